@@ -1,0 +1,208 @@
+//! One scanned message as a flat tree: nodes in document order, every text a slice of the message.
+//!
+//! Node 0 is the document node. A node's descendants are the nodes after it up to (not including) `end`, so a subtree is
+//! a range, a walk needs no stack and a message of any depth cannot exhaust one. Nothing is copied out of the message:
+//! text and attribute values are byte ranges, decoded (references, CDATA, line ends) only when somebody asks.
+
+use std::borrow::Cow;
+
+use crate::vocabulary::{Name, NamespaceId};
+
+/// Index of a node in [`Document::nodes`], in document order.
+pub type NodeId = u32;
+/// Index of an attribute in [`Document::attributes`], in document order.
+pub type AttributeId = u32;
+
+/// "No node": parent of the document node, end of a list.
+pub const NO_NODE: NodeId = u32::MAX;
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NodeKind {
+    /// Node 0.
+    Document,
+    /// An element.
+    Element,
+    /// A maximal run of character data and CDATA sections.
+    Text,
+    /// A comment.
+    Comment,
+    /// A processing instruction.
+    ProcessingInstruction,
+}
+
+/// A range of bytes of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes of `source` that the span covers.
+    #[inline]
+    pub fn of(self, source: &[u8]) -> &[u8] {
+        &source[self.start as usize..self.end as usize]
+    }
+}
+
+/// One node.
+#[derive(Clone, Copy, Debug)]
+pub struct Node {
+    /// What it is.
+    pub kind: NodeKind,
+    /// Text: it holds references, CDATA markup or carriage returns, so its value is not the slice as it stands.
+    pub encoded: bool,
+    /// Element: expanded name. Meaningless for other kinds.
+    pub name: Name,
+    /// The parent, [`NO_NODE`] for the document node.
+    pub parent: NodeId,
+    /// One past the last descendant.
+    pub end: NodeId,
+    /// Element: from `<` of the start tag to `>` of the end tag. Text: the raw run. Comment, processing instruction:
+    /// the whole markup.
+    pub span: Span,
+    /// Element: one past the `>` of the start tag (equals `span.end` when the tag is empty-element).
+    pub content_start: u32,
+    /// Element: first entry in [`Document::attributes`]; the range ends where `attributes_end` says.
+    pub attributes_start: AttributeId,
+    /// Element: one past the last attribute.
+    pub attributes_end: AttributeId,
+}
+
+/// One attribute (namespace declarations are not attributes; see [`NamespaceDeclaration`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Attribute {
+    /// Expanded name.
+    pub name: Name,
+    /// The value holds references or white space to normalise, so it is not the slice as it stands.
+    pub encoded: bool,
+    /// The element it belongs to.
+    pub owner: NodeId,
+    /// The name as written.
+    pub qname: Span,
+    /// Between the quotes.
+    pub value: Span,
+}
+
+/// One `xmlns` or `xmlns:p` in a start tag.
+#[derive(Clone, Copy, Debug)]
+pub struct NamespaceDeclaration {
+    /// The element it stands on.
+    pub owner: NodeId,
+    /// The prefix; empty for the default namespace.
+    pub prefix: Span,
+    /// The URI between the quotes (may hold references).
+    pub uri: Span,
+    /// The id of the URI.
+    pub namespace: NamespaceId,
+}
+
+/// A scanned message. The buffers are reused from message to message (see [`Document::clear`]).
+#[derive(Debug, Default)]
+pub struct Document {
+    /// All nodes in document order; entry 0 is the document node.
+    pub nodes: Vec<Node>,
+    /// All attributes in document order, grouped by element.
+    pub attributes: Vec<Attribute>,
+    /// All namespace declarations in document order.
+    pub declarations: Vec<NamespaceDeclaration>,
+}
+
+/// A document together with the bytes it was scanned from: what an evaluator works on.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The message, UTF-8, without byte-order mark.
+    pub source: &'a [u8],
+    /// Its nodes.
+    pub document: &'a Document,
+}
+
+impl Document {
+    /// Forget the message, keep the memory.
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+        self.attributes.clear();
+        self.declarations.clear();
+    }
+
+    /// The first child, [`NO_NODE`] if there is none.
+    #[inline]
+    pub fn first_child(&self, node: NodeId) -> NodeId {
+        if self.nodes[node as usize].end > node + 1 { node + 1 } else { NO_NODE }
+    }
+
+    /// The next sibling, [`NO_NODE`] if there is none.
+    #[inline]
+    pub fn next_sibling(&self, node: NodeId) -> NodeId {
+        let this = &self.nodes[node as usize];
+        if this.parent != NO_NODE && this.end < self.nodes[this.parent as usize].end { this.end } else { NO_NODE }
+    }
+
+    /// The children of a node, in document order.
+    pub fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let mut next = self.first_child(node);
+        std::iter::from_fn(move || {
+            if next == NO_NODE {
+                return None;
+            }
+            let this = next;
+            next = self.next_sibling(this);
+            Some(this)
+        })
+    }
+
+    /// The attributes of an element, in document order.
+    #[inline]
+    pub fn attributes_of(&self, element: NodeId) -> &[Attribute] {
+        let node = &self.nodes[element as usize];
+        &self.attributes[node.attributes_start as usize..node.attributes_end as usize]
+    }
+}
+
+impl<'a> Message<'a> {
+    /// The value of a text node.
+    pub fn text(&self, node: NodeId) -> Cow<'a, str> {
+        let node = &self.document.nodes[node as usize];
+        let raw = utf8(node.span.of(self.source));
+        if node.encoded { Cow::Owned(crate::scan::decode::text(raw)) } else { Cow::Borrowed(raw) }
+    }
+
+    /// The normalised value of an attribute.
+    pub fn attribute_value(&self, attribute: &Attribute) -> Cow<'a, str> {
+        let raw = utf8(attribute.value.of(self.source));
+        if attribute.encoded { Cow::Owned(crate::scan::decode::attribute(raw)) } else { Cow::Borrowed(raw) }
+    }
+
+    /// The string-value of an element or the document node: its text descendants, one after the other.
+    pub fn string_value(&self, node: NodeId) -> Cow<'a, str> {
+        let mut value = Cow::Borrowed("");
+        for descendant in node..self.document.nodes[node as usize].end {
+            if self.document.nodes[descendant as usize].kind == NodeKind::Text {
+                let text = self.text(descendant);
+                if value.is_empty() { value = text } else { value.to_mut().push_str(&text) }
+            }
+        }
+        value
+    }
+
+    /// The name of an element as written, prefix included.
+    pub fn qname(&self, element: NodeId) -> &'a str {
+        let start = self.document.nodes[element as usize].span.start as usize + 1;
+        let rest = &self.source[start..];
+        let length =
+            rest.iter().position(|&b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'>')).unwrap_or(rest.len());
+        utf8(&rest[..length])
+    }
+}
+
+/// Bytes that the scanner has accepted, as text.
+#[inline]
+fn utf8(bytes: &[u8]) -> &str {
+    // The scanner validated the whole message; a span never cuts a character. Validating again is cheap and keeps this
+    // crate free of `unsafe` outside the scanner.
+    std::str::from_utf8(bytes).expect("the scanner accepts only UTF-8 and cuts at markup")
+}

@@ -1,0 +1,18 @@
+//! Matching core of Twigcast.
+//!
+//! Where things live, in the order a message passes them:
+//! - [`vocabulary`]: names as integers; grows at registration, read-only while scanning
+//! - [`scan`]: bytes to [`document`], rejecting what is not well-formed
+//! - [`query`]: text to algebra
+//! - [`automaton`], [`predicate`], [`twig`]: the shared structures that find the queries a message matches
+//! - [`eval`]: the full language on one document, for what the shared structures leave open and for node counts
+//! - [`extract`]: For-Where-Return results
+//! - [`engine`]: all of it behind one type
+#![forbid(unsafe_code)]
+
+pub mod document;
+pub mod error;
+pub mod limits;
+pub mod query;
+pub mod scan;
+pub mod vocabulary;

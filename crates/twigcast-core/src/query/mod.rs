@@ -1,0 +1,3 @@
+//! The query language: text to algebra.
+
+pub mod ast;

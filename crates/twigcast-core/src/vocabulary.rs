@@ -1,0 +1,122 @@
+//! The names that queries mention, as small integers.
+//!
+//! A message may use any number of names; only those that some query mentions can influence a match. So the vocabulary
+//! grows while queries are registered and is read-only while messages are scanned: a hostile message cannot make it grow.
+
+use rustc_hash::FxHashMap;
+
+/// A namespace name (URI). Equal ids mean equal URIs, except [`NamespaceId::UNKNOWN`], which stands for every URI that
+/// no query mentions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NamespaceId(pub u32);
+
+impl NamespaceId {
+    /// No namespace at all.
+    pub const NONE: Self = Self(0);
+    /// `http://www.w3.org/XML/1998/namespace`, to which the prefix `xml` is always bound.
+    pub const XML: Self = Self(1);
+    /// Some namespace that no query mentions.
+    pub const UNKNOWN: Self = Self(2);
+}
+
+/// A local name. [`LocalId::UNKNOWN`] stands for every local name that no query mentions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LocalId(pub u32);
+
+impl LocalId {
+    /// Some local name that no query mentions.
+    pub const UNKNOWN: Self = Self(0);
+}
+
+/// An expanded name as the engine sees it: two integers, comparable in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name {
+    /// The namespace part.
+    pub namespace: NamespaceId,
+    /// The local part.
+    pub local: LocalId,
+}
+
+/// The namespace that the prefix `xml` is bound to.
+pub const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
+/// The namespace of namespace declarations; no prefix but `xmlns` may be bound to it.
+pub const XMLNS_NAMESPACE: &str = "http://www.w3.org/2000/xmlns/";
+
+/// Two-way table of the namespace URIs and local names that queries mention.
+#[derive(Clone, Debug)]
+pub struct Vocabulary {
+    namespace_ids: FxHashMap<Box<str>, NamespaceId>,
+    namespaces: Vec<Box<str>>,
+    local_ids: FxHashMap<Box<[u8]>, LocalId>,
+    locals: Vec<Box<str>>,
+}
+
+impl Default for Vocabulary {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Vocabulary {
+    /// A vocabulary that knows the reserved entries only.
+    pub fn new() -> Self {
+        let mut namespace_ids = FxHashMap::default();
+        namespace_ids.insert("".into(), NamespaceId::NONE);
+        namespace_ids.insert(XML_NAMESPACE.into(), NamespaceId::XML);
+        Self {
+            namespace_ids,
+            // The third entry is the reserved "unknown": it has no URI to look up.
+            namespaces: vec!["".into(), XML_NAMESPACE.into(), "?".into()],
+            local_ids: FxHashMap::default(),
+            locals: vec!["?".into()],
+        }
+    }
+
+    /// The id of a namespace URI (empty: no namespace), added when it is new.
+    pub fn intern_namespace(&mut self, uri: &str) -> NamespaceId {
+        if let Some(&id) = self.namespace_ids.get(uri) {
+            return id;
+        }
+        let id = NamespaceId(self.namespaces.len() as u32);
+        self.namespaces.push(uri.into());
+        self.namespace_ids.insert(uri.into(), id);
+        id
+    }
+
+    /// The id of a local name, added when it is new.
+    pub fn intern_local(&mut self, local: &str) -> LocalId {
+        if let Some(&id) = self.local_ids.get(local.as_bytes()) {
+            return id;
+        }
+        let id = LocalId(self.locals.len() as u32);
+        self.locals.push(local.into());
+        self.local_ids.insert(local.as_bytes().into(), id);
+        id
+    }
+
+    /// The id of a namespace URI that a message mentions.
+    pub fn namespace(&self, uri: &str) -> NamespaceId {
+        self.namespace_ids.get(uri).copied().unwrap_or(NamespaceId::UNKNOWN)
+    }
+
+    /// The id of a local name that a message mentions.
+    #[inline]
+    pub fn local(&self, local: &[u8]) -> LocalId {
+        self.local_ids.get(local).copied().unwrap_or(LocalId::UNKNOWN)
+    }
+
+    /// The URI behind an id; `?` for [`NamespaceId::UNKNOWN`].
+    pub fn namespace_uri(&self, id: NamespaceId) -> &str {
+        &self.namespaces[id.0 as usize]
+    }
+
+    /// The text behind an id; `?` for [`LocalId::UNKNOWN`].
+    pub fn local_name(&self, id: LocalId) -> &str {
+        &self.locals[id.0 as usize]
+    }
+
+    /// How many local names are known.
+    pub fn local_count(&self) -> usize {
+        self.locals.len() - 1
+    }
+}

@@ -1,0 +1,1 @@
+//! Python bindings of twigcast-core: conversion only.

@@ -1,0 +1,128 @@
+"""The compiled matching core. Use :class:`twigcast.SubscriptionSet`; this module converts and nothing more.
+
+Errors are those of :mod:`twigcast.errors`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import final
+
+from twigcast.errors import TwigcastError
+
+VERSION: str
+"""Version of the compiled module; equals that of the package."""
+
+@final
+class Engine:
+    """A subscription population and the shared structures compiled from it. Safe to use from several threads."""
+
+    def __new__(cls, limits: Mapping[str, int] = ...) -> Engine:
+        """Make an empty engine. ``limits``: names and values as in ``twigcast.Limits``."""
+
+    def add(self, key: str, query: str, namespaces: Mapping[str, str], dialect: str, replace: bool) -> list[str]:
+        """Register one query; returns warnings. ``dialect`` is ``"xpath"`` or ``"legacy"``."""
+
+    def add_many(
+        self,
+        keys: Sequence[str],
+        queries: Sequence[str],
+        namespaces: Sequence[Mapping[str, str]],
+        dialect: str,
+        replace: bool,
+    ) -> list[tuple[int, TwigcastError]]:
+        """Register many. ``namespaces`` holds one mapping per query, or exactly one for all. Returns (index, error) of the refused ones."""
+
+    def remove(self, key: str) -> bool:
+        """Remove a subscription; whether it was there."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, key: str) -> bool: ...
+    def keys(self) -> list[str]:
+        """All keys, in slot order."""
+
+    def query(self, key: str) -> tuple[str, dict[str, str], str] | None:
+        """The text, namespaces and dialect of a subscription."""
+
+    def rewrites(self, key: str) -> bool:
+        """Whether the subscription is a For-Where-Return query (it delivers a payload of its own)."""
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of the population."""
+
+    def slot_keys(self) -> list[str | None]:
+        """Key by slot number (``None``: free slot). Slots are what ``match`` and ``match_batch`` answer with."""
+
+    def match(self, xml: bytes) -> list[int]:
+        """Slots of the matching subscriptions, ascending. Releases the GIL."""
+
+    def nodes(self, xml: bytes, key: str) -> list[tuple[str, str, int, int, int, int]]:
+        """The nodes that a subscription selects: (kind, name, start, end, line, column), bytes from 0, line and column from 1."""
+
+    def deliver(self, xml: bytes) -> list[tuple[int, bytes | None]]:
+        """(slot, payload) per matching subscription; the payload is ``None`` where the message itself is delivered."""
+
+    def match_batch(
+        self, offsets: bytes, data: bytes, count: int, validity: bytes | None, deliver: bool, nodes: bool, threads: int
+    ) -> BatchResult:
+        """Match ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL."""
+
+    def save(self, path: str) -> None:
+        """Write a snapshot, atomically."""
+
+    @staticmethod
+    def load(path: str, limits: Mapping[str, int] = ...) -> Engine:
+        """Read a snapshot. Raises ``SnapshotError`` on a damaged file or one of another version."""
+
+    def describe(self, key: str) -> dict[str, str]:
+        """How a subscription runs: ``route`` (``automaton``, ``twig``, ``keyed``, ``verified``), ``normal_form``, ``reason``."""
+
+    def explain(self, xml: bytes, query: str, namespaces: Mapping[str, str], dialect: str) -> str:
+        """Why a query matches a message or not, as a JSON object (see ``twigcast.explain``)."""
+
+    def statistics(self) -> dict[str, int]:
+        """Counts and byte sizes of the shared structures."""
+
+@final
+class BatchResult:
+    """Answers to one batch, as raw little-endian Arrow buffers."""
+
+    @property
+    def key_offsets(self) -> bytes:
+        """``count + 1`` 32-bit offsets into ``slots``."""
+
+    @property
+    def slots(self) -> bytes:
+        """32-bit slots of all matches, message after message."""
+
+    @property
+    def node_counts(self) -> bytes:
+        """32-bit number of selected nodes per match; empty unless asked for."""
+
+    @property
+    def payload_offsets(self) -> bytes:
+        """64-bit offsets into ``payloads``, one more than there are matches; empty unless deliveries were asked for."""
+
+    @property
+    def payload_validity(self) -> bytes:
+        """A byte per match: 1 where it has a payload."""
+
+    @property
+    def payloads(self) -> bytes:
+        """All payloads, one after the other."""
+
+    @property
+    def errors(self) -> list[tuple[int, TwigcastError]]:
+        """(row, error) of the messages that were rejected."""
+
+    @property
+    def needs_conversion(self) -> list[int]:
+        """Rows to convert to plain UTF-8 (``twigcast.messages.to_utf8``) and match again."""
+
+def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
+    """The algebra of a query as JSON (see ``twigcast.query``)."""
+
+def check(query: str, namespaces: Mapping[str, str], dialect: str) -> dict[str, object]:
+    """Parse a query alone: ``normal_form``, ``route``, ``reason``, ``warnings``."""
+
+def scan_events(xml: bytes, limits: Mapping[str, int] = ...) -> list[tuple[str, ...]]:
+    """The events of a message, for tests: ("start", uri, local, [(uri, local, value)...]), ("text", value), ("end",), ..."""
