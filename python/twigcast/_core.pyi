@@ -29,7 +29,10 @@ class Engine:
         dialect: str,
         replace: bool,
     ) -> list[tuple[int, TwigcastError]]:
-        """Register many. ``namespaces`` holds one mapping per query, or exactly one for all. Returns (index, error) of the refused ones."""
+        """Register many. Returns (index, error) of the refused ones.
+
+        ``namespaces`` holds one mapping per query, or exactly one for all.
+        """
 
     def remove(self, key: str) -> bool:
         """Remove a subscription; whether it was there."""
@@ -56,7 +59,10 @@ class Engine:
         """Slots of the matching subscriptions, ascending. Releases the GIL."""
 
     def nodes(self, xml: bytes, key: str) -> list[tuple[str, str, int, int, int, int]]:
-        """The nodes that a subscription selects: (kind, name, start, end, line, column), bytes from 0, line and column from 1."""
+        """The nodes that a subscription selects: (kind, name, start, end, line, column).
+
+        ``start`` and ``end`` are bytes from 0, line and column count from 1.
+        """
 
     def deliver(self, xml: bytes) -> list[tuple[int, bytes | None]]:
         """(slot, payload) per matching subscription; the payload is ``None`` where the message itself is delivered."""
@@ -74,7 +80,10 @@ class Engine:
         """Read a snapshot. Raises ``SnapshotError`` on a damaged file or one of another version."""
 
     def describe(self, key: str) -> dict[str, str]:
-        """How a subscription runs: ``route`` (``automaton``, ``twig``, ``keyed``, ``verified``), ``normal_form``, ``reason``."""
+        """How a subscription runs: ``route``, ``normal_form``, ``reason``.
+
+        A route is ``automaton``, ``twig``, ``keyed`` or ``verified``.
+        """
 
     def explain(self, xml: bytes, query: str, namespaces: Mapping[str, str], dialect: str) -> str:
         """Why a query matches a message or not, as a JSON object (see ``twigcast.explain``)."""
@@ -125,4 +134,7 @@ def check(query: str, namespaces: Mapping[str, str], dialect: str) -> dict[str, 
     """Parse a query alone: ``normal_form``, ``route``, ``reason``, ``warnings``."""
 
 def scan_events(xml: bytes, limits: Mapping[str, int] = ...) -> list[tuple[str, ...]]:
-    """The events of a message, for tests: ("start", uri, local, [(uri, local, value)...]), ("text", value), ("end",), ..."""
+    """The events of a message, for tests.
+
+    ``("start", uri, local, [(uri, local, value)...])``, ``("text", value)``, ``("end",)``, ...
+    """

@@ -1,0 +1,74 @@
+# Every target sets up what it needs in .venv and leaves stamps there, so that a second run starts at once and offline.
+#
+#   make demo    a small feed against a thousand subscriptions, on local Spark
+#   make test    all tests
+#   make bench   the benchmarks, into benchmarks/RESULTS.md
+#   make lint    rustfmt, clippy, ruff, mypy
+#   make docs    the documentation, into build/docs
+#   make lock    renew requirements/*.txt (UPGRADE=--upgrade: to newer versions)
+#   make clean   remove what the targets made
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint docs lock clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+# --- environment ------------------------------------------------------------------------------------------------------
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run-installed: requirements/run.txt | $(BIN)/python
+	$(PIP_INSTALL) -r requirements/run.txt
+	@touch $@
+
+$(VENV)/.dev-installed: requirements/dev.txt $(VENV)/.run-installed
+	$(PIP_INSTALL) -r requirements/dev.txt
+	@touch $@
+
+# The compiled module, an optimised build; Python sources are used in place.
+$(VENV)/.built: $(RUST_SOURCES) pyproject.toml $(VENV)/.run-installed
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+# --- work -------------------------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.built
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.built $(VENV)/.dev-installed
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+bench: $(VENV)/.built $(VENV)/.dev-installed
+	$(BIN)/python -m benchmarks.run
+
+lint: $(VENV)/.dev-installed
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.built $(VENV)/.dev-installed
+	$(BIN)/sphinx-build --fail-on-warning --keep-going -q -b html docs build/docs
+	@echo "documentation: build/docs/index.html"
+
+lock: build/lock/bin/uv
+	PATH="$(abspath build/lock/bin):$$PATH" requirements/update.sh $(UPGRADE)
+
+build/lock/bin/uv:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13,<1'
+
+clean:
+	rm -rf $(VENV) target build dist demo-output .mypy_cache .ruff_cache .pytest_cache python/twigcast/_core*.so

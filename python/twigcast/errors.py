@@ -1,0 +1,494 @@
+"""Every error and warning that Twigcast raises on purpose.
+
+::
+
+    TwigcastError
+    ├── QueryError                    a query was refused          .text .column .reason .expected
+    │   ├── QuerySyntaxError          it is no query of the language
+    │   ├── UnsupportedQuery          it is one, but uses a construct that this version does not evaluate
+    │   ├── UndeclaredPrefix          it uses a prefix without a namespace
+    │   └── QueryLimitExceeded        it is over a limit           (also a LimitExceeded)
+    ├── RejectedMessage               a message was rejected       .reason .line .column
+    │   ├── MalformedMessage          it is not well-formed XML
+    │   ├── UnreadableMessage         its bytes could not be had
+    │   └── MessageLimitExceeded      it is over a limit           (also a LimitExceeded)
+    ├── LimitExceeded                 either of the two            .limit .value
+    ├── SubscriptionError             a subscription set was used wrongly
+    │   ├── DuplicateKey              the key is taken             .key
+    │   ├── UnknownKey                there is no such key         .key
+    │   ├── SubscriptionFileError     a subscription file is wrong .path .line .reason
+    │   └── RefusedSubscriptions      some were refused            .refused
+    ├── SnapshotError                 a snapshot cannot be used    .path .reason
+    ├── SourceError                   messages cannot be found     .path .reason
+    ├── OutputError                   results cannot be written    .path .reason
+    ├── MissingDependency             something has to be installed
+    │   ├── MissingExtra              a Python package             .package .extra
+    │   └── MissingJava               a Java runtime               .reason
+    ├── PipelineError                 a pipeline could not run     .reason
+    └── InternalError                 a fault of Twigcast itself   .reason
+
+    UserWarning
+    └── QueryWarning                  a query was accepted, but looks wrong
+
+Each class has a stable ``code`` for programs to tell errors by; the wording of ``str(error)`` may change. All take
+plain positional arguments (the compiled module makes them too), keep them in ``args``, and can be pickled.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+_EXCERPT_WIDTH_MAX: Final = 100
+"""Characters of a query shown above the caret."""
+
+_NAME = re.compile(r"[\w.\-]*")
+
+
+class TwigcastError(Exception):
+    """Base of all errors. Catch it to catch everything that Twigcast raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    """Stable identifier of the kind of error."""
+
+    def details(self) -> dict[str, str | int | None]:
+        """The error as plain values: ``code``, ``reason``, and ``line`` and ``column`` where there is a place."""
+        details: dict[str, str | int | None] = {"code": self.code, "reason": str(getattr(self, "reason", self))}
+        for name in ("line", "column"):
+            value = getattr(self, name, None)
+            if value is not None:
+                details[name] = value
+        return details
+
+
+class QueryError(TwigcastError, ValueError):
+    """A query was refused.
+
+    Args:
+        text: The whole query.
+        column: Where in ``text``, in characters from 1. One past its end where something is missing there.
+        reason: What is wrong, in one sentence.
+        expected: What could stand there instead, most likely first; empty when that is not the point.
+    """
+
+    code = "query"
+
+    def __init__(self, text: str, column: int, reason: str, expected: Sequence[str] = ()) -> None:
+        super().__init__(text, column, reason, tuple(expected))
+        self.text = text
+        self.column = column
+        self.reason = reason
+        self.expected = tuple(expected)
+
+    def __str__(self) -> str:
+        return f"{self._sentence()}\n{caret(self.text, self.column)}"
+
+    def _sentence(self) -> str:
+        sentence = f"column {self.column}: {self.reason}"
+        if self.expected:
+            sentence += f"; expected {_alternatives(self.expected)}"
+        return sentence
+
+
+class QuerySyntaxError(QueryError):
+    """A query that is not in the language. Arguments as for :class:`QueryError`."""
+
+    code = "query-syntax"
+
+
+class UnsupportedQuery(QueryError):
+    """A query of the language that uses a construct which this version does not evaluate.
+
+    ``reason`` names the construct; ``expected`` says what to write instead, where there is an equivalent.
+    Other arguments as for :class:`QueryError`.
+    """
+
+    code = "query-unsupported"
+
+    def _sentence(self) -> str:
+        sentence = f"column {self.column}: {self.reason}"
+        if self.expected:
+            sentence += f"; write {_alternatives(self.expected)} instead"
+        return f"{sentence} (a later version will evaluate it)"
+
+
+class UndeclaredPrefix(QueryError):
+    """A query that uses a prefix without a namespace. Arguments as for :class:`QueryError`."""
+
+    code = "query-undeclared-prefix"
+
+    @property
+    def prefix(self) -> str:
+        """The prefix, as it stands at ``column``."""
+        found = _NAME.match(self.text, max(self.column - 1, 0))
+        return found.group() if found else ""
+
+
+class RejectedMessage(TwigcastError, ValueError):
+    """A message was rejected: it is kept with the reason, and the others go on.
+
+    Args:
+        reason: What is wrong, in one sentence.
+        line: Line of the place, from 1; ``None`` where no place is meant.
+        column: Column of the place, in characters from 1.
+    """
+
+    code = "message"
+
+    reason: str
+    line: int | None
+    column: int | None
+
+
+class MalformedMessage(RejectedMessage):
+    """A message that is not well-formed, namespace-well-formed XML.
+
+    Args:
+        line: Line of the place, from 1.
+        column: Column of the place, in characters from 1.
+        reason: What is wrong, in one sentence.
+    """
+
+    code = "message-malformed"
+
+    def __init__(self, line: int, column: int, reason: str) -> None:
+        super().__init__(line, column, reason)
+        self.line = line
+        self.column = column
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.reason}"
+
+
+class UnreadableMessage(RejectedMessage):
+    """A message whose bytes could not be had: the file vanished, the archive is damaged, permission is missing.
+
+    Args:
+        reason: What happened, in one sentence.
+    """
+
+    code = "message-unreadable"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = None
+        self.column = None
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class LimitExceeded(TwigcastError):
+    """A message or a query is over a limit. Raised as one of its two subclasses."""
+
+    code = "limit"
+
+    limit: str
+    """Name of the limit: a field of :class:`twigcast.Limits`."""
+
+    value: int
+    """What the limit is set to."""
+
+    @property
+    def remedy(self) -> str:
+        """How to raise the limit."""
+        return f"the limit is {self.limit} = {self.value:,}; raise it with limits=Limits({self.limit}=...)"
+
+
+class QueryLimitExceeded(LimitExceeded, QueryError):
+    """A query over a limit.
+
+    Args:
+        limit: Name of the limit, a field of :class:`twigcast.Limits`.
+        value: What the limit is set to.
+        reason: What is too large, in one sentence.
+        text: The whole query.
+        column: Where the limit was hit, in characters from 1.
+    """
+
+    code = "query-limit"
+
+    def __init__(self, limit: str, value: int, reason: str, text: str, column: int = 1) -> None:
+        Exception.__init__(self, limit, value, reason, text, column)
+        self.limit = limit
+        self.value = value
+        self.reason = reason
+        self.text = text
+        self.column = column
+        self.expected = ()
+
+    def _sentence(self) -> str:
+        return f"column {self.column}: {self.reason} ({self.remedy})"
+
+
+class MessageLimitExceeded(LimitExceeded, RejectedMessage):
+    """A message over a limit.
+
+    Args:
+        limit: Name of the limit, a field of :class:`twigcast.Limits`.
+        value: What the limit is set to.
+        reason: What is too large, in one sentence.
+        line: Line where the limit was hit, from 1; ``None`` where no place is meant.
+        column: Column of the place, in characters from 1.
+    """
+
+    code = "message-limit"
+
+    def __init__(self, limit: str, value: int, reason: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(limit, value, reason, line, column)
+        self.limit = limit
+        self.value = value
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        place = "" if self.line is None else f"line {self.line}, column {self.column}: "
+        return f"{place}{self.reason} ({self.remedy})"
+
+
+class SubscriptionError(TwigcastError):
+    """A subscription set was used wrongly."""
+
+    code = "subscription"
+
+
+class DuplicateKey(SubscriptionError, ValueError):
+    """The key of a new subscription is taken.
+
+    Args:
+        key: The key.
+    """
+
+    code = "subscription-duplicate-key"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"there is a subscription with the key {self.key!r} already; use replace() to change it"
+
+
+class UnknownKey(SubscriptionError, KeyError):
+    """There is no subscription with that key.
+
+    Args:
+        key: The key.
+    """
+
+    code = "subscription-unknown-key"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"there is no subscription with the key {self.key!r}"
+
+
+class SubscriptionFileError(SubscriptionError):
+    """A file of subscriptions cannot be read, or one of its rows is not a subscription.
+
+    Args:
+        path: The file.
+        line: Line (of text) or row (of Parquet), from 1; ``None`` where the whole file is meant.
+        reason: What is wrong, in one sentence.
+    """
+
+    code = "subscription-file"
+
+    def __init__(self, path: str, line: int | None, reason: str) -> None:
+        super().__init__(path, line, reason)
+        self.path = path
+        self.line = line
+        self.reason = reason
+
+    def __str__(self) -> str:
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{place}: {self.reason}"
+
+
+class RefusedSubscriptions(SubscriptionError):
+    """Some subscriptions were refused where all were wanted.
+
+    Args:
+        refused: Key and error of each, in order.
+    """
+
+    code = "subscription-refused"
+
+    _SHOWN_MAX: ClassVar[int] = 5
+
+    def __init__(self, refused: Sequence[tuple[str, TwigcastError]]) -> None:
+        super().__init__(tuple(refused))
+        self.refused = tuple(refused)
+
+    def __str__(self) -> str:
+        count = len(self.refused)
+        lines = [f"{count} subscription{'s were' if count != 1 else ' was'} refused"]
+        lines += [f"{key}: {error}" for key, error in self.refused[: self._SHOWN_MAX]]
+        if count > self._SHOWN_MAX:
+            lines.append(f"... and {count - self._SHOWN_MAX:,} more")
+        return "\n".join(lines)
+
+
+class _PathError(TwigcastError):
+    """An error about one path."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class SnapshotError(_PathError):
+    """A snapshot cannot be written, or is damaged, or was written by a version that this one cannot read.
+
+    Args:
+        path: The file.
+        reason: What is wrong, in one sentence.
+    """
+
+    code = "snapshot"
+
+
+class SourceError(_PathError):
+    """Messages cannot be found where they were said to be.
+
+    Args:
+        path: The file, folder or archive.
+        reason: What is wrong, in one sentence.
+    """
+
+    code = "source"
+
+
+class OutputError(_PathError):
+    """Results cannot be written where they should go.
+
+    Args:
+        path: The file or folder.
+        reason: What is wrong, in one sentence.
+    """
+
+    code = "output"
+
+
+class MissingDependency(TwigcastError):
+    """Something that this operation needs is not installed."""
+
+    code = "missing"
+
+
+class MissingExtra(MissingDependency, ImportError):
+    """An optional Python package is not installed.
+
+    Args:
+        package: The package that was looked for.
+        extra: The extra of Twigcast that brings it.
+    """
+
+    code = "missing-extra"
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(package, extra)
+        self.package = package
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f"this needs the package {self.package}: pip install 'twigcast[{self.extra}]'"
+
+
+class MissingJava(MissingDependency):
+    """There is no Java runtime that Spark can use.
+
+    Args:
+        reason: What was looked for and what was found, in one sentence.
+    """
+
+    code = "missing-java"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.reason}; install a Java runtime, version 17 or newer (on Debian and Ubuntu: "
+            "apt-get install openjdk-17-jre-headless), or point JAVA_HOME at one"
+        )
+
+
+class PipelineError(TwigcastError):
+    """A pipeline could not run, or could not go on.
+
+    Args:
+        reason: What happened and what to do, in one sentence.
+    """
+
+    code = "pipeline"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class InternalError(TwigcastError):
+    """A fault of Twigcast itself. Please report it with the message and the query that led to it.
+
+    Args:
+        reason: What happened, in one sentence.
+    """
+
+    code = "internal"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"internal error, please report it: {self.reason}"
+
+
+class QueryWarning(UserWarning):
+    """A query was accepted, but can never match, always matches, or otherwise looks wrong."""
+
+
+def caret(text: str, column: int) -> str:
+    """The line of ``text`` around a place with a caret below it, as two indented lines.
+
+    Args:
+        text: A query, of any length and any number of lines.
+        column: The place, in characters of the whole text from 1.
+    """
+    place = min(max(column - 1, 0), len(text))
+    line_start = max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
+    line_end = min((end for end in (text.find("\n", place), text.find("\r", place)) if end >= 0), default=len(text))
+    start = max(line_start, min(place - _EXCERPT_WIDTH_MAX // 2, line_end - _EXCERPT_WIDTH_MAX))
+    end = min(line_end, start + _EXCERPT_WIDTH_MAX)
+    head = "..." if start > line_start else ""
+    tail = "..." if end < line_end else ""
+    before = head + _printable(text[start:place])
+    return f"    {before}{_printable(text[place:end])}{tail}\n    {' ' * _width(before)}^"
+
+
+def _printable(text: str) -> str:
+    """``text`` with each character that would move the cursor replaced."""
+    return "".join(" " if c == "\t" else c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _width(text: str) -> int:
+    """Terminal cells that ``text`` takes."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _alternatives(choices: Sequence[str]) -> str:
+    if len(choices) < 2:
+        return "".join(choices)
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"

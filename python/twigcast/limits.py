@@ -1,0 +1,54 @@
+"""Limits that keep hostile messages and queries from exhausting a machine."""
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one subscription set. Each names itself in the error raised when it is hit.
+
+    The defaults suit feeds of news, alerts and business documents.
+    """
+
+    message_bytes_max: int = 256 << 20
+    """Bytes of one message; at most 4 GiB - 2."""
+
+    depth_max: int = 2_000
+    """Elements open at one time."""
+
+    attributes_max: int = 10_000
+    """Attributes and namespace declarations of one start tag."""
+
+    query_bytes_max: int = 64 << 10
+    """Bytes of one query's text, as UTF-8."""
+
+    query_steps_max: int = 1_000
+    """Steps of one query, nested paths included."""
+
+    query_nesting_max: int = 100
+    """Nesting of brackets and parentheses in one query."""
+
+    cache_bytes_max: int = 64 << 20
+    """Bytes that lazily built automata and memo tables may take, per matching thread."""
+
+    result_bytes_max: int = 256 << 20
+    """Bytes of one For-Where-Return result."""
+
+    def __post_init__(self) -> None:
+        for name, value in self.as_dict().items():
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name} must be a whole number, not {value!r}")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        if self.message_bytes_max > MESSAGE_BYTES_CEILING:
+            raise ValueError(
+                f"message_bytes_max must be at most {MESSAGE_BYTES_CEILING:,}, not {self.message_bytes_max:,}"
+            )
+
+    def as_dict(self) -> dict[str, int]:
+        """Names and values."""
+        return asdict(self)
+
+
+MESSAGE_BYTES_CEILING = (1 << 32) - 2
+"""Largest value of ``message_bytes_max``: the engine keeps 32-bit offsets."""
