@@ -1,3 +1,430 @@
 //! Bytes to [`crate::document::Document`], rejecting what is not well-formed.
+//!
+//! One pass from left to right, after one over the bytes that checks the characters. There is no recursion, every
+//! search goes forward, and each byte is looked at a bounded number of times, so time is linear in the message
+//! whatever it contains. Control characters are rejected first; from then on a zero byte means the end of the message
+//! and no step needs a separate check for it.
+//!
+//! - [`prolog`]: byte-order mark, XML declaration, DOCTYPE; says when a message has to go to expat instead
+//! - [`characters`]: which characters may stand in a message at all
+//! - [`tags`], [`names`], [`namespaces`], [`references`]: elements and what their tags hold
+//! - this file: character data, comments, processing instructions, and the order of it all
+//! - [`decode`]: raw slices to values; [`position`]: offsets to lines and columns
 
+mod bytes;
+mod characters;
 pub mod decode;
+mod fault;
+mod names;
+mod namespaces;
+pub mod position;
+mod prolog;
+mod references;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+use crate::document::{Document, NO_NODE, Node, NodeKind, Span};
+use crate::error::MessageError;
+use crate::limits::Limits;
+use crate::scan::bytes::{SPACE, TEXT_STOP, byte, is, skip_spaces};
+use crate::scan::characters::Checked;
+use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::names::ncname_end;
+use crate::scan::namespaces::Bindings;
+use crate::scan::tags::{NAMELESS, Open, Prefixed};
+use crate::vocabulary::Vocabulary;
+
+/// Plain bytes of a text run after which a vectorised search pays off.
+const SHORT_TEXT: usize = 24;
+
+/// What to record. Everything is checked regardless, so the same messages are rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Attributes. Namespace declarations are always recorded.
+    pub attributes: bool,
+    /// Text, comments and processing instructions.
+    pub text: bool,
+}
+
+impl Want {
+    /// Everything.
+    pub const ALL: Self = Self { attributes: true, text: true };
+}
+
+/// Reads messages one after the other, reusing its memory.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    bindings: Bindings,
+    open: Vec<Open>,
+    names: Vec<Span>,
+    prefixed: Vec<Prefixed>,
+}
+
+impl Scanner {
+    /// A scanner without memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads `source`, which may start with a byte-order mark, into `document`. The spans index into all of `source`.
+    ///
+    /// After an error `document` holds nothing of use.
+    pub fn scan(
+        &mut self,
+        source: &[u8],
+        vocabulary: &Vocabulary,
+        limits: &Limits,
+        want: Want,
+        document: &mut Document,
+    ) -> Result<(), MessageError> {
+        self.bindings.clear();
+        self.open.clear();
+        self.names.clear();
+        self.prefixed.clear();
+        document.clear();
+        self.run(source, vocabulary, limits, want, document).map_err(|fault| fault.into_error(source))
+    }
+
+    fn run(
+        &mut self,
+        source: &[u8],
+        vocabulary: &Vocabulary,
+        limits: &Limits,
+        want: Want,
+        document: &mut Document,
+    ) -> Step<()> {
+        // Offsets are 32 bits wide and the largest is reserved.
+        let bytes_max = limits.message_bytes_max.min(u32::MAX as usize - 1);
+        if source.len() > bytes_max {
+            return Err(Fault::limit(0, "message_bytes_max", bytes_max, "more bytes"));
+        }
+        let opening = prolog::opening(source)?;
+        let checked = characters::check(source)?;
+        if opening.ascii_only
+            && let Some(at) = source[opening.end..].iter().position(|b| !b.is_ascii())
+        {
+            return Err(Fault::malformed(opening.end + at, "the message declares US-ASCII but holds other characters"));
+        }
+        document.nodes.push(Node { content_start: opening.end as u32, ..leaf(NodeKind::Document, 0, source.len(), 0) });
+        document.nodes[0].parent = NO_NODE;
+        let mut pass = Pass {
+            source: checked.text.as_bytes(),
+            checked,
+            vocabulary,
+            limits,
+            want,
+            document,
+            bindings: &mut self.bindings,
+            open: &mut self.open,
+            names: &mut self.names,
+            prefixed: &mut self.prefixed,
+            standalone: opening.standalone,
+            skips_undeclared: false,
+            text_run: None,
+        };
+        let root = pass.before_root(opening.end)?;
+        let content = pass.start_tag(root)?;
+        let end = pass.content(content)?;
+        pass.after_root(end)?;
+        let nodes = document.nodes.len() as u32;
+        document.nodes[0].end = nodes;
+        Ok(())
+    }
+}
+
+/// One message on its way.
+struct Pass<'a> {
+    source: &'a [u8],
+    checked: Checked<'a>,
+    vocabulary: &'a Vocabulary,
+    limits: &'a Limits,
+    want: Want,
+    document: &'a mut Document,
+    bindings: &'a mut Bindings,
+    open: &'a mut Vec<Open>,
+    /// Names of the attributes of the current tag, as written.
+    names: &'a mut Vec<Span>,
+    /// Attributes of the current tag whose prefixes are not resolved yet.
+    prefixed: &'a mut Vec<Prefixed>,
+    standalone: bool,
+    /// An external DTD that nobody reads may declare any entity, so only expat can say what an unknown one is.
+    skips_undeclared: bool,
+    /// The run of character data and CDATA sections that ends where the scanner stands.
+    text_run: Option<TextRun>,
+}
+
+#[derive(Clone, Copy)]
+struct TextRun {
+    start: usize,
+    encoded: bool,
+    /// It holds at least one character: `<![CDATA[]]>` alone is no text.
+    filled: bool,
+}
+
+impl Pass<'_> {
+    /// Reads up to the root element; answers with the offset of its `<`.
+    fn before_root(&mut self, mut at: usize) -> Step<usize> {
+        let mut doctype_seen = false;
+        loop {
+            at = skip_spaces(self.source, at);
+            let rest = &self.source[at..];
+            at = if rest.starts_with(b"<!DOCTYPE") {
+                if doctype_seen {
+                    return Err(Fault::malformed(at, "the message has a second DOCTYPE"));
+                }
+                doctype_seen = true;
+                self.doctype(at)?
+            } else if rest.starts_with(b"<!") {
+                self.comment(at)?
+            } else if rest.starts_with(b"<?") {
+                self.processing_instruction(at)?
+            } else if rest.starts_with(b"<") {
+                return Ok(at);
+            } else if rest.is_empty() {
+                return Err(Fault::malformed(at, "the message has no root element"));
+            } else {
+                let reason = format!("only markup may stand before the root element, found {}", found(self.source, at));
+                return Err(Fault::malformed(at, reason));
+            };
+        }
+    }
+
+    /// Reads the content of the root element and its end tag.
+    fn content(&mut self, mut at: usize) -> Step<usize> {
+        let source = self.source;
+        while let Some(&open) = self.open.last() {
+            at = self.character_data(at, open)?;
+            at = match byte(source, at + 1) {
+                b'/' => {
+                    self.finish_text(at, open);
+                    self.end_tag(at, open)?
+                }
+                b'!' if source[at..].starts_with(b"<![CDATA[") => self.cdata(at)?,
+                b'!' => {
+                    self.finish_text(at, open);
+                    self.comment(at)?
+                }
+                b'?' => {
+                    self.finish_text(at, open);
+                    self.processing_instruction(at)?
+                }
+                _ => {
+                    self.finish_text(at, open);
+                    self.start_tag(at)?
+                }
+            };
+        }
+        Ok(at)
+    }
+
+    /// Reads what follows the root element.
+    fn after_root(&mut self, mut at: usize) -> Step<()> {
+        loop {
+            at = skip_spaces(self.source, at);
+            let rest = &self.source[at..];
+            at = if rest.is_empty() {
+                return Ok(());
+            } else if rest.starts_with(b"<!DOCTYPE") {
+                return Err(Fault::malformed(at, "a DOCTYPE may not stand after the root element"));
+            } else if rest.starts_with(b"<!") {
+                self.comment(at)?
+            } else if rest.starts_with(b"<?") {
+                self.processing_instruction(at)?
+            } else {
+                let what = match rest[0] {
+                    b'<' => "a second root element or end tag".into(),
+                    _ => found(self.source, at),
+                };
+                return Err(Fault::malformed(at, format!("only comments may follow the root element, found {what}")));
+            };
+        }
+    }
+
+    /// Reads character data up to the next markup, whose offset is the answer.
+    #[inline(always)]
+    fn character_data(&mut self, start: usize, open: Open) -> Step<usize> {
+        let source = self.source;
+        let mut at = start;
+        let mut encoded = false;
+        loop {
+            at = plain_text_end(source, at);
+            match byte(source, at) {
+                b'<' => break,
+                b'&' => {
+                    encoded = true;
+                    at = references::check(self.checked, at, self.undeclared())?;
+                }
+                b']' => {
+                    if source[at..].starts_with(b"]]>") {
+                        return Err(Fault::malformed(at, "\"]]>\" may not stand in text"));
+                    }
+                    at += 1;
+                }
+                _ => {
+                    let name = shown(open.name.of(source));
+                    let reason = format!("the message ends before the end tag of the element {name:?}");
+                    return Err(Fault::malformed(at, reason));
+                }
+            }
+        }
+        if at > start && self.want.text {
+            encoded = encoded || self.carriage_returns_in(start, at);
+            self.extend_text(start, encoded, true);
+        }
+        Ok(at)
+    }
+
+    /// Reads the CDATA section at `start`, which belongs to the text run.
+    #[inline(never)]
+    fn cdata(&mut self, start: usize) -> Step<usize> {
+        let content = start + b"<![CDATA[".len();
+        let rest = &self.source[content..];
+        let is_end = |&at: &usize| at >= 2 && rest[at - 1] == b']' && rest[at - 2] == b']';
+        let Some(end) = memchr::memchr_iter(b'>', rest).find(is_end) else {
+            return Err(Fault::malformed(start, "the CDATA section is not closed with \"]]>\""));
+        };
+        if self.want.text {
+            self.extend_text(start, true, end > 2);
+        }
+        Ok(content + end + 1)
+    }
+
+    fn extend_text(&mut self, start: usize, encoded: bool, filled: bool) {
+        let run = self.text_run.get_or_insert(TextRun { start, encoded: false, filled: false });
+        run.encoded |= encoded;
+        run.filled |= filled;
+    }
+
+    /// Records the text run that ends at `end`.
+    #[inline(always)]
+    fn finish_text(&mut self, end: usize, open: Open) {
+        if let Some(run) = self.text_run.take()
+            && run.filled
+        {
+            let node = leaf(NodeKind::Text, run.start, end, open.node);
+            self.push_leaf(Node { encoded: run.encoded, ..node });
+        }
+    }
+
+    /// Reads the comment at `start`, where `<!` stands.
+    #[inline(never)]
+    fn comment(&mut self, start: usize) -> Step<usize> {
+        let source = self.source;
+        if !source[start..].starts_with(b"<!--") {
+            return Err(Fault::malformed(start, "\"<!\" starts neither a comment nor anything else allowed here"));
+        }
+        let mut at = start + 4;
+        while let Some(skipped) = memchr::memchr(b'-', &source[at..]) {
+            at += skipped;
+            match (byte(source, at + 1), byte(source, at + 2)) {
+                (b'-', b'>') => {
+                    self.push_markup(NodeKind::Comment, start, at + 3);
+                    return Ok(at + 3);
+                }
+                (b'-', 0) => break,
+                (b'-', _) => return Err(Fault::malformed(at, "\"--\" may not stand in a comment")),
+                _ => at += 1,
+            }
+        }
+        Err(Fault::malformed(start, "the comment is not closed with \"-->\""))
+    }
+
+    /// Reads the processing instruction at `start`.
+    #[inline(never)]
+    fn processing_instruction(&mut self, start: usize) -> Step<usize> {
+        let source = self.source;
+        let target_end = ncname_end(self.checked, start + 2);
+        let target = &source[start + 2..target_end];
+        let next = byte(source, target_end);
+        let reason = if target.is_empty() {
+            format!("a processing instruction needs a target, found {}", found(source, target_end))
+        } else if target == b"xml" {
+            "an XML declaration may only stand at the very start of the message".into()
+        } else if target.eq_ignore_ascii_case(b"xml") {
+            format!("the target {:?} of a processing instruction is reserved", shown(target))
+        } else if next == b':' {
+            format!("the target {:?} of a processing instruction may not hold a colon", shown(target))
+        } else if next != b'?' && next != 0 && !is(next, SPACE) {
+            format!("{} may not stand in the target of a processing instruction", found(source, target_end))
+        } else {
+            return self.processing_instruction_end(start, target_end);
+        };
+        Err(Fault::malformed(start, reason))
+    }
+
+    fn processing_instruction_end(&mut self, start: usize, target_end: usize) -> Step<usize> {
+        let source = self.source;
+        for question in memchr::memchr_iter(b'?', &source[target_end..]) {
+            let at = target_end + question;
+            if byte(source, at + 1) == b'>' {
+                self.push_markup(NodeKind::ProcessingInstruction, start, at + 2);
+                return Ok(at + 2);
+            }
+            if question == 0 {
+                let reason = "the target of a processing instruction must be followed by white space or \"?>\"";
+                return Err(Fault::malformed(at, reason));
+            }
+        }
+        Err(Fault::malformed(start, "the processing instruction is not closed with \"?>\""))
+    }
+
+    fn push_markup(&mut self, kind: NodeKind, start: usize, end: usize) {
+        if self.want.text {
+            let parent = self.open.last().map_or(0, |open| open.node);
+            self.push_leaf(leaf(kind, start, end, parent));
+        }
+    }
+
+    fn push_leaf(&mut self, node: Node) {
+        let attributes = self.document.attributes.len() as u32;
+        let end = self.document.nodes.len() as u32 + 1;
+        self.document.nodes.push(Node { end, attributes_start: attributes, attributes_end: attributes, ..node });
+    }
+
+    #[inline(always)]
+    fn carriage_returns_in(&self, start: usize, end: usize) -> bool {
+        self.checked.carriage_returns && memchr::memchr(b'\r', &self.source[start..end]).is_some()
+    }
+
+    /// What to make of an entity that nothing in the message declares.
+    #[inline(always)]
+    fn undeclared(&self) -> impl FnOnce(usize, String) -> Fault + use<> {
+        if self.skips_undeclared { Fault::conversion } else { Fault::malformed }
+    }
+}
+
+/// The first offset from `at` on that may not be plain character data.
+#[inline(always)]
+fn plain_text_end(source: &[u8], mut at: usize) -> usize {
+    let far = at + SHORT_TEXT;
+    while at < far {
+        if is(byte(source, at), TEXT_STOP) {
+            return at;
+        }
+        at += 1;
+    }
+    match memchr::memchr3(b'<', b'&', b']', &source[at..]) {
+        Some(skipped) => at + skipped,
+        None => source.len(),
+    }
+}
+
+fn leaf(kind: NodeKind, start: usize, end: usize, parent: u32) -> Node {
+    Node {
+        kind,
+        encoded: false,
+        name: NAMELESS,
+        parent,
+        end: 1,
+        span: span(start, end),
+        content_start: end as u32,
+        attributes_start: 0,
+        attributes_end: 0,
+    }
+}
+
+#[inline(always)]
+fn span(start: usize, end: usize) -> Span {
+    Span { start: start as u32, end: end as u32 }
+}

@@ -1,0 +1,212 @@
+//! What may stand before the root element: the XML declaration, which also says how the bytes are to be read, and the
+//! document type declaration.
+
+use crate::scan::Pass;
+use crate::scan::bytes::{SPACE, byte, is, skip_spaces};
+use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::names::qname;
+
+const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// What the first bytes of a message say about the rest.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// Where the prolog goes on.
+    pub end: usize,
+    /// `standalone="yes"`.
+    pub standalone: bool,
+    /// US-ASCII is declared, so other characters are errors.
+    pub ascii_only: bool,
+}
+
+/// Reads byte-order mark and XML declaration. A message that is not UTF-8 is left to expat.
+pub fn opening(source: &[u8]) -> Step<Opening> {
+    let utf16 = |reason: &str| Err(Fault::conversion(0, format!("the message {reason}, so it is not UTF-8")));
+    match source {
+        [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..] => return utf16("starts with the byte-order mark of UTF-16"),
+        [0, _, ..] | [_, 0, ..] => return utf16("starts as UTF-16 does"),
+        _ => {}
+    }
+    let start = if source.starts_with(UTF8_MARK) { UTF8_MARK.len() } else { 0 };
+    let declared = source[start..].starts_with(b"<?xml")
+        && (matches!(byte(source, start + 5), 0 | b'?') || is(byte(source, start + 5), SPACE));
+    if !declared {
+        return Ok(Opening { end: start, ..Opening::default() });
+    }
+    xml_declaration(source, start)
+}
+
+fn xml_declaration(source: &[u8], start: usize) -> Step<Opening> {
+    let mut opening = Opening::default();
+    let mut at = start + b"<?xml".len();
+    let mut order = 0;
+    loop {
+        let before = at;
+        at = skip_spaces(source, at);
+        if byte(source, at) == b'?' {
+            break;
+        }
+        let field = pseudo_attribute(source, at)?;
+        let rank = match field.name {
+            b"version" => 1,
+            b"encoding" => 2,
+            b"standalone" => 3,
+            name => return declaration_fault(at, &format!("does not know {:?}", shown(name))),
+        };
+        if before == at {
+            return declaration_fault(at, &format!("needs white space before {:?}", shown(field.name)));
+        }
+        if rank <= order || (order == 0 && rank != 1) {
+            return declaration_fault(at, "must have version, encoding and standalone in this order");
+        }
+        order = rank;
+        match rank {
+            1 => version(field.value, at)?,
+            2 => opening.ascii_only = encoding(field.value, at)?,
+            _ => opening.standalone = standalone(field.value, at)?,
+        }
+        at = field.end;
+    }
+    if order == 0 {
+        return declaration_fault(at, "has no version");
+    }
+    if byte(source, at + 1) != b'>' {
+        return declaration_fault(at, "must end with \"?>\"");
+    }
+    opening.end = at + 2;
+    Ok(opening)
+}
+
+fn declaration_fault<T>(at: usize, problem: &str) -> Step<T> {
+    Err(Fault::malformed(at, format!("the XML declaration {problem}")))
+}
+
+struct PseudoAttribute<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
+    end: usize,
+}
+
+fn pseudo_attribute(source: &[u8], start: usize) -> Step<PseudoAttribute<'_>> {
+    let mut at = start;
+    while byte(source, at).is_ascii_alphabetic() {
+        at += 1;
+    }
+    let name = &source[start..at];
+    if name.is_empty() {
+        return declaration_fault(start, &format!("must end with \"?>\", found {}", found(source, start)));
+    }
+    at = skip_spaces(source, at);
+    if byte(source, at) != b'=' {
+        return declaration_fault(at, &format!("needs \"=\" after {:?}", shown(name)));
+    }
+    at = skip_spaces(source, at + 1);
+    let quote = byte(source, at);
+    if !matches!(quote, b'"' | b'\'') {
+        return declaration_fault(at, &format!("needs a quoted value for {:?}", shown(name)));
+    }
+    let rest = &source[at + 1..];
+    match memchr::memchr3(quote, b'<', b'>', rest) {
+        Some(length) if rest[length] == quote => {
+            Ok(PseudoAttribute { name, value: &rest[..length], end: at + 1 + length + 1 })
+        }
+        _ => declaration_fault(at, &format!("does not close the value of {:?}", shown(name))),
+    }
+}
+
+fn version(value: &[u8], at: usize) -> Step<()> {
+    match value.strip_prefix(b"1.") {
+        Some(b"1") => Err(Fault::malformed(at, "the message is XML 1.1, and only XML 1.0 is read")),
+        Some(minor) if !minor.is_empty() && minor.iter().all(u8::is_ascii_digit) => Ok(()),
+        _ => declaration_fault(at, &format!("has the version {:?}, which is not 1.0", shown(value))),
+    }
+}
+
+/// Answers whether only ASCII may follow.
+fn encoding(value: &[u8], at: usize) -> Step<bool> {
+    let is_name = value.first().is_some_and(u8::is_ascii_alphabetic)
+        && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+    if !is_name {
+        return declaration_fault(at, &format!("has the encoding {:?}, which is no name of one", shown(value)));
+    }
+    if value.eq_ignore_ascii_case(b"UTF-8") {
+        return Ok(false);
+    }
+    if value.eq_ignore_ascii_case(b"US-ASCII") {
+        return Ok(true);
+    }
+    Err(Fault::conversion(at, format!("the message declares the encoding {:?}", shown(value))))
+}
+
+fn standalone(value: &[u8], at: usize) -> Step<bool> {
+    match value {
+        b"yes" => Ok(true),
+        b"no" => Ok(false),
+        _ => declaration_fault(at, &format!("has standalone={:?}, which is neither yes nor no", shown(value))),
+    }
+}
+
+impl Pass<'_> {
+    /// Reads the document type declaration at `at`; one with an internal subset is left to expat.
+    pub(super) fn doctype(&mut self, start: usize) -> Step<usize> {
+        let source = self.source;
+        let mut at = self.doctype_space(start + b"<!DOCTYPE".len())?;
+        at = qname(self.checked, at, "document type")?.end;
+        let spaced = skip_spaces(source, at);
+        let keyword = &source[spaced..(spaced + 6).min(source.len())];
+        let literals = match keyword {
+            b"SYSTEM" => 1,
+            b"PUBLIC" => 2,
+            _ => 0,
+        };
+        if literals > 0 && spaced > at {
+            at = spaced + 6;
+            for remaining in (1..=literals).rev() {
+                at = self.doctype_space(at)?;
+                at = self.doctype_literal(at, remaining == 2)?;
+            }
+            self.skips_undeclared = !self.standalone;
+        }
+        at = skip_spaces(source, at);
+        match byte(source, at) {
+            b'>' => Ok(at + 1),
+            b'[' => Err(Fault::conversion(start, "the DOCTYPE has an internal subset")),
+            _ => Err(Fault::malformed(at, format!("the DOCTYPE must end with \">\", found {}", found(source, at)))),
+        }
+    }
+
+    fn doctype_space(&self, at: usize) -> Step<usize> {
+        let after = skip_spaces(self.source, at);
+        if after == at {
+            let reason = format!("the DOCTYPE needs white space here, found {}", found(self.source, at));
+            return Err(Fault::malformed(at, reason));
+        }
+        Ok(after)
+    }
+
+    fn doctype_literal(&self, at: usize, public: bool) -> Step<usize> {
+        let kind = if public { "public" } else { "system" };
+        let quote = byte(self.source, at);
+        if !matches!(quote, b'"' | b'\'') {
+            let reason = format!("the DOCTYPE needs a quoted {kind} identifier, found {}", found(self.source, at));
+            return Err(Fault::malformed(at, reason));
+        }
+        let start = at + 1;
+        let Some(length) = memchr::memchr(quote, &self.source[start..]) else {
+            return Err(Fault::malformed(at, format!("the {kind} identifier of the DOCTYPE is not closed")));
+        };
+        let value = &self.source[start..start + length];
+        match value.iter().position(|&b| public && !is_public_character(b)) {
+            Some(bad) => {
+                let reason = format!("{} may not stand in a public identifier", found(self.source, start + bad));
+                Err(Fault::malformed(start + bad, reason))
+            }
+            None => Ok(start + length + 1),
+        }
+    }
+}
+
+/// Production PubidChar.
+fn is_public_character(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b" \r\n-'()+,./:=?;!*#@$_%".contains(&b)
+}

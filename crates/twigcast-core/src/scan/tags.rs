@@ -1,0 +1,353 @@
+//! Start and end tags: names, attributes, namespace declarations.
+
+use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, Span};
+use crate::scan::bytes::{SPACE, VALUE_STOP, byte, is, skip_spaces};
+use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::names::{QName, qname};
+use crate::scan::namespaces::Namespace;
+use crate::scan::{Pass, references, span};
+use crate::vocabulary::{LocalId, Name, NamespaceId};
+
+/// Up to this many attributes of one tag are compared pair by pair; more are sorted.
+const COMPARED_MAX: usize = 12;
+/// "Not recorded" as an index of an attribute.
+const NO_ATTRIBUTE: u32 = u32::MAX;
+
+/// An element whose end tag is still to come.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    pub node: NodeId,
+    /// The name as written.
+    pub name: Span,
+    /// Bindings outside it.
+    bindings: u32,
+    /// Default namespace outside it.
+    default: NamespaceId,
+}
+
+/// An attribute whose prefix waits for the end of the tag, since its declaration may follow.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefixed {
+    prefix: Span,
+    local: Span,
+    /// Index in the document, or [`NO_ATTRIBUTE`].
+    attribute: u32,
+}
+
+impl Pass<'_> {
+    /// Reads the start tag or empty-element tag at `start`.
+    pub(super) fn start_tag(&mut self, start: usize) -> Step<usize> {
+        let source = self.source;
+        let node = self.document.nodes.len() as NodeId;
+        let name = qname(self.checked, start + 1, "element")?;
+        if self.open.len() >= self.limits.depth_max {
+            return Err(Fault::limit(start, "depth_max", self.limits.depth_max, "more open elements"));
+        }
+        let (outer_bindings, outer_default) = (self.bindings.count(), self.bindings.default);
+        let attributes_start = self.document.attributes.len() as u32;
+        self.names.clear();
+        let mut at = name.end;
+        let empty = loop {
+            match byte(source, at) {
+                b'>' => break false,
+                b'/' if byte(source, at + 1) == b'>' => {
+                    at += 1;
+                    break true;
+                }
+                b if is(b, SPACE) => {}
+                _ => return Err(self.tag_fault(start, name, at)),
+            }
+            at = skip_spaces(source, at + 1);
+            if !matches!(byte(source, at), b'>' | b'/') {
+                at = self.attribute(node, start, name, at)?;
+            }
+        };
+        at += 1;
+        if self.names.len() > 1 {
+            self.unique_names()?;
+        }
+        if !self.prefixed.is_empty() {
+            self.resolve_prefixed()?;
+        }
+        let expanded = self.element_name(start + 1, name)?;
+        self.document.nodes.push(Node {
+            kind: NodeKind::Element,
+            encoded: false,
+            name: expanded,
+            parent: self.open.last().map_or(0, |open| open.node),
+            end: node + 1,
+            span: span(start, at),
+            content_start: at as u32,
+            attributes_start,
+            attributes_end: self.document.attributes.len() as u32,
+        });
+        if empty {
+            self.bindings.truncate(self.checked.text, outer_bindings);
+            self.bindings.default = outer_default;
+        } else {
+            let name = span(start + 1, name.end);
+            self.open.push(Open { node, name, bindings: outer_bindings, default: outer_default });
+        }
+        Ok(at)
+    }
+
+    /// Reads the end tag at `start`; `open` is the element it has to close.
+    pub(super) fn end_tag(&mut self, start: usize, open: Open) -> Step<usize> {
+        let source = self.source;
+        let name = open.name.of(source);
+        let mut at = start + 2 + name.len();
+        let matches = source[start + 2..].starts_with(name);
+        if !matches || byte(source, at) != b'>' {
+            at = skip_spaces(source, at);
+            if !matches || byte(source, at) != b'>' {
+                return Err(self.end_tag_fault(start, open));
+            }
+        }
+        at += 1;
+        self.open.pop();
+        self.bindings.truncate(self.checked.text, open.bindings);
+        self.bindings.default = open.default;
+        let end = self.document.nodes.len() as NodeId;
+        let node = &mut self.document.nodes[open.node as usize];
+        node.end = end;
+        node.span.end = at as u32;
+        Ok(at)
+    }
+
+    #[inline(always)]
+    fn attribute(&mut self, owner: NodeId, tag: usize, element: QName, start: usize) -> Step<usize> {
+        let source = self.source;
+        if byte(source, start) == 0 {
+            return Err(self.tag_fault(tag, element, start));
+        }
+        let name = qname(self.checked, start, "attribute")?;
+        let mut at = name.end;
+        if byte(source, at) != b'=' {
+            at = skip_spaces(source, at);
+            if byte(source, at) != b'=' {
+                let reason = format!("the attribute {:?} has no value", shown(&source[start..name.end]));
+                return Err(Fault::malformed(start, reason));
+            }
+        }
+        at += 1;
+        if is(byte(source, at), SPACE) {
+            at = skip_spaces(source, at);
+        }
+        let quote = byte(source, at);
+        if !matches!(quote, b'"' | b'\'') {
+            let attribute = shown(&source[start..name.end]);
+            let reason = format!("the value of the attribute {attribute:?} is not quoted");
+            return Err(Fault::malformed(at, reason));
+        }
+        let value_start = at + 1;
+        let (value_end, encoded) = self.value_end(start, name, value_start, quote)?;
+        if self.names.len() >= self.limits.attributes_max {
+            let limit = self.limits.attributes_max;
+            return Err(Fault::limit(start, "attributes_max", limit, "more attributes on one element"));
+        }
+        self.names.push(span(start, name.end));
+        self.record(owner, start, name, span(value_start, value_end), encoded)?;
+        Ok(value_end + 1)
+    }
+
+    /// The end of the attribute value at `start` and whether it has to be decoded.
+    #[inline(always)]
+    fn value_end(&self, attribute: usize, name: QName, start: usize, quote: u8) -> Step<(usize, bool)> {
+        let source = self.source;
+        let mut at = start;
+        let mut encoded = false;
+        loop {
+            let b = byte(source, at);
+            if !is(b, VALUE_STOP) {
+                at += 1;
+                continue;
+            }
+            if b == quote {
+                return Ok((at, encoded));
+            }
+            match b {
+                b'"' | b'\'' => at += 1,
+                b'\t' | b'\n' | b'\r' => {
+                    encoded = true;
+                    at += 1;
+                }
+                b'&' => {
+                    encoded = true;
+                    at = references::check(self.checked, at, self.undeclared())?;
+                }
+                _ => {
+                    let attribute = shown(&source[attribute..name.end]);
+                    let reason = match b {
+                        b'<' => format!("\"<\" may not stand in the value of the attribute {attribute:?}"),
+                        _ => format!("the message ends inside the value of the attribute {attribute:?}"),
+                    };
+                    return Err(Fault::malformed(at, reason));
+                }
+            }
+        }
+    }
+
+    /// Keeps an attribute, or declares the namespace that it declares.
+    #[inline(always)]
+    fn record(&mut self, owner: NodeId, start: usize, name: QName, value: Span, encoded: bool) -> Step<()> {
+        let source = self.source;
+        if source[start..name.end].starts_with(b"xmlns") && (name.colon == start + 5 || name.end == start + 5) {
+            return self.declaration(owner, start, name, value, encoded);
+        }
+        let local_start = if name.colon == 0 { start } else { name.colon + 1 };
+        let mut attribute = NO_ATTRIBUTE;
+        if self.want.attributes {
+            attribute = self.document.attributes.len() as u32;
+            let local = self.vocabulary.local(&source[local_start..name.end]);
+            let name_id = Name { namespace: NamespaceId::NONE, local };
+            let qname = span(start, name.end);
+            self.document.attributes.push(Attribute { name: name_id, encoded, owner, qname, value });
+        }
+        if name.colon != 0 {
+            let (prefix, local) = (span(start, name.colon), span(local_start, name.end));
+            self.prefixed.push(Prefixed { prefix, local, attribute });
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn declaration(&mut self, owner: NodeId, start: usize, name: QName, uri: Span, encoded: bool) -> Step<()> {
+        let prefix = if name.colon == 0 { span(start, start) } else { span(name.colon + 1, name.end) };
+        let namespace = self.bindings.declare(self.checked.text, self.vocabulary, prefix, uri, encoded)?;
+        self.document.declarations.push(NamespaceDeclaration { owner, prefix, uri, namespace });
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn element_name(&mut self, start: usize, name: QName) -> Step<Name> {
+        if name.colon == 0 {
+            let local = self.vocabulary.local(&self.source[start..name.end]);
+            return Ok(Name { namespace: self.bindings.default, local });
+        }
+        let namespace = self.bindings.resolve(self.checked.text, span(start, name.colon))?;
+        let local = self.vocabulary.local(&self.source[name.colon + 1..name.end]);
+        Ok(Name { namespace: namespace.id, local })
+    }
+
+    /// No two attributes of the tag have the same name as written.
+    #[inline(always)]
+    fn unique_names(&mut self) -> Step<()> {
+        let source = self.source;
+        if self.names.len() > COMPARED_MAX {
+            return self.unique_among_many();
+        }
+        for (index, &second) in self.names.iter().enumerate().skip(1) {
+            let length = second.end - second.start;
+            let first_byte = source[second.start as usize];
+            for &first in &self.names[..index] {
+                if first.end - first.start == length
+                    && source[first.start as usize] == first_byte
+                    && first.of(source) == second.of(source)
+                {
+                    return Err(duplicate(source, second));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn unique_among_many(&mut self) -> Step<()> {
+        let source = self.source;
+        // Sorting keeps hostile names from making this quadratic, whatever they are.
+        self.names.sort_unstable_by(|a, b| a.of(source).cmp(b.of(source)).then(a.start.cmp(&b.start)));
+        let pairs = self.names.windows(2).filter(|pair| pair[0].of(source) == pair[1].of(source));
+        match pairs.map(|pair| pair[1]).min_by_key(|name| name.start) {
+            Some(name) => Err(duplicate(source, name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the attributes with prefixes their namespaces; no two of them may have the same expanded name.
+    #[inline(never)]
+    fn resolve_prefixed(&mut self) -> Step<()> {
+        let source = self.source;
+        let mut resolved: Vec<(Prefixed, Namespace)> = Vec::new();
+        let several = self.prefixed.len() > 1;
+        for prefixed in self.prefixed.drain(..) {
+            let namespace = self.bindings.resolve(self.checked.text, prefixed.prefix)?;
+            if prefixed.attribute != NO_ATTRIBUTE {
+                self.document.attributes[prefixed.attribute as usize].name.namespace = namespace.id;
+            }
+            if several {
+                resolved.push((prefixed, namespace));
+            }
+        }
+        if resolved.len() > COMPARED_MAX {
+            resolved.sort_by(|(a, a_namespace), (b, b_namespace)| {
+                let by_name = a.local.of(source).cmp(b.local.of(source));
+                by_name.then(a_namespace.order_key().cmp(&b_namespace.order_key()))
+            });
+        }
+        let reach = if resolved.len() > COMPARED_MAX { 1 } else { resolved.len() };
+        for (index, (second, second_namespace)) in resolved.iter().enumerate() {
+            for (first, first_namespace) in &resolved[index.saturating_sub(reach)..index] {
+                if first.local.of(source) == second.local.of(source)
+                    && first_namespace.same(second_namespace, self.checked.text)
+                {
+                    return Err(duplicate_expanded(source, first, second));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn tag_fault(&self, start: usize, name: QName, at: usize) -> Fault {
+        let source = self.source;
+        let element = shown(&source[start + 1..name.end]);
+        let reason = match byte(source, at) {
+            0 => format!("the message ends inside the start tag of {element:?}"),
+            b'/' => format!("\"/\" in the start tag of {element:?} must be followed by \">\""),
+            _ if at == name.end => {
+                format!("{} may not follow the name of the element {element:?}", found(source, at))
+            }
+            _ => format!(
+                "white space must separate the attributes in the start tag of {element:?}, found {}",
+                found(source, at)
+            ),
+        };
+        Fault::malformed(at, reason)
+    }
+
+    #[cold]
+    fn end_tag_fault(&self, start: usize, open: Open) -> Fault {
+        let source = self.source;
+        let expected = shown(open.name.of(source));
+        let name = match qname(self.checked, start + 2, "end tag") {
+            Ok(name) => name,
+            Err(fault) => return fault,
+        };
+        let written = &source[start + 2..name.end];
+        let at = skip_spaces(source, name.end);
+        match byte(source, at) {
+            0 => Fault::malformed(at, format!("the message ends inside an end tag, where {expected:?} is open")),
+            _ if written != open.name.of(source) => {
+                let written = shown(written);
+                Fault::malformed(start, format!("the end tag {written:?} does not match the start tag {expected:?}"))
+            }
+            _ => Fault::malformed(at, format!("{} may not stand in an end tag", found(source, at))),
+        }
+    }
+}
+
+#[cold]
+fn duplicate(source: &[u8], name: Span) -> Fault {
+    let reason = format!("the attribute {:?} stands twice in one tag", shown(name.of(source)));
+    Fault::malformed(name.start as usize, reason)
+}
+
+#[cold]
+fn duplicate_expanded(source: &[u8], first: &Prefixed, second: &Prefixed) -> Fault {
+    let written = |name: &Prefixed| shown(&source[name.prefix.start as usize..name.local.end as usize]);
+    let reason = format!("the attributes {:?} and {:?} have the same expanded name", written(first), written(second));
+    Fault::malformed(second.prefix.start as usize, reason)
+}
+
+/// The id that stands for names nobody asks for.
+pub const NAMELESS: Name = Name { namespace: NamespaceId::NONE, local: LocalId::UNKNOWN };
