@@ -31,7 +31,7 @@
     └── QueryWarning                  a query was accepted, but looks wrong
 
 Each class has a stable ``code`` for programs to tell errors by; the wording of ``str(error)`` may change. All take
-plain positional arguments (the compiled module makes them too), keep them in ``args``, and can be pickled.
+plain positional arguments (the compiled module makes them too), equal each other when those do, and can be pickled.
 """
 
 import re
@@ -50,6 +50,12 @@ class TwigcastError(Exception):
 
     code: ClassVar[str] = "error"
     """Stable identifier of the kind of error."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TwigcastError) and (type(other), other.args) == (type(self), self.args)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
 
     def details(self) -> dict[str, str | int | None]:
         """The error as plain values: ``code``, ``reason``, and ``line`` and ``column`` where there is a place."""
