@@ -1,0 +1,678 @@
+//! The XPath 1.0 grammar by recursive descent, binary operators by precedence climbing.
+//!
+//! Two measures bound every expression, and with it the stack of everything that walks one: `nesting` counts brackets,
+//! parentheses and calls on the way down, so that parsing cannot overflow the stack; `height` counts the levels of the
+//! tree that was built, since a chain such as `1 + 1 + ...` is deep without any nesting.
+
+use super::ast::{
+    ArithmeticOp, Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step, VariableId,
+};
+use super::functions::{Type, signature_of};
+use super::hints;
+use super::lexer::{Kind, Lexer, Token, first_forbidden_character};
+use super::{Dialect, ParseOptions};
+use crate::error::{QueryError, QueryErrorKind};
+use crate::vocabulary::{Name, NamespaceId, Vocabulary};
+
+/// A result whose error is boxed: errors are rare and large, expressions small and frequent.
+pub(crate) type Parsed<T> = Result<T, Box<QueryError>>;
+
+/// The state of one parse.
+pub(crate) struct Parser<'a, 'v> {
+    pub(super) lexer: Lexer<'a>,
+    /// The token under consideration.
+    pub(super) token: Token,
+    /// The token before it.
+    pub(super) previous: Token,
+    pub(super) options: ParseOptions<'a>,
+    pub(super) vocabulary: &'v mut Vocabulary,
+    /// Variables in scope, innermost last.
+    pub(super) variables: Vec<(&'a str, VariableId)>,
+    /// Types of all variables, by number.
+    pub(super) variable_types: Vec<Type>,
+    /// Namespaces declared by enclosing constructors, innermost last; the URI's id.
+    pub(super) declared: Vec<(&'a str, NamespaceId)>,
+    /// The text is a For-Where-Return query.
+    pub(super) flwr: bool,
+    steps: usize,
+    nesting: usize,
+    /// Levels of the expression parsed last.
+    pub(super) height: usize,
+    predicate_depth: usize,
+}
+
+/// A binary operator.
+#[derive(Clone, Copy)]
+enum Operator {
+    Or,
+    And,
+    Compare(CompareOp),
+    Arithmetic(ArithmeticOp),
+}
+
+impl<'a, 'v> Parser<'a, 'v> {
+    pub fn new(text: &'a str, options: &ParseOptions<'a>, vocabulary: &'v mut Vocabulary) -> Parsed<Self> {
+        let lexer = Lexer { text, position: 0, comments: false, angle_not_equal: options.dialect == Dialect::Legacy };
+        let start = Token { kind: Kind::End, start: 0, end: 0, colon: 0 };
+        let mut parser = Self {
+            lexer,
+            token: start,
+            previous: start,
+            options: *options,
+            vocabulary,
+            variables: Vec::new(),
+            variable_types: Vec::new(),
+            declared: Vec::new(),
+            flwr: false,
+            steps: 0,
+            nesting: 0,
+            height: 0,
+            predicate_depth: 0,
+        };
+        if text.len() > options.limits.query_bytes_max {
+            return Err(parser.over_limit(
+                "query_bytes_max",
+                options.limits.query_bytes_max,
+                "the query is too long",
+                0,
+            ));
+        }
+        if let Some((offset, character)) = first_forbidden_character(text) {
+            let message =
+                format!("the character U+{:04X} is not allowed in XML, so no query can hold it", character as u32);
+            return Err(parser.error(offset, QueryErrorKind::Syntax, message, &[]));
+        }
+        parser.token = parser.lexer.next();
+        Ok(parser)
+    }
+
+    /// The whole text as one expression.
+    pub fn whole_expression(&mut self) -> Parsed<Expr> {
+        if self.token.kind == Kind::End {
+            let message = "the query is empty; write a path such as /article/title".into();
+            return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["an expression"]));
+        }
+        let expr = self.expression()?;
+        if self.token.kind != Kind::End {
+            return Err(self.unexpected_after_operand(&["an operator", "the end of the query"]));
+        }
+        Ok(expr)
+    }
+
+    /// Expr.
+    pub(super) fn expression(&mut self) -> Parsed<Expr> {
+        self.nesting += 1;
+        if self.nesting > self.options.limits.query_nesting_max {
+            return Err(self.too_nested());
+        }
+        let expr = self.binary(0)?;
+        self.nesting -= 1;
+        Ok(expr)
+    }
+
+    /// An expression of operators that bind at least as tightly as `weakest`.
+    fn binary(&mut self, weakest: u8) -> Parsed<Expr> {
+        let mut left = self.unary()?;
+        while let Some((strength, operator)) = self.operator() {
+            if strength < weakest {
+                break;
+            }
+            self.advance();
+            let left_height = self.height;
+            let right = self.binary(strength + 1)?;
+            self.height = self.height.max(left_height) + 1;
+            if self.height > self.options.limits.query_nesting_max {
+                return Err(self.too_nested());
+            }
+            if matches!(operator, Operator::Or | Operator::And) {
+                // A longer chain makes the list longer, not the tree higher.
+                self.height = self.height.saturating_sub(usize::from(is_chain(&left, operator)));
+            }
+            left = combine(operator, left, right);
+        }
+        Ok(left)
+    }
+
+    /// The operator that the current token is, with its binding strength.
+    fn operator(&self) -> Option<(u8, Operator)> {
+        use Operator::{Arithmetic, Compare};
+        Some(match self.token.kind {
+            Kind::Equal => (2, Compare(CompareOp::Equal)),
+            Kind::NotEqual => (2, Compare(CompareOp::NotEqual)),
+            Kind::Less => (3, Compare(CompareOp::Less)),
+            Kind::LessOrEqual => (3, Compare(CompareOp::LessOrEqual)),
+            Kind::Greater => (3, Compare(CompareOp::Greater)),
+            Kind::GreaterOrEqual => (3, Compare(CompareOp::GreaterOrEqual)),
+            Kind::Plus => (4, Arithmetic(ArithmeticOp::Add)),
+            Kind::Minus => (4, Arithmetic(ArithmeticOp::Subtract)),
+            Kind::Star => (5, Arithmetic(ArithmeticOp::Multiply)),
+            Kind::Name => match self.text_of(self.token) {
+                "or" => (0, Operator::Or),
+                "and" => (1, Operator::And),
+                "div" => (5, Arithmetic(ArithmeticOp::Divide)),
+                "mod" => (5, Arithmetic(ArithmeticOp::Modulo)),
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    /// UnaryExpr. Two minus signs are `number()`, so any even number of them is two and any odd number one.
+    fn unary(&mut self) -> Parsed<Expr> {
+        if self.token.kind != Kind::Minus {
+            return self.union();
+        }
+        let mut signs = 0usize;
+        while self.token.kind == Kind::Minus {
+            signs += 1;
+            self.advance();
+        }
+        let operand = self.union()?;
+        self.height += 2;
+        let negated = match operand {
+            Expr::Number(value) => Expr::Number(if signs % 2 == 1 { -value } else { value }),
+            operand if signs % 2 == 1 => Expr::Negate(Box::new(operand)),
+            operand => Expr::Negate(Box::new(Expr::Negate(Box::new(operand)))),
+        };
+        Ok(negated)
+    }
+
+    /// UnionExpr.
+    fn union(&mut self) -> Parsed<Expr> {
+        let start = self.token.start;
+        let first = self.path()?;
+        if self.token.kind != Kind::Pipe {
+            return Ok(first);
+        }
+        self.require_node_set(&first, start, "a side of `|`")?;
+        let mut height = self.height;
+        let mut members = vec![first];
+        while self.token.kind == Kind::Pipe {
+            self.advance();
+            let start = self.token.start;
+            let member = self.path()?;
+            self.require_node_set(&member, start, "a side of `|`")?;
+            height = height.max(self.height);
+            members.push(member);
+        }
+        self.height = height + 1;
+        Ok(Expr::Union(members))
+    }
+
+    /// PathExpr.
+    fn path(&mut self) -> Parsed<Expr> {
+        self.height = 0;
+        match self.token.kind {
+            Kind::Slash | Kind::DoubleSlash => self.absolute_path(),
+            _ if self.starts_step() => {
+                let start = self.context_start()?;
+                let mut steps = Vec::new();
+                self.relative_path(&mut steps)?;
+                Ok(Expr::Path(Path { start, steps }))
+            }
+            _ => self.filter(),
+        }
+    }
+
+    /// What a relative path starts at. A whole query is evaluated at the document node, so there `a` is `/a`.
+    fn context_start(&self) -> Parsed<PathStart> {
+        if self.predicate_depth > 0 {
+            return Ok(PathStart::Context);
+        }
+        if self.flwr {
+            let message = format!(
+                "a path must start at a variable, at `/` or at $doc here; `{}` has no context node",
+                self.text_of(self.token)
+            );
+            return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["$variable", "/"]));
+        }
+        Ok(PathStart::Root)
+    }
+
+    fn absolute_path(&mut self) -> Parsed<Expr> {
+        let inside_predicate = self.options.dialect == Dialect::Legacy && self.predicate_depth > 0;
+        let start = if inside_predicate { PathStart::Context } else { PathStart::Root };
+        let mut steps = Vec::new();
+        let double = self.token.kind == Kind::DoubleSlash;
+        self.advance();
+        if double {
+            steps.push(self.descendant_step()?);
+        }
+        if double || self.starts_step() {
+            self.relative_path(&mut steps)?;
+        } else if inside_predicate {
+            steps.push(Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() });
+        }
+        Ok(Expr::Path(Path { start, steps }))
+    }
+
+    /// Can the current token start a step?
+    fn starts_step(&self) -> bool {
+        match self.token.kind {
+            Kind::Star | Kind::NamespaceStar | Kind::LocalStar | Kind::At | Kind::Dot | Kind::DotDot => true,
+            Kind::Name => self.lexer.peek() != b'(' || node_type(self.text_of(self.token)),
+            _ => false,
+        }
+    }
+
+    /// RelativeLocationPath.
+    pub(super) fn relative_path(&mut self, steps: &mut Vec<Step>) -> Parsed<()> {
+        loop {
+            let step = self.step()?;
+            steps.push(step);
+            match self.token.kind {
+                Kind::Slash => self.advance(),
+                Kind::DoubleSlash => {
+                    self.advance();
+                    steps.push(self.descendant_step()?);
+                }
+                _ => return Ok(()),
+            }
+            while self.token.kind == Kind::OpenBracket && self.options.dialect == Dialect::Legacy {
+                if let Some(step) = steps.last_mut() {
+                    self.predicates(&mut step.predicates)?;
+                }
+                match self.token.kind {
+                    Kind::Slash => self.advance(),
+                    Kind::DoubleSlash => {
+                        self.advance();
+                        steps.push(self.descendant_step()?);
+                    }
+                    _ => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The `descendant-or-self::node()` that `//` stands for.
+    fn descendant_step(&mut self) -> Parsed<Step> {
+        self.count_step()?;
+        Ok(Step { axis: Axis::DescendantOrSelf, test: NodeTest::Node, predicates: Vec::new() })
+    }
+
+    fn count_step(&mut self) -> Parsed<()> {
+        self.steps += 1;
+        let limit = self.options.limits.query_steps_max;
+        if self.steps > limit {
+            return Err(self.over_limit("query_steps_max", limit, "the query has too many steps", self.token.start));
+        }
+        Ok(())
+    }
+
+    /// Step.
+    fn step(&mut self) -> Parsed<Step> {
+        self.count_step()?;
+        let axis = match self.token.kind {
+            Kind::Dot | Kind::DotDot => return self.abbreviated_step(),
+            Kind::At => {
+                self.advance();
+                if self.token.kind == Kind::Name && self.lexer.peek_axis() {
+                    let message =
+                        "`@` already names the attribute axis; write either `@name` or `attribute::name`".into();
+                    return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["a name", "*"]));
+                }
+                Axis::Attribute
+            }
+            Kind::Name if self.token.colon == 0 && self.lexer.peek_axis() => {
+                let axis = axis_named(self.text_of(self.token)).ok_or_else(|| self.unknown_axis())?;
+                self.advance();
+                self.advance();
+                axis
+            }
+            _ => Axis::Child,
+        };
+        let test = self.node_test(axis)?;
+        let mut predicates = Vec::new();
+        if self.token.kind == Kind::OpenBracket {
+            self.predicates(&mut predicates)?;
+        }
+        Ok(Step { axis, test, predicates })
+    }
+
+    /// `.` or `..`.
+    fn abbreviated_step(&mut self) -> Parsed<Step> {
+        let axis = if self.token.kind == Kind::Dot { Axis::SelfAxis } else { Axis::Parent };
+        self.advance();
+        if self.token.kind == Kind::OpenBracket {
+            let (short, long) = if axis == Axis::SelfAxis { (".", "self") } else { ("..", "parent") };
+            let message = format!("`{short}` takes no predicate in XPath 1.0; write `{long}::node()[...]`");
+            return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &["/", "an operator"]));
+        }
+        Ok(Step { axis, test: NodeTest::Node, predicates: Vec::new() })
+    }
+
+    /// NodeTest.
+    fn node_test(&mut self, axis: Axis) -> Parsed<NodeTest> {
+        let token = self.token;
+        let test = match token.kind {
+            Kind::Star => NodeTest::Name(NameTest::Any),
+            Kind::LocalStar => {
+                let local = &self.lexer.text[token.colon + 1..token.end];
+                NodeTest::Name(NameTest::Local(self.vocabulary.intern_local(local)))
+            }
+            Kind::NamespaceStar => {
+                let prefix = &self.lexer.text[token.start..token.colon];
+                NodeTest::Name(NameTest::Namespace(self.namespace_of(prefix, token.start)?))
+            }
+            Kind::Name if token.colon == 0 && self.lexer.peek() == b'(' => return self.kind_test(),
+            Kind::Name => NodeTest::Name(NameTest::Name(self.name_of(token, principal_is_element(axis))?)),
+            _ => return Err(self.unexpected_operand(&["a name", "*", "node()", "text()"])),
+        };
+        self.advance();
+        Ok(test)
+    }
+
+    /// `node()` and its kind.
+    fn kind_test(&mut self) -> Parsed<NodeTest> {
+        let name = self.text_of(self.token);
+        if !node_type(name) {
+            return Err(self.no_kind_test());
+        }
+        self.advance();
+        let open = self.token.start;
+        self.advance();
+        let mut target = None;
+        if self.token.kind == Kind::Literal && name == "processing-instruction" {
+            target = Some(self.literal_of(self.token).into());
+            self.advance();
+        } else if !matches!(self.token.kind, Kind::CloseParen | Kind::End) {
+            let message = match name {
+                "processing-instruction" => "the target of a processing instruction is written in quotes".into(),
+                _ => format!("{name}() takes no argument"),
+            };
+            return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &[")"]));
+        }
+        self.close(Kind::CloseParen, open)?;
+        Ok(match name {
+            "text" => NodeTest::Text,
+            "comment" => NodeTest::Comment,
+            "node" => NodeTest::Node,
+            _ => NodeTest::ProcessingInstruction(target),
+        })
+    }
+
+    /// Predicate, any number of times.
+    fn predicates(&mut self, predicates: &mut Vec<Expr>) -> Parsed<()> {
+        let mut height = self.height;
+        while self.token.kind == Kind::OpenBracket {
+            let open = self.token.start;
+            self.advance();
+            if self.token.kind == Kind::CloseBracket {
+                let message = "`[]` holds no condition".into();
+                return Err(self.error(open, QueryErrorKind::Syntax, message, &["an expression"]));
+            }
+            self.predicate_depth += 1;
+            let predicate = self.expression()?;
+            self.predicate_depth -= 1;
+            self.close(Kind::CloseBracket, open)?;
+            height = height.max(self.height + 1);
+            predicates.push(self.positional(predicate));
+        }
+        self.height = height;
+        Ok(())
+    }
+
+    /// A number as a predicate means the node at that position.
+    fn positional(&self, predicate: Expr) -> Expr {
+        if predicate.static_type(&self.variable_types) != Type::Number {
+            return predicate;
+        }
+        let position = Expr::Call { function: Function::Position, arguments: Vec::new() };
+        Expr::Compare { op: CompareOp::Equal, left: Box::new(position), right: Box::new(predicate) }
+    }
+
+    /// FilterExpr, and the path that may follow it.
+    fn filter(&mut self) -> Parsed<Expr> {
+        let start = self.token.start;
+        let primary = self.primary()?;
+        let continues = matches!(self.token.kind, Kind::OpenBracket | Kind::Slash | Kind::DoubleSlash);
+        if !continues {
+            return Ok(primary);
+        }
+        let role =
+            if self.token.kind == Kind::OpenBracket { "what a predicate filters" } else { "the start of a path" };
+        self.require_node_set(&primary, start, role)?;
+        let mut predicates = Vec::new();
+        self.predicates(&mut predicates)?;
+        let mut path = match primary {
+            Expr::Path(path) if predicates.is_empty() => path,
+            primary => Path { start: PathStart::Filter { primary: Box::new(primary), predicates }, steps: Vec::new() },
+        };
+        match self.token.kind {
+            Kind::Slash => self.advance(),
+            Kind::DoubleSlash => {
+                self.advance();
+                path.steps.push(self.descendant_step()?);
+            }
+            _ => return Ok(Expr::Path(path)),
+        }
+        let mut steps = path.steps;
+        let height = self.height;
+        self.relative_path(&mut steps)?;
+        self.height = self.height.max(height) + 1;
+        path.steps = steps;
+        Ok(Expr::Path(path))
+    }
+
+    /// PrimaryExpr.
+    fn primary(&mut self) -> Parsed<Expr> {
+        let token = self.token;
+        match token.kind {
+            Kind::Number => {
+                self.advance();
+                self.refuse_exponent(token)?;
+                let value = self.text_of(token).parse().unwrap_or(f64::NAN);
+                Ok(Expr::Number(value))
+            }
+            Kind::Literal => {
+                self.advance();
+                Ok(Expr::Literal(self.literal_of(token).into()))
+            }
+            Kind::Variable => self.variable(),
+            Kind::OpenParen => {
+                if let Some(error) = self.broken_token() {
+                    return Err(error);
+                }
+                self.advance();
+                if self.token.kind == Kind::CloseParen {
+                    let message = "`()` is empty; XPath 1.0 has no empty sequence".into();
+                    return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["an expression"]));
+                }
+                let inner = self.expression()?;
+                self.close(Kind::CloseParen, token.start)?;
+                Ok(inner)
+            }
+            Kind::Name => self.call(),
+            _ => Err(self.unexpected_operand(&["a path", "a value", "a function"])),
+        }
+    }
+
+    fn refuse_exponent(&self, number: Token) -> Parsed<()> {
+        let next = self.token;
+        let adjacent = next.kind == Kind::Name && next.start == number.end;
+        if adjacent && self.text_of(next).starts_with(['e', 'E']) {
+            let message = "XPath 1.0 numbers have no exponent; write the number out (1000, not 1e3)".into();
+            return Err(self.error(number.start, QueryErrorKind::Unsupported, message, &[]));
+        }
+        Ok(())
+    }
+
+    fn variable(&mut self) -> Parsed<Expr> {
+        let token = self.token;
+        let name = self.text_of(token)[1..].trim_start();
+        self.advance();
+        if let Some(&(_, id)) = self.variables.iter().rev().find(|(known, _)| *known == name) {
+            return Ok(Expr::Path(Path { start: PathStart::Variable(id), steps: Vec::new() }));
+        }
+        if self.flwr && matches!(name, "doc" | "msg") {
+            return Ok(Expr::Path(Path { start: PathStart::Root, steps: Vec::new() }));
+        }
+        Err(self.undeclared_variable(token, name))
+    }
+
+    /// FunctionCall.
+    fn call(&mut self) -> Parsed<Expr> {
+        let name = self.token;
+        let Some(signature) = signature_of(self.text_of(name)) else { return Err(self.unknown_function()) };
+        self.advance();
+        let open = self.token.start;
+        self.advance();
+        let mut arguments = Vec::new();
+        let mut height = 0;
+        if self.token.kind != Kind::CloseParen {
+            loop {
+                let start = self.token.start;
+                let argument = self.expression()?;
+                if signature.node_set && arguments.is_empty() {
+                    self.require_node_set(&argument, start, &format!("the argument of {}()", self.text_of(name)))?;
+                }
+                height = height.max(self.height + 1);
+                arguments.push(argument);
+                if self.token.kind != Kind::Comma {
+                    break;
+                }
+                self.advance();
+            }
+        }
+        self.close(Kind::CloseParen, open)?;
+        self.height = height;
+        if arguments.len() < signature.least || arguments.len() > signature.most {
+            let message = format!(
+                "{}() has {} here; write {}",
+                self.text_of(name),
+                hints::arguments(arguments.len()),
+                signature.usage
+            );
+            return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[signature.usage]));
+        }
+        Ok(Expr::Call { function: signature.function, arguments })
+    }
+
+    fn require_node_set(&self, expr: &Expr, start: usize, role: &str) -> Parsed<()> {
+        let found = expr.static_type(&self.variable_types);
+        if found == Type::NodeSet {
+            return Ok(());
+        }
+        let message = format!("{role} must be a path (a node-set), and this is {}", found.noun());
+        Err(self.error(start, QueryErrorKind::Syntax, message, &["a path"]))
+    }
+
+    /// The expanded name of a name token. `default`: the default element namespace applies.
+    pub(super) fn name_of(&mut self, token: Token, default: bool) -> Parsed<Name> {
+        let text = self.lexer.text;
+        let (namespace, local) = if token.colon != 0 {
+            let namespace = self.namespace_of(&text[token.start..token.colon], token.start)?;
+            (namespace, &text[token.colon + 1..token.end])
+        } else {
+            let namespace = if default { self.default_namespace() } else { NamespaceId::NONE };
+            (namespace, &text[token.start..token.end])
+        };
+        Ok(Name { namespace, local: self.vocabulary.intern_local(local) })
+    }
+
+    /// The namespace of unprefixed element names.
+    pub(super) fn default_namespace(&mut self) -> NamespaceId {
+        if let Some(&(_, id)) = self.declared.iter().rev().find(|(prefix, _)| prefix.is_empty()) {
+            return id;
+        }
+        self.options.namespaces.uri("").map_or(NamespaceId::NONE, |uri| self.vocabulary.intern_namespace(uri))
+    }
+
+    /// The namespace that a prefix is bound to.
+    pub(super) fn namespace_of(&mut self, prefix: &str, offset: usize) -> Parsed<NamespaceId> {
+        if prefix == "xml" {
+            return Ok(NamespaceId::XML);
+        }
+        if let Some(&(_, id)) = self.declared.iter().rev().find(|(known, _)| *known == prefix) {
+            return Ok(id);
+        }
+        match self.options.namespaces.uri(prefix) {
+            Some(uri) => Ok(self.vocabulary.intern_namespace(uri)),
+            None => Err(self.undeclared_prefix(prefix, offset)),
+        }
+    }
+
+    /// Expects a closing bracket; `open` is where its partner stands.
+    pub(super) fn close(&mut self, kind: Kind, open: usize) -> Parsed<()> {
+        if self.token.kind != kind {
+            return Err(self.unclosed(kind, open));
+        }
+        self.advance();
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.previous = self.token;
+        self.token = self.lexer.next();
+    }
+
+    #[inline]
+    pub(super) fn text_of(&self, token: Token) -> &'a str {
+        &self.lexer.text[token.start..token.end]
+    }
+
+    /// A literal without its quotes. In For-Where-Return (XQuery) a doubled quote stands for one.
+    pub(super) fn literal_of(&self, token: Token) -> &'a str {
+        &self.lexer.text[token.start + 1..token.end - 1]
+    }
+}
+
+/// Would `operator` extend the list that `left` is?
+fn is_chain(left: &Expr, operator: Operator) -> bool {
+    matches!((left, operator), (Expr::Or(_), Operator::Or) | (Expr::And(_), Operator::And))
+}
+
+fn combine(operator: Operator, left: Expr, right: Expr) -> Expr {
+    match operator {
+        Operator::Or => Expr::Or(joined(left, right, |operand| match operand {
+            Expr::Or(operands) => Ok(operands),
+            other => Err(other),
+        })),
+        Operator::And => Expr::And(joined(left, right, |operand| match operand {
+            Expr::And(operands) => Ok(operands),
+            other => Err(other),
+        })),
+        Operator::Compare(op) => Expr::Compare { op, left: Box::new(left), right: Box::new(right) },
+        Operator::Arithmetic(op) => Expr::Arithmetic { op, left: Box::new(left), right: Box::new(right) },
+    }
+}
+
+/// The operands of an associative operator in one list; `operands_of` opens an operand that is itself such a list.
+fn joined(left: Expr, right: Expr, operands_of: impl Fn(Expr) -> Result<Vec<Expr>, Expr>) -> Vec<Expr> {
+    let mut operands = operands_of(left).unwrap_or_else(|operand| vec![operand]);
+    match operands_of(right) {
+        Ok(more) => operands.extend(more),
+        Err(operand) => operands.push(operand),
+    }
+    operands
+}
+
+/// Names that are node tests, never functions.
+fn node_type(name: &str) -> bool {
+    matches!(name, "node" | "text" | "comment" | "processing-instruction")
+}
+
+/// The default namespace applies to elements alone.
+fn principal_is_element(axis: Axis) -> bool {
+    !matches!(axis, Axis::Attribute | Axis::Namespace)
+}
+
+fn axis_named(name: &str) -> Option<Axis> {
+    Some(match name {
+        "child" => Axis::Child,
+        "descendant" => Axis::Descendant,
+        "descendant-or-self" => Axis::DescendantOrSelf,
+        "self" => Axis::SelfAxis,
+        "attribute" => Axis::Attribute,
+        "parent" => Axis::Parent,
+        "ancestor" => Axis::Ancestor,
+        "ancestor-or-self" => Axis::AncestorOrSelf,
+        "following" => Axis::Following,
+        "following-sibling" => Axis::FollowingSibling,
+        "preceding" => Axis::Preceding,
+        "preceding-sibling" => Axis::PrecedingSibling,
+        "namespace" => Axis::Namespace,
+        _ => return None,
+    })
+}

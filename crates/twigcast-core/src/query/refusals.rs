@@ -1,0 +1,244 @@
+//! Errors of the parser: where, what construct, what was expected, what to write instead.
+
+use super::hints;
+use super::lexer::{Kind, Token};
+use super::parser::Parser;
+use crate::error::{QueryError, QueryErrorKind};
+
+impl Parser<'_, '_> {
+    /// An error at a byte offset.
+    pub(super) fn error(
+        &self,
+        offset: usize,
+        kind: QueryErrorKind,
+        message: String,
+        expected: &[&str],
+    ) -> Box<QueryError> {
+        let expected = expected.iter().map(|&text| text.to_owned()).collect();
+        Box::new(QueryError { kind, message, column: self.column(offset), expected })
+    }
+
+    /// A byte offset as a column in characters, from 1.
+    pub(super) fn column(&self, offset: usize) -> u32 {
+        let before = self.lexer.text.char_indices().take_while(|&(at, _)| at < offset).count();
+        u32::try_from(before).unwrap_or(u32::MAX - 1) + 1
+    }
+
+    pub(super) fn over_limit(&self, limit: &'static str, value: usize, what: &str, offset: usize) -> Box<QueryError> {
+        let message = format!("{what}: over the limit {limit} = {value}");
+        self.error(offset, QueryErrorKind::Limit { limit, value }, message, &[])
+    }
+
+    pub(super) fn too_nested(&self) -> Box<QueryError> {
+        let limit = self.options.limits.query_nesting_max;
+        self.over_limit("query_nesting_max", limit, "the query is nested too deeply", self.token.start)
+    }
+
+    pub(super) fn undeclared_prefix(&self, prefix: &str, offset: usize) -> Box<QueryError> {
+        let message = if prefix == "xmlns" {
+            "the prefix `xmlns` declares namespaces and can be bound to none; namespace::* lists those in scope".into()
+        } else {
+            format!(
+                "the prefix `{prefix}` has no namespace; declare it, as in namespaces={{\"{prefix}\": \"urn:...\"}}, \
+                 or write *:name for any namespace"
+            )
+        };
+        self.error(offset, QueryErrorKind::UndeclaredPrefix, message, &[])
+    }
+
+    pub(super) fn undeclared_variable(&self, token: Token, name: &str) -> Box<QueryError> {
+        if self.flwr {
+            let mut known: Vec<String> = self.variables.iter().map(|(name, _)| format!("${name}")).collect();
+            known.push("$doc".into());
+            let message = format!("the variable ${name} is not declared here; in scope: {}", known.join(", "));
+            let mut error = self.error(token.start, QueryErrorKind::Syntax, message, &[]);
+            error.expected = known;
+            return error;
+        }
+        let message = format!(
+            "${name}: variables exist only in For-Where-Return queries (for ${name} in /a/b return ${name}); \
+             in XPath write the path or the value itself"
+        );
+        self.error(token.start, QueryErrorKind::Unsupported, message, &[])
+    }
+
+    pub(super) fn unknown_axis(&self) -> Box<QueryError> {
+        let name = self.text_of(self.token);
+        let message = match hints::similar_axis(name) {
+            Some(axis) => format!("there is no axis `{name}`; do you mean `{axis}::`?"),
+            None => format!("there is no axis `{name}`"),
+        };
+        self.error(self.token.start, QueryErrorKind::Syntax, message, &hints::AXIS_NAMES)
+    }
+
+    pub(super) fn unknown_function(&self) -> Box<QueryError> {
+        let name = self.text_of(self.token);
+        if let Some(hint) = hints::later_function(name) {
+            let message = format!("{name}() is not XPath 1.0; {hint}");
+            return self.error(self.token.start, QueryErrorKind::Unsupported, message, &[]);
+        }
+        let message = match hints::similar_function(name) {
+            Some(function) => format!("there is no function {name}(); do you mean {function}()?"),
+            None => format!("there is no function {name}() in XPath 1.0"),
+        };
+        self.error(self.token.start, QueryErrorKind::Syntax, message, &[])
+    }
+
+    /// `name(` where a node test was due.
+    pub(super) fn no_kind_test(&self) -> Box<QueryError> {
+        let name = self.text_of(self.token);
+        let hint = match hints::later_function(name) {
+            Some(hint) if matches!(name, "element" | "attribute" | "item" | "document-node" | "schema-element") => hint,
+            _ if super::functions::signature_of(name).is_some() => {
+                "a path cannot call a function in a step; write it around the path or in a predicate"
+            }
+            _ => "write a name, *, node(), text(), comment() or processing-instruction()",
+        };
+        let message = format!("{name}() is no node test of XPath 1.0; {hint}");
+        self.error(self.token.start, QueryErrorKind::Unsupported, message, &["a name", "*", "node()", "text()"])
+    }
+
+    /// A bracket that is not closed where it should be.
+    pub(super) fn unclosed(&self, kind: Kind, open: usize) -> Box<QueryError> {
+        let (opening, closing) = match kind {
+            Kind::CloseBracket => ("[", "]"),
+            Kind::CloseBrace => ("{", "}"),
+            _ => ("(", ")"),
+        };
+        if self.token.kind == Kind::End {
+            let message =
+                format!("the `{opening}` at column {} is not closed; `{closing}` is missing", self.column(open));
+            return self.error(self.token.start, QueryErrorKind::Syntax, message, &[closing]);
+        }
+        self.unexpected_after_operand(&[closing, "an operator"])
+    }
+
+    /// Something that no operand starts with, where an operand was due.
+    pub(super) fn unexpected_operand(&self, expected: &[&str]) -> Box<QueryError> {
+        if let Some(error) = self.broken_token() {
+            return error;
+        }
+        let (token, previous) = (self.token, self.previous);
+        let adjacent = previous.end == token.start && previous.start < previous.end;
+        let slip = match (previous.kind, token.kind) {
+            (Kind::Equal, Kind::Equal) if adjacent => Some(("==", "write `=`")),
+            (Kind::NotEqual, Kind::Equal) if adjacent => Some(("!==", "write `!=`")),
+            (Kind::Equal, Kind::Greater) if adjacent => Some(("=>", "write `>=`")),
+            (Kind::Equal, Kind::Less) if adjacent => Some(("=<", "write `<=`")),
+            (Kind::Less, Kind::Greater) if adjacent => Some(("<>", "write `!=`, or use dialect=\"legacy\"")),
+            (Kind::Less, Kind::Less) => Some(("<<", "XPath 1.0 cannot compare document order; use preceding::")),
+            (Kind::Greater, Kind::Greater) => Some((">>", "XPath 1.0 cannot compare document order; use following::")),
+            (Kind::Pipe, Kind::Pipe) if adjacent => Some(("||", "write `or`, or concat(a, b) to join strings")),
+            (Kind::DoubleSlash, Kind::Slash) if adjacent => Some(("///", "write `//`")),
+            (Kind::DoubleSlash, Kind::DoubleSlash) => Some(("////", "write `//`")),
+            (Kind::Slash, Kind::DoubleSlash) => Some(("/ //", "write `//`")),
+            _ => None,
+        };
+        if let Some((slip, hint)) = slip {
+            let message = format!("`{slip}` is no operator of XPath 1.0; {hint}");
+            return self.error(previous.start, QueryErrorKind::Syntax, message, expected);
+        }
+        if previous.kind == Kind::Slash && token.kind == Kind::OpenBracket {
+            let message =
+                "a predicate follows its step without `/`: write `a[b]` for `a/[b]` (or use dialect=\"legacy\")".into();
+            return self.error(previous.start, QueryErrorKind::Syntax, message, expected);
+        }
+        if let Some((symbol, hint)) = hints::instead_of_symbol(&self.lexer.text[token.start..]) {
+            let message = format!("`{symbol}` is not XPath 1.0; {hint}");
+            return self.error(token.start, QueryErrorKind::Syntax, message, expected);
+        }
+        let message = match token.kind {
+            Kind::End => format!("the query ends after {}, where {} is due", self.shown(previous), any_of(expected)),
+            _ => format!("{} stands where {} is due", self.shown(token), any_of(expected)),
+        };
+        self.error(token.start, QueryErrorKind::Syntax, message, expected)
+    }
+
+    /// Something that is no operator, after a complete operand.
+    pub(super) fn unexpected_after_operand(&self, expected: &[&str]) -> Box<QueryError> {
+        if let Some(error) = self.broken_token() {
+            return error;
+        }
+        let (token, previous) = (self.token, self.previous);
+        let text = self.text_of(token);
+        if token.kind == Kind::Name {
+            if let Some((hint, later)) = hints::instead_of_operator(text) {
+                let kind = if later { QueryErrorKind::Unsupported } else { QueryErrorKind::Syntax };
+                return self.error(
+                    token.start,
+                    kind,
+                    format!("`{text}` is no operator of XPath 1.0; {hint}"),
+                    expected,
+                );
+            }
+        }
+        if token.kind == Kind::Variable && matches!(self.text_of(previous), "some" | "every" | "for" | "let") {
+            let message = format!(
+                "`{} $...` is not XPath 1.0; write the path with a predicate, as in [a[. = b]]",
+                self.text_of(previous)
+            );
+            return self.error(previous.start, QueryErrorKind::Unsupported, message, expected);
+        }
+        if let Some((symbol, hint)) = hints::instead_of_symbol(&self.lexer.text[token.start..]) {
+            let message = format!("`{symbol}` is no operator of XPath 1.0; {hint}");
+            return self.error(token.start, QueryErrorKind::Syntax, message, expected);
+        }
+        let message = match token.kind {
+            Kind::CloseParen | Kind::CloseBracket | Kind::CloseBrace => {
+                format!("`{text}` closes nothing that is open here")
+            }
+            Kind::OpenParen if previous.kind == Kind::CloseParen || previous.kind == Kind::CloseBracket => {
+                "`(` follows a complete expression; an operator is missing".into()
+            }
+            Kind::OpenBracket => "a predicate cannot stand here; it follows a step or a parenthesis".into(),
+            Kind::OpenBrace => "`{` belongs to For-Where-Return queries, which start with `for`, `let` or a tag".into(),
+            Kind::Assign => "`:=` belongs to `let` in For-Where-Return queries".into(),
+            Kind::Comma => "`,` separates the arguments of a function; XPath 1.0 has no sequences".into(),
+            _ => format!("{} follows {}; an operator is missing between them", self.shown(token), self.shown(previous)),
+        };
+        self.error(token.start, QueryErrorKind::Syntax, message, expected)
+    }
+
+    /// Tokens that are wrong wherever they stand.
+    pub(super) fn broken_token(&self) -> Option<Box<QueryError>> {
+        let token = self.token;
+        let rest = &self.lexer.text[token.start..];
+        let (message, expected) = match token.kind {
+            Kind::UnclosedLiteral => {
+                let quote = &rest[..1];
+                (format!("the string that starts here is not closed; {quote} is missing"), vec![quote])
+            }
+            Kind::UnclosedComment => ("the comment that starts here is not closed; `:)` is missing".into(), vec![":)"]),
+            Kind::OpenParen if rest.starts_with("(:") => {
+                ("XPath 1.0 has no comments; leave `(: ... :)` out".into(), Vec::new())
+            }
+            Kind::Other if rest.starts_with('$') => ("a variable's name must follow `$`".into(), vec!["a name"]),
+            Kind::Other if rest.starts_with(':') => {
+                ("a prefix and its colon must touch the name: write `p:name` or `*:name`".into(), Vec::new())
+            }
+            _ => return None,
+        };
+        Some(self.error(token.start, QueryErrorKind::Syntax, message, &expected))
+    }
+
+    /// A token as messages show it.
+    pub(super) fn shown(&self, token: Token) -> String {
+        if token.start == token.end {
+            return if token.end == 0 { "the start".into() } else { "the end of the query".into() };
+        }
+        let text = self.text_of(token);
+        if text.chars().count() <= 40 {
+            return format!("`{text}`");
+        }
+        format!("`{}...`", text.chars().take(37).collect::<String>())
+    }
+}
+
+/// `a, b or c`.
+fn any_of(choices: &[&str]) -> String {
+    match choices {
+        [] => "something else".into(),
+        [only] => (*only).into(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}

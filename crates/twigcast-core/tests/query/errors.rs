@@ -1,0 +1,53 @@
+//! What refused queries are told: column, kind, message.
+
+use twigcast_core::error::QueryErrorKind;
+use twigcast_core::query::Dialect;
+use twigcast_core::vocabulary::Vocabulary;
+
+use super::try_xpath;
+
+/// Every refusal as one line, `query --> column kind: message`.
+fn refusal(text: &str) -> String {
+    let error = match try_xpath(text, Dialect::XPath, &mut Vocabulary::new()) {
+        Ok(expr) => return format!("{text} --> accepted as {expr:?}"),
+        Err(error) => error,
+    };
+    let kind = match error.kind {
+        QueryErrorKind::Syntax => "syntax",
+        QueryErrorKind::Unsupported => "unsupported",
+        QueryErrorKind::UndeclaredPrefix => "prefix",
+        QueryErrorKind::Limit { limit, .. } => limit,
+    };
+    format!("{text} --> {} {kind}: {}", error.column, error.message)
+}
+
+/// The snapshot, one refusal a line. `UPDATE_SNAPSHOTS=1` rewrites it.
+#[test]
+fn refusals_are_those_of_the_snapshot() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/query/refusals.txt");
+    let snapshot = std::fs::read_to_string(path).unwrap();
+    let found: String = snapshot.lines().map(|line| refusal(line.split(" --> ").next().unwrap()) + "\n").collect();
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(path, &found).unwrap();
+    }
+    for (expected, found) in snapshot.lines().zip(found.lines()) {
+        assert_eq!(found, expected);
+        assert!(!found.contains("--> accepted"), "{found}");
+    }
+}
+
+#[test]
+fn columns_count_characters() {
+    let error = try_xpath("/été/日本[", Dialect::XPath, &mut Vocabulary::new()).unwrap_err();
+    assert_eq!(error.column, 9);
+    let error = try_xpath("/é\u{10348}[x:y]", Dialect::XPath, &mut Vocabulary::new()).unwrap_err();
+    assert_eq!((error.column, error.kind), (5, QueryErrorKind::UndeclaredPrefix));
+}
+
+#[test]
+fn what_was_expected_is_listed() {
+    let error = try_xpath("/a[b", Dialect::XPath, &mut Vocabulary::new()).unwrap_err();
+    assert_eq!(error.expected, ["]"]);
+    let error = try_xpath("/a/", Dialect::XPath, &mut Vocabulary::new()).unwrap_err();
+    assert!(error.expected.contains(&"a name".to_owned()));
+}
