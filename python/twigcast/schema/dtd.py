@@ -1,0 +1,101 @@
+"""Reads a DTD with libxml2 (through lxml) and turns it into a :class:`~twigcast.schema.model.Schema`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lxml import etree
+
+from twigcast.errors import TwigcastError
+from twigcast.schema.model import Attribute, Element, Particle, Schema
+
+_OCCURRENCE: dict[str, tuple[int, int | None]] = {"once": (1, 1), "opt": (0, 1), "mult": (0, None), "plus": (1, None)}
+
+
+class SchemaError(TwigcastError, ValueError):
+    """A schema that cannot be read or does not make sense."""
+
+    code: ClassVar[str] = "schema"
+
+
+def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
+    """Read a DTD: a file (path) or the text of its external subset (bytes).
+
+    Args:
+        source: where the DTD is; parameter entities in files beside it are read, nothing is fetched from the network.
+        root: the element that documents start with. Without it: the first declared element that is not a child of
+            any other, or the first declared one if every element is somebody's child.
+
+    Raises:
+        SchemaError: it is not a DTD, declares no element, or ``root`` is not declared.
+        OSError: the file cannot be read.
+    """
+    name = "" if isinstance(source, bytes) else Path(source).stem
+    declarations = list(_parse(source).iterelements())
+    declared = [item for item in declarations if item.type != "undefined"]
+    elements = {item.name: Element(item.name, _content(item), _attributes(item)) for item in declared}
+    if not elements:
+        raise SchemaError("the DTD declares no element")
+    if root is not None and root not in elements:
+        raise SchemaError(f"the DTD declares no element {root!r}")
+    return Schema(root or _root(elements), elements, name)
+
+
+def _parse(source: str | Path | bytes) -> Any:
+    try:
+        if isinstance(source, bytes):
+            return etree.DTD(io.BytesIO(source))
+        with Path(source).open("rb"):  # a missing file is an OSError, not a parse error
+            return etree.DTD(str(source))
+    except etree.DTDParseError as error:
+        raise SchemaError(f"not a DTD: {error}") from error
+
+
+def _root(elements: dict[str, Element]) -> str:
+    below = {child for name, element in elements.items() for child in element.content.elements() if child != name}
+    return next((name for name in elements if name not in below), next(iter(elements)))
+
+
+def _content(declaration: Any) -> Particle:
+    if declaration.type in ("empty", "any"):
+        return Particle(declaration.type)
+    return _particle(declaration.content)
+
+
+def _particle(node: Any) -> Particle:
+    minimum, maximum = _OCCURRENCE[node.occur]
+    if node.type == "pcdata":
+        return Particle("text", minimum=minimum, maximum=maximum)
+    if node.type == "element":
+        return Particle("element", node.name, (), minimum, maximum)
+    kind = node.type
+    children = tuple(_particle(part) for part in _flat(node, kind))
+    return Particle("sequence" if kind == "seq" else "choice", "", children, minimum, maximum)
+
+
+def _flat(node: Any, kind: str) -> Iterable[Any]:
+    """libxml2 keeps ``(a, b, c)`` as ``(a, (b, c))``: undo that, where the inner one is not a group of its own."""
+    yield node.left
+    right = node.right
+    while right.type == kind and right.occur == "once":
+        yield right.left
+        right = right.right
+    yield right
+
+
+def _attributes(declaration: Any) -> tuple[Attribute, ...]:
+    """By name: their order means nothing, and that of libxml2 is not the one of declaration."""
+    return tuple(
+        Attribute(
+            f"{item.prefix}:{item.name}" if item.prefix else item.name,
+            item.type,
+            required=item.default == "required",
+            fixed=item.default == "fixed",
+            default=item.default_value,
+            values=tuple(item.itervalues()),
+        )
+        for item in sorted(declaration.iterattributes(), key=lambda item: (item.name, item.prefix or ""))
+    )
