@@ -12,6 +12,7 @@
 
 pub mod document;
 pub mod error;
+pub mod eval;
 pub mod limits;
 pub mod query;
 pub mod scan;

@@ -1,0 +1,201 @@
+//! Comparisons (Recommendation, section 3.4). With a node-set they are existential: one node that satisfies is enough,
+//! so a comparison with a constant stops there, and one between two node-sets goes through a hash table or the extremes.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
+
+use crate::query::ast::{CompareOp, Expr, Function, Path};
+
+use super::predicates::Type;
+use super::{Context, EvalError, Evaluator, Halt, NodeRef};
+
+/// The distinct string-values of a node-set.
+pub(super) type Strings = FxHashSet<Box<str>>;
+
+impl CompareOp {
+    /// The operator with its operands exchanged.
+    fn flipped(self) -> Self {
+        match self {
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+            Self::Equal | Self::NotEqual => self,
+        }
+    }
+
+    fn is_equality(self) -> bool {
+        matches!(self, Self::Equal | Self::NotEqual)
+    }
+
+    /// Does it hold between two numbers?
+    pub fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterOrEqual => left >= right,
+        }
+    }
+}
+
+impl<'a> Evaluator<'a> {
+    /// The value of a comparison.
+    pub(super) fn compare(
+        &self,
+        op: CompareOp,
+        left: &'a Expr,
+        right: &'a Expr,
+        context: Context,
+    ) -> Result<bool, EvalError> {
+        match (self.type_of(left), self.type_of(right)) {
+            (Type::Nodes, Type::Nodes) => self.compare_sets(op, left, right, context),
+            // In an equality the type of the other operand comes second to `boolean`, with a node-set also in an order.
+            (Type::Boolean, Type::Nodes) | (Type::Nodes, Type::Boolean) => {
+                let (left, right) = (self.boolean(left, context)?, self.boolean(right, context)?);
+                Ok(op.holds(f64::from(u8::from(left)), f64::from(u8::from(right))))
+            }
+            (Type::Nodes, other) => self.compare_set(op, left, right, other, context),
+            (other, Type::Nodes) => self.compare_set(op.flipped(), right, left, other, context),
+            (Type::Boolean, _) | (_, Type::Boolean) if op.is_equality() => {
+                let equal = self.boolean(left, context)? == self.boolean(right, context)?;
+                Ok(equal == (op == CompareOp::Equal))
+            }
+            (Type::String, Type::String) if op.is_equality() => {
+                let equal = self.string(left, context)? == self.string(right, context)?;
+                Ok(equal == (op == CompareOp::Equal))
+            }
+            _ => {
+                let (left, right) = (self.bounded(left, right, context)?, self.bounded(right, left, context)?);
+                Ok(op.holds(left, right))
+            }
+        }
+    }
+
+    /// A number for a comparison with another expression. A count is not carried further than a constant it is compared
+    /// with: `count(x) > 2` is decided at the third node.
+    fn bounded(&self, expr: &'a Expr, other: &Expr, context: Context) -> Result<f64, EvalError> {
+        if let (Expr::Call { function: Function::Count, arguments }, Expr::Number(constant)) = (expr, other) {
+            if let [Expr::Path(path)] = arguments.as_slice() {
+                // A cast to integer saturates; NaN gives 0, which is as good as any since nothing compares with NaN.
+                let enough = (constant.max(0.0) as usize).saturating_add(1);
+                return Ok(self.path_count(path, context, enough)? as f64);
+            }
+        }
+        self.number(expr, context)
+    }
+
+    /// A node-set with a number or a string.
+    fn compare_set(
+        &self,
+        op: CompareOp,
+        set: &'a Expr,
+        other: &'a Expr,
+        other_type: Type,
+        context: Context,
+    ) -> Result<bool, EvalError> {
+        if op.is_equality() && other_type == Type::String {
+            let wanted = self.string(other, context)?;
+            let equal = op == CompareOp::Equal;
+            return self.any_of(set, context, &mut |node| halt_if(self.has_value(node, &wanted)? == equal));
+        }
+        let number = self.number(other, context)?;
+        self.any_of(set, context, &mut |node| halt_if(op.holds(self.number_value(node)?, number)))
+    }
+
+    fn compare_sets(
+        &self,
+        op: CompareOp,
+        left: &'a Expr,
+        right: &'a Expr,
+        context: Context,
+    ) -> Result<bool, EvalError> {
+        if !op.is_equality() {
+            return self.compare_extremes(op, left, right, context);
+        }
+        // The table is made of the side that is the same for each context node, if there is one.
+        let left_is_fixed = matches!(left, Expr::Path(path) if self.is_invariant(path));
+        let (table, other) = if left_is_fixed { (left, right) } else { (right, left) };
+        let strings = self.strings(table, context)?;
+        let Some(one) = strings.iter().next() else { return Ok(false) };
+        match (op == CompareOp::Equal, strings.len()) {
+            (equal, 1) => self.any_of(other, context, &mut |node| halt_if(self.has_value(node, one)? == equal)),
+            (true, _) => {
+                self.any_of(other, context, &mut |node| halt_if(strings.contains(self.string_value(node)?.as_ref())))
+            }
+            // Whatever the other side holds, it differs from one of two different strings.
+            (false, _) => self.any_of(other, context, &mut |_| Err(Halt::Found)),
+        }
+    }
+
+    /// The distinct string-values of a node-set, remembered where they do not depend on the context.
+    fn strings(&self, expr: &'a Expr, context: Context) -> Result<Rc<Strings>, EvalError> {
+        let fixed = fixed_path(expr).filter(|path| self.is_invariant(path));
+        let known = fixed.and_then(|path| self.cache.borrow().strings(path));
+        if let Some(strings) = known {
+            return Ok(strings);
+        }
+        let mut strings = Strings::default();
+        self.any_of(expr, context, &mut |node| {
+            strings.insert(self.string_value(node)?.into());
+            Ok(())
+        })?;
+        let strings = Rc::new(strings);
+        if let Some(path) = fixed {
+            self.cache.borrow_mut().keep_strings(path, &strings);
+        }
+        Ok(strings)
+    }
+
+    /// `<` and the like between node-sets: some pair satisfies iff the smallest of one and the largest of the other do.
+    fn compare_extremes(
+        &self,
+        op: CompareOp,
+        left: &'a Expr,
+        right: &'a Expr,
+        context: Context,
+    ) -> Result<bool, EvalError> {
+        let Some((left_min, left_max)) = self.extremes(left, context)? else { return Ok(false) };
+        let Some((right_min, right_max)) = self.extremes(right, context)? else { return Ok(false) };
+        Ok(match op {
+            CompareOp::Less | CompareOp::LessOrEqual => op.holds(left_min, right_max),
+            _ => op.holds(left_max, right_min),
+        })
+    }
+
+    /// Smallest and largest number in a node-set; nothing if there is no number.
+    fn extremes(&self, expr: &'a Expr, context: Context) -> Result<Option<(f64, f64)>, EvalError> {
+        let fixed = fixed_path(expr).filter(|path| self.is_invariant(path));
+        let known = fixed.and_then(|path| self.cache.borrow().extremes(path));
+        if let Some(extremes) = known {
+            return Ok(extremes);
+        }
+        let mut extremes: Option<(f64, f64)> = None;
+        self.any_of(expr, context, &mut |node: NodeRef| {
+            let number = self.number_value(node)?;
+            if !number.is_nan() {
+                let (min, max) = extremes.unwrap_or((number, number));
+                extremes = Some((min.min(number), max.max(number)));
+            }
+            Ok(())
+        })?;
+        if let Some(path) = fixed {
+            self.cache.borrow_mut().keep_extremes(path, extremes);
+        }
+        Ok(extremes)
+    }
+}
+
+fn fixed_path(expr: &Expr) -> Option<&Path> {
+    match expr {
+        Expr::Path(path) => Some(path),
+        _ => None,
+    }
+}
+
+fn halt_if(satisfied: bool) -> Result<(), Halt> {
+    if satisfied { Err(Halt::Found) } else { Ok(()) }
+}

@@ -1,0 +1,238 @@
+//! The core function library (Recommendation, section 4).
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+
+use crate::document::{NO_NODE, NodeId};
+use crate::query::ast::{Expr, Function, PathStart};
+use crate::vocabulary::NamespaceId;
+
+use super::number::SPACES;
+use super::{Context, EvalError, Evaluator, NodeRef, Value, number};
+
+impl<'a> Evaluator<'a> {
+    /// The value of a function call.
+    pub(super) fn call(
+        &self,
+        function: Function,
+        arguments: &'a [Expr],
+        context: Context,
+    ) -> Result<Value<'a>, EvalError> {
+        use Function as F;
+        Ok(match function {
+            F::Last => Value::Number(f64::from(context.size)),
+            F::Position => Value::Number(f64::from(context.position)),
+            F::Count => Value::Number(self.count(&arguments[0], context)? as f64),
+            F::Sum => Value::Number(self.sum(&arguments[0], context)?),
+            F::Number => Value::Number(match arguments.first() {
+                Some(argument) => self.number(argument, context)?,
+                None => self.number_value(context.node)?,
+            }),
+            F::Floor => Value::Number(self.number(&arguments[0], context)?.floor()),
+            F::Ceiling => Value::Number(self.number(&arguments[0], context)?.ceil()),
+            F::Round => Value::Number(number::round(self.number(&arguments[0], context)?)),
+            F::StringLength => Value::Number(self.string_or_context(arguments, context)?.chars().count() as f64),
+            F::Id => Value::Nodes(self.elements_by_id(&arguments[0], context)?),
+            F::LocalName | F::NamespaceUri | F::Name => Value::String(self.name_of(function, arguments, context)?),
+            F::String => Value::String(self.string_or_context(arguments, context)?),
+            F::Concat => {
+                let mut text = String::new();
+                for argument in arguments {
+                    text.push_str(&self.string(argument, context)?);
+                }
+                self.charge_text(text.len())?;
+                Value::String(Cow::Owned(text))
+            }
+            F::SubstringBefore | F::SubstringAfter => {
+                let (text, mark) = (self.string(&arguments[0], context)?, self.string(&arguments[1], context)?);
+                let part = text
+                    .split_once(&*mark)
+                    .map_or("", |(before, after)| if function == F::SubstringBefore { before } else { after });
+                Value::String(Cow::Owned(part.to_owned()))
+            }
+            F::Substring => Value::String(Cow::Owned(self.substring(arguments, context)?)),
+            F::NormalizeSpace => Value::String(normalize_space(self.string_or_context(arguments, context)?)),
+            F::Translate => {
+                let text = self.string(&arguments[0], context)?;
+                let (from, to) = (self.string(&arguments[1], context)?, self.string(&arguments[2], context)?);
+                Value::String(Cow::Owned(translate(&text, &from, &to)))
+            }
+            F::StartsWith | F::Contains | F::Boolean | F::Not | F::True | F::False | F::Lang => {
+                Value::Boolean(self.call_boolean(function, arguments, context)?)
+            }
+        })
+    }
+
+    /// `boolean()` of a function call, without a detour where the function gives a truth value.
+    pub(super) fn call_boolean(
+        &self,
+        function: Function,
+        arguments: &'a [Expr],
+        context: Context,
+    ) -> Result<bool, EvalError> {
+        match function {
+            Function::True => Ok(true),
+            Function::False => Ok(false),
+            Function::Boolean => self.boolean(&arguments[0], context),
+            Function::Not => Ok(!self.boolean(&arguments[0], context)?),
+            Function::Contains => {
+                let (text, part) = (self.string(&arguments[0], context)?, self.string(&arguments[1], context)?);
+                Ok(text.contains(&*part))
+            }
+            Function::StartsWith => {
+                let (text, start) = (self.string(&arguments[0], context)?, self.string(&arguments[1], context)?);
+                Ok(text.starts_with(&*start))
+            }
+            Function::Lang => {
+                let wanted = self.string(&arguments[0], context)?;
+                Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &wanted)))
+            }
+            _ => Ok(number::truth(&self.call(function, arguments, context)?)),
+        }
+    }
+
+    /// The string that a function with an optional argument works on.
+    fn string_or_context(&self, arguments: &'a [Expr], context: Context) -> Result<Cow<'a, str>, EvalError> {
+        match arguments.first() {
+            Some(argument) => self.string(argument, context),
+            None => self.string_value(context.node),
+        }
+    }
+
+    fn sum(&self, argument: &'a Expr, context: Context) -> Result<f64, EvalError> {
+        let mut sum = 0.0;
+        for node in self.nodes(argument, context)? {
+            sum += self.number_value(node)?;
+        }
+        Ok(sum)
+    }
+
+    fn name_of(&self, function: Function, arguments: &'a [Expr], context: Context) -> Result<Cow<'a, str>, EvalError> {
+        let node = match arguments.first() {
+            Some(argument) => match self.first_node(argument, context)? {
+                Some(node) => node,
+                None => return Ok(Cow::Borrowed("")),
+            },
+            None => context.node,
+        };
+        self.charge(1)?;
+        Ok(match function {
+            Function::LocalName => Cow::Borrowed(self.local_name(node)),
+            Function::Name => Cow::Borrowed(self.qualified_name(node)),
+            _ => self.namespace_uri(node),
+        })
+    }
+
+    /// `substring()`: the characters whose position `p` satisfies `round(start) <= p < round(start) + round(length)`;
+    /// no comparison with NaN succeeds.
+    fn substring(&self, arguments: &'a [Expr], context: Context) -> Result<String, EvalError> {
+        let text = self.string(&arguments[0], context)?;
+        let start = number::round(self.number(&arguments[1], context)?);
+        let end = match arguments.get(2) {
+            Some(length) => start + number::round(self.number(length, context)?),
+            None => f64::INFINITY,
+        };
+        if start.is_nan() {
+            return Ok(String::new());
+        }
+        let inside = |(position, _): &(f64, char)| *position >= start && *position < end;
+        let positions = (1_u32..).map(f64::from).zip(text.chars());
+        Ok(positions.filter(inside).map(|(_, character)| character).collect())
+    }
+
+    /// The value of `xml:lang` that is in force at a node.
+    fn language(&self, node: NodeRef) -> Result<Option<Cow<'a, str>>, EvalError> {
+        let document = self.message.document;
+        let mut element = node.tree_node(document);
+        while element != NO_NODE {
+            self.charge(1)?;
+            if let Some(attribute) = self.xml_attribute(element, b"lang") {
+                return Ok(Some(self.string_value(NodeRef::Attribute(attribute))?));
+            }
+            element = document.nodes[element as usize].parent;
+        }
+        Ok(None)
+    }
+
+    /// The attribute `xml:local` of an element. Only the prefix `xml` can be bound to its namespace.
+    fn xml_attribute(&self, element: NodeId, local: &[u8]) -> Option<u32> {
+        let node = &self.message.document.nodes[element as usize];
+        (node.attributes_start..node.attributes_end).find(|&attribute| {
+            let attribute = self.attribute(attribute);
+            attribute.name.namespace == NamespaceId::XML
+                && attribute.qname.of(self.message.source).strip_prefix(b"xml:") == Some(local)
+        })
+    }
+
+    /// `id()`. Messages are read without their DTD, so the identifiers are those that need none: `xml:id`.
+    fn elements_by_id(&self, argument: &'a Expr, context: Context) -> Result<Vec<NodeRef>, EvalError> {
+        let texts = match self.value(argument, context)? {
+            Value::Nodes(nodes) => nodes.into_iter().map(|node| self.string_value(node)).collect::<Result<_, _>>()?,
+            Value::String(text) => vec![text],
+            Value::Number(number) => vec![number::format(number)],
+            Value::Boolean(truth) => vec![Cow::Borrowed(if truth { "true" } else { "false" })],
+        };
+        // Each identifier once: the first element that has it.
+        let tokens = texts.iter().flat_map(|text| text.split(SPACES)).filter(|token| !token.is_empty());
+        let mut wanted: FxHashMap<&str, bool> = tokens.map(|token| (token, false)).collect();
+        let nodes = self.message.document.nodes.len() as u32;
+        self.charge(u64::from(nodes))?;
+        let mut elements = Vec::new();
+        for element in 1..nodes {
+            let Some(attribute) = self.xml_attribute(element, b"id") else { continue };
+            let value = self.string_value(NodeRef::Attribute(attribute))?;
+            if let Some(taken @ false) = wanted.get_mut(value.trim_matches(SPACES)) {
+                *taken = true;
+                elements.push(NodeRef::Node(element));
+            }
+        }
+        Ok(elements)
+    }
+
+    /// The first node of a node-set in document order.
+    pub(super) fn first_node(&self, expr: &'a Expr, context: Context) -> Result<Option<NodeRef>, EvalError> {
+        match expr {
+            Expr::Path(path) if path.steps.is_empty() && path.start == PathStart::Context => Ok(Some(context.node)),
+            Expr::Path(path) => self.path_first(path, context),
+            _ => Ok(self.nodes(expr, context)?.first().copied()),
+        }
+    }
+}
+
+/// Is a language the wanted one or a sublanguage of it? Case does not matter.
+fn is_language(language: &str, wanted: &str) -> bool {
+    language.get(..wanted.len()).is_some_and(|start| {
+        start.eq_ignore_ascii_case(wanted) && matches!(language.as_bytes().get(wanted.len()), None | Some(b'-'))
+    })
+}
+
+fn normalize_space(text: Cow<'_, str>) -> Cow<'_, str> {
+    let is_space = |c: char| SPACES.contains(&c);
+    let is_normal = !text.starts_with(is_space)
+        && !text.ends_with(is_space)
+        && !text.contains(['\t', '\r', '\n'])
+        && !text.contains("  ");
+    if is_normal {
+        return text;
+    }
+    let mut normal = String::with_capacity(text.len());
+    for word in text.split(is_space).filter(|word| !word.is_empty()) {
+        if !normal.is_empty() {
+            normal.push(' ');
+        }
+        normal.push_str(word);
+    }
+    Cow::Owned(normal)
+}
+
+fn translate(text: &str, from: &str, to: &str) -> String {
+    let mut replacements: FxHashMap<char, Option<char>> = FxHashMap::default();
+    let mut to = to.chars();
+    for character in from.chars() {
+        // The first occurrence counts, but a later one still takes up a place in `to`.
+        let replacement = to.next();
+        replacements.entry(character).or_insert(replacement);
+    }
+    text.chars().filter_map(|c| replacements.get(&c).copied().unwrap_or(Some(c))).collect()
+}

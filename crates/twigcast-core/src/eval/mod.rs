@@ -1,0 +1,349 @@
+//! The full language on one document: an XPath 1.0 evaluator over the flat tree.
+//!
+//! It decides what the shared structures leave open, counts and lists selected nodes, and computes the bindings and
+//! conditions of For-Where-Return queries. Three ideas keep it fast and bounded:
+//!
+//! - **Ask only what is needed.** A Boolean question never builds a node-set: a path exists as soon as one node is
+//!   reached, a comparison with a constant holds at the first node that satisfies it (`path.rs`, `compare.rs`).
+//! - **Node-sets are sets.** A step over many context nodes visits each result once: descendants of nested nodes are
+//!   merged ranges, `following` and `preceding` are one range, ancestors stop where an earlier walk has been
+//!   (`axes.rs`, `steps.rs`). So the work per step is linear in the document whatever the nesting of the context nodes.
+//! - **Work is counted.** Every node looked at costs one visit; over the budget, evaluation ends with
+//!   [`EvalError::BudgetExceeded`] instead of taking minutes on one message.
+//!
+//! Recursion follows the query (which registration limits), never the document.
+
+mod axes;
+mod cache;
+mod compare;
+mod functions;
+mod node;
+pub mod number;
+mod path;
+mod predicates;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use crate::document::{Message, NodeId};
+use crate::query::ast::{ArithmeticOp, Expr, Path, PathStart, Step};
+use crate::vocabulary::Vocabulary;
+
+pub use node::NodeRef;
+
+use cache::Cache;
+
+/// The value of an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// A truth value.
+    Boolean(bool),
+    /// A number.
+    Number(f64),
+    /// A string.
+    String(Cow<'a, str>),
+    /// A node-set, distinct and in document order.
+    Nodes(Vec<NodeRef>),
+}
+
+/// Where an expression is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Context {
+    /// The context node.
+    pub node: NodeRef,
+    /// The context position, from 1.
+    pub position: u32,
+    /// The context size.
+    pub size: u32,
+}
+
+impl Context {
+    /// The document node, alone: where a query starts.
+    pub const DOCUMENT: Self = Self::at(NodeRef::Node(0));
+
+    /// A node, alone.
+    pub const fn at(node: NodeRef) -> Self {
+        Self { node, position: 1, size: 1 }
+    }
+}
+
+/// Evaluation ended without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvalError {
+    /// The query looked at more nodes of this message than it may.
+    BudgetExceeded {
+        /// How many it may look at.
+        visits_max: u64,
+    },
+    /// Something that is no node-set stands where only a node-set can.
+    NotANodeSet,
+}
+
+impl fmt::Display for EvalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BudgetExceeded { visits_max } => {
+                write!(f, "the query is too expensive on this message: it looked at more than {visits_max} nodes")
+            }
+            Self::NotANodeSet => write!(f, "a value that is no node-set stands where a node-set is needed"),
+        }
+    }
+}
+
+impl std::error::Error for EvalError {}
+
+/// Why a walk over nodes ended before its end.
+enum Halt {
+    /// The caller has what it wanted.
+    Found,
+    /// No further node of this step can pass (a position is used up). Never leaves the step.
+    StepDone,
+    /// Evaluation failed.
+    Failed(EvalError),
+}
+
+impl From<EvalError> for Halt {
+    fn from(error: EvalError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Whether a walk was ended by its caller.
+fn found(walk: Result<(), Halt>) -> Result<bool, EvalError> {
+    match walk {
+        Ok(()) | Err(Halt::StepDone) => Ok(false),
+        Err(Halt::Found) => Ok(true),
+        Err(Halt::Failed(error)) => Err(error),
+    }
+}
+
+/// What is called for each node of a walk.
+type Visit<'v> = &'v mut dyn FnMut(NodeRef) -> Result<(), Halt>;
+
+/// Evaluates expressions on one message.
+///
+/// The queries must outlive it: what does not change from node to node is remembered by the address of its expression.
+pub struct Evaluator<'a> {
+    message: Message<'a>,
+    vocabulary: &'a Vocabulary,
+    variables: &'a [Value<'a>],
+    visits: Cell<u64>,
+    visits_max: u64,
+    /// How many predicates are being evaluated, one inside the other.
+    nesting: Cell<u32>,
+    cache: RefCell<Cache>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// An evaluator without a budget. `variables` holds the values of the For-Where-Return variables by number.
+    pub fn new(message: Message<'a>, vocabulary: &'a Vocabulary, variables: &'a [Value<'a>]) -> Self {
+        Self {
+            message,
+            vocabulary,
+            variables,
+            visits: Cell::new(0),
+            visits_max: u64::MAX,
+            nesting: Cell::new(0),
+            cache: RefCell::default(),
+        }
+    }
+
+    /// The same, ending with [`EvalError::BudgetExceeded`] once more than `visits_max` nodes were looked at.
+    #[must_use]
+    pub fn with_budget(mut self, visits_max: u64) -> Self {
+        self.visits_max = visits_max;
+        self
+    }
+
+    /// The message.
+    pub fn message(&self) -> Message<'a> {
+        self.message
+    }
+
+    /// How many nodes were looked at so far.
+    pub fn visits(&self) -> u64 {
+        self.visits.get()
+    }
+
+    /// Start counting visits afresh, for the next query on the same message.
+    pub fn reset_visits(&self) {
+        self.visits.set(0);
+    }
+
+    /// Count `visits` more visits.
+    #[inline]
+    fn charge(&self, visits: u64) -> Result<(), EvalError> {
+        let total = self.visits.get() + visits;
+        self.visits.set(total);
+        if total > self.visits_max {
+            return Err(EvalError::BudgetExceeded { visits_max: self.visits_max });
+        }
+        Ok(())
+    }
+
+    /// The value of an expression.
+    pub fn value(&self, expr: &'a Expr, context: Context) -> Result<Value<'a>, EvalError> {
+        match expr {
+            Expr::Or(_) | Expr::And(_) | Expr::Compare { .. } => Ok(Value::Boolean(self.boolean(expr, context)?)),
+            Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) => {
+                Ok(Value::Number(self.number(expr, context)?))
+            }
+            Expr::Literal(text) => Ok(Value::String(Cow::Borrowed(text))),
+            Expr::Union(_) => Ok(Value::Nodes(self.nodes(expr, context)?)),
+            Expr::Path(path) => match bare(path) {
+                Some(Bare::Variable(variable)) => Ok(self.variables[variable].clone()),
+                Some(Bare::Expression(primary)) => self.value(primary, context),
+                None => Ok(Value::Nodes(self.nodes(expr, context)?)),
+            },
+            Expr::Call { function, arguments } => self.call(*function, arguments, context),
+        }
+    }
+
+    /// `boolean()` of an expression: what decides whether a query matches.
+    pub fn boolean(&self, expr: &'a Expr, context: Context) -> Result<bool, EvalError> {
+        match expr {
+            Expr::Or(operands) => self.any(operands, context),
+            Expr::And(operands) => {
+                for operand in operands {
+                    if !self.boolean(operand, context)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Expr::Compare { op, left, right } => self.compare(*op, left, right, context),
+            Expr::Union(operands) => self.any(operands, context),
+            Expr::Path(path) => match bare(path) {
+                Some(Bare::Variable(variable)) => Ok(number::truth(&self.variables[variable])),
+                Some(Bare::Expression(primary)) => self.boolean(primary, context),
+                None => self.path_exists(path, context),
+            },
+            Expr::Call { function, arguments } => self.call_boolean(*function, arguments, context),
+            Expr::Literal(text) => Ok(!text.is_empty()),
+            Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) => {
+                Ok(number::is_true(self.number(expr, context)?))
+            }
+        }
+    }
+
+    fn any(&self, operands: &'a [Expr], context: Context) -> Result<bool, EvalError> {
+        for operand in operands {
+            if self.boolean(operand, context)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// `number()` of an expression.
+    pub fn number(&self, expr: &'a Expr, context: Context) -> Result<f64, EvalError> {
+        match expr {
+            Expr::Number(number) => Ok(*number),
+            Expr::Negate(operand) => Ok(-self.number(operand, context)?),
+            Expr::Arithmetic { op, left, right } => {
+                let (left, right) = (self.number(left, context)?, self.number(right, context)?);
+                Ok(match op {
+                    ArithmeticOp::Add => left + right,
+                    ArithmeticOp::Subtract => left - right,
+                    ArithmeticOp::Multiply => left * right,
+                    ArithmeticOp::Divide => left / right,
+                    // Like IEEE 754 remainder, but truncating: exactly what `%` does on floats.
+                    ArithmeticOp::Modulo => left % right,
+                })
+            }
+            Expr::Or(_) | Expr::And(_) | Expr::Compare { .. } => Ok(f64::from(u8::from(self.boolean(expr, context)?))),
+            Expr::Literal(text) => Ok(number::parse(text)),
+            Expr::Path(path) if bare(path).is_none() => {
+                self.path_first(path, context)?.map_or(Ok(f64::NAN), |node| self.number_value(node))
+            }
+            Expr::Path(_) | Expr::Union(_) | Expr::Call { .. } => match self.value(expr, context)? {
+                Value::Number(number) => Ok(number),
+                Value::Boolean(truth) => Ok(f64::from(u8::from(truth))),
+                Value::String(text) => Ok(number::parse(&text)),
+                Value::Nodes(nodes) => nodes.first().map_or(Ok(f64::NAN), |&node| self.number_value(node)),
+            },
+        }
+    }
+
+    /// `string()` of an expression.
+    pub fn string(&self, expr: &'a Expr, context: Context) -> Result<Cow<'a, str>, EvalError> {
+        if let Expr::Path(path) = expr {
+            if bare(path).is_none() {
+                return self.path_first(path, context)?.map_or(Ok(Cow::Borrowed("")), |node| self.string_value(node));
+            }
+        }
+        match self.value(expr, context)? {
+            Value::String(text) => Ok(text),
+            Value::Number(number) => Ok(number::format(number)),
+            Value::Boolean(truth) => Ok(Cow::Borrowed(if truth { "true" } else { "false" })),
+            Value::Nodes(nodes) => nodes.first().map_or(Ok(Cow::Borrowed("")), |&node| self.string_value(node)),
+        }
+    }
+
+    /// The nodes that an expression selects, distinct and in document order.
+    pub fn nodes(&self, expr: &'a Expr, context: Context) -> Result<Vec<NodeRef>, EvalError> {
+        match expr {
+            Expr::Path(path) => self.path_nodes(path, context),
+            Expr::Union(operands) => {
+                let mut nodes = Vec::new();
+                for operand in operands {
+                    nodes.append(&mut self.nodes(operand, context)?);
+                }
+                self.sort_unique(&mut nodes);
+                Ok(nodes)
+            }
+            Expr::Call { .. } => match self.value(expr, context)? {
+                Value::Nodes(nodes) => Ok(nodes),
+                _ => Err(EvalError::NotANodeSet),
+            },
+            _ => Err(EvalError::NotANodeSet),
+        }
+    }
+
+    /// How many nodes an expression selects.
+    pub fn count(&self, expr: &'a Expr, context: Context) -> Result<usize, EvalError> {
+        match expr {
+            Expr::Path(path) => self.path_count(path, context, usize::MAX),
+            _ => Ok(self.nodes(expr, context)?.len()),
+        }
+    }
+
+    /// Does a relative path lead from a node to some node?
+    pub fn exists(&self, steps: &'a [Step], from: NodeRef) -> Result<bool, EvalError> {
+        self.steps_reach(steps, from, &mut |_| Err(Halt::Found))
+    }
+
+    /// Would `child::test[predicates]`, taken from the parent of `node`, select `node`?
+    ///
+    /// Positions count among the parent's children. The step's axis is not looked at.
+    pub fn predicates_hold(&self, step: &'a Step, node: NodeId) -> Result<bool, EvalError> {
+        self.selects_as_child(step, node)
+    }
+
+    /// The nodes that one step selects from context nodes (distinct, in document order): the same kind of list.
+    pub fn step(&self, contexts: &[NodeRef], step: &'a Step) -> Result<Vec<NodeRef>, EvalError> {
+        self.step_nodes(contexts, step)
+    }
+}
+
+/// A path without steps or predicates: another way to write a variable or an expression of any type.
+enum Bare<'e> {
+    Variable(usize),
+    Expression(&'e Expr),
+}
+
+fn bare(path: &Path) -> Option<Bare<'_>> {
+    if !path.steps.is_empty() {
+        return None;
+    }
+    match &path.start {
+        PathStart::Variable(id) => Some(Bare::Variable(id.0 as usize)),
+        PathStart::Filter { primary, predicates } if predicates.is_empty() => Some(Bare::Expression(primary)),
+        _ => None,
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the evaluator: tables of document, query, answer.
+
+mod numbers;
