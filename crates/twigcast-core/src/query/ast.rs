@@ -2,7 +2,7 @@
 //!
 //! The parser resolves prefixes and interns names, so that evaluating a name test is comparing integers. Abbreviations
 //! are gone: `//a` is `descendant-or-self::node()/child::a`, `@a` is `attribute::a`, `.` is `self::node()`, `[2]` is
-//! `[position() = 2]`. The normaliser (`normalise.rs`) may then fuse steps.
+//! `[position() = 2]`. The normaliser (`normal.rs`) may then fuse steps.
 
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 

@@ -16,6 +16,7 @@ pub mod functions;
 mod hints;
 pub mod json;
 mod lexer;
+pub mod normal;
 mod parser;
 mod refusals;
 

@@ -3,6 +3,7 @@
 mod errors;
 mod grammar;
 mod hostile;
+mod normal;
 
 use std::collections::BTreeMap;
 
