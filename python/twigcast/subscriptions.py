@@ -1,0 +1,526 @@
+"""The public face of the engine: a set of subscriptions that messages are matched against.
+
+A :class:`SubscriptionSet` keeps no state of its own but settings and a table of keys by slot. A *slot* is the small number
+that the engine knows a subscription by; numbers are used again after a removal, so an answer in slots is only good
+together with the table of the same engine version. Threads may match, add and remove at the same time: matching asks for
+the version before and after, and in the rare case that it changed asks again, at last with changes held off.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from twigcast import _core
+from twigcast.conversion import to_utf8
+from twigcast.errors import MalformedMessage, QueryWarning, SnapshotError, TwigcastError, UnknownKey
+from twigcast.limits import Limits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Dialect = Literal["xpath", "legacy"]
+"""``xpath``: XPath 1.0 and For-Where-Return as documented; ``legacy``: the spellings of older papers as well."""
+
+MessageLike = bytes | bytearray | memoryview | str | os.PathLike[str]
+"""A message: bytes, decoded text (whose encoding declaration no longer counts), or the path of a file."""
+
+_BULK: Final = 20_000
+"""Queries handed to the engine at a time by ``add_many``."""
+
+_ATTEMPTS: Final = 3
+"""How often an answer is asked for while other threads change the population, before they are held off."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription as its owner wrote it."""
+
+    key: str
+    """The subscriber's own identifier, unique within a set."""
+
+    query: str
+    """XPath, or For-Where-Return."""
+
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    """Prefix to namespace; the empty prefix gives the default namespace of element names."""
+
+    dialect: Dialect | None = None
+    """``None``: that of the set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A subscription that was not added."""
+
+    subscription: Subscription
+    error: TwigcastError
+
+    index: int
+    """Its place among those given, from 0."""
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+        return self.subscription.key
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What one subscriber gets of one message."""
+
+    key: str
+
+    payload: bytes
+    """The result of a For-Where-Return query; of any other, the message itself."""
+
+    rewritten: bool = False
+    """Whether the payload is a result of the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a message that a query selects."""
+
+    kind: str
+    """``element``, ``attribute``, ``text``, ``comment``, ``processing-instruction``, ``document`` or ``namespace``."""
+
+    name: str
+    """As written in the message; empty for kinds without names."""
+
+    start: int
+    """Where its markup starts, in bytes from 0."""
+
+    end: int
+    """Where its markup ends."""
+
+    line: int
+    """Line of ``start``, from 1."""
+
+    column: int
+    """Column of ``start``, in characters from 1."""
+
+    message: bytes = field(repr=False, compare=False, default=b"")
+    """The message that the positions refer to: a message in another encoding, converted to UTF-8."""
+
+    @property
+    def markup(self) -> bytes:
+        """The node as it stands in the message."""
+        return self.message[self.start : self.end]
+
+
+class Match:
+    """The subscriptions that one message matches. True when there is any."""
+
+    __slots__ = ("_keys", "_owner", "_slots", "_table", "_xml")
+
+    def __init__(self, owner: SubscriptionSet, xml: bytes, slots: list[int], table: _KeyTable) -> None:
+        self._owner = owner
+        self._xml = xml
+        self._slots = slots
+        self._table = table
+        self._keys: list[str] | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the matching subscriptions, in the order in which these were added."""
+        if self._keys is None:
+            self._keys = self._table.keys_of(self._slots)
+        return self._keys
+
+    def nodes(self, key: str) -> list[Node]:
+        """The nodes that a subscription's query selects in this message, in document order.
+
+        Empty where the subscription does not match. Evaluated when asked for, with the query that the key has then.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+        """
+        return self._owner.nodes(self._xml, key)
+
+    def __bool__(self) -> bool:
+        return bool(self._slots)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.keys[:5]))
+        return f"Match([{shown}{', ...' if len(self) > 5 else ''}])"
+
+
+class SubscriptionSet:
+    """A set of subscriptions that messages are matched against, all at once.
+
+    Args:
+        subscriptions: The first subscriptions, as for :meth:`add_many`; all must be accepted.
+        namespaces: Prefix to namespace, for all queries; the empty prefix gives the default namespace of element names.
+        dialect: How queries are read.
+        limits: What keeps hostile messages and queries from exhausting the machine.
+
+    A set can be used from several threads, and pickled.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Iterable[Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]] = (),
+        *,
+        namespaces: Mapping[str, str] | None = None,
+        dialect: Dialect = "xpath",
+        limits: Limits | None = None,
+    ) -> None:
+        self._namespaces = dict(namespaces or {})
+        self._dialect = dialect
+        self._limits = limits or Limits()
+        self._engine = _core.Engine(self._limits.as_dict())
+        self._changing = threading.RLock()
+        self._known_table = _KeyTable(-1, [])
+        for refused in self.add_many(subscriptions):
+            raise refused.error
+
+    # The population ---------------------------------------------------------------------------------------------------
+
+    def add(self, key: str, query: str, *, namespaces: Mapping[str, str] | None = None) -> None:
+        """Add a subscription. It takes part from the next message on.
+
+        Args:
+            key: The subscriber's own identifier.
+            query: XPath, or For-Where-Return.
+            namespaces: Prefix to namespace for this query, on top of those of the set.
+
+        Raises:
+            DuplicateKey: The key is taken.
+            QueryError: The query is refused.
+
+        Warns:
+            QueryWarning: The query can never match, always matches, or otherwise looks wrong.
+        """
+        self._register(Subscription(key, query, namespaces or {}), replace=False)
+
+    def replace(self, key: str, query: str, *, namespaces: Mapping[str, str] | None = None) -> None:
+        """Give a subscription another query, or add it where there is none. Arguments as for :meth:`add`.
+
+        Raises:
+            QueryError: The query is refused. The subscription keeps the query that it had.
+        """
+        self._register(Subscription(key, query, namespaces or {}), replace=True)
+
+    def _register(self, subscription: Subscription, *, replace: bool) -> None:
+        with self._changing:
+            doubts = self._engine.add(
+                subscription.key,
+                subscription.query,
+                self._namespaces_of(subscription),
+                subscription.dialect or self._dialect,
+                replace,
+            )
+        for doubt in doubts:
+            warnings.warn(f"{subscription.key}: {doubt}", QueryWarning, stacklevel=3)
+
+    def add_many(
+        self,
+        subscriptions: Iterable[Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]],
+        *,
+        replace: bool = False,
+    ) -> list[Refused]:
+        """Add many subscriptions, much faster than one by one. Returns those that were refused, with their errors.
+
+        Args:
+            subscriptions: :class:`Subscription` objects, or tuples of key, query and (if need be) namespaces.
+            replace: Whether a subscription whose key is taken takes the place of the old one.
+        """
+        refused: list[Refused] = []
+        remaining = iter(subscriptions)
+        index = 0
+        while group := [_as_subscription(item) for item in islice(remaining, _BULK)]:
+            for position, error in self._add_group(group, replace=replace):
+                refused.append(Refused(group[position], error, index + position))
+            index += len(group)
+        return refused
+
+    def _add_group(self, group: list[Subscription], *, replace: bool) -> list[tuple[int, TwigcastError]]:
+        refused: list[tuple[int, TwigcastError]] = []
+        for first, last in _runs([s.dialect or self._dialect for s in group]):
+            run = group[first:last]
+            shared = not any(s.namespaces for s in run)
+            namespaces = [self._namespaces] if shared else [self._namespaces_of(s) for s in run]
+            keys, queries = [s.key for s in run], [s.query for s in run]
+            with self._changing:
+                errors = self._engine.add_many(keys, queries, namespaces, run[0].dialect or self._dialect, replace)
+            refused += [(first + position, error) for position, error in errors]
+        return refused
+
+    def _namespaces_of(self, subscription: Subscription) -> Mapping[str, str]:
+        return {**self._namespaces, **subscription.namespaces} if subscription.namespaces else self._namespaces
+
+    def remove(self, key: str) -> None:
+        """Remove a subscription. It takes no part from the next message on.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+        """
+        if not self.discard(key):
+            raise UnknownKey(key)
+
+    def discard(self, key: str) -> bool:
+        """Remove a subscription if it is there; whether it was."""
+        with self._changing:
+            return self._engine.remove(key)
+
+    def keys(self) -> list[str]:
+        """All keys, in the order in which the engine holds them."""
+        return self._engine.keys()
+
+    def __len__(self) -> int:
+        return len(self._engine)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key in self._engine
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __getitem__(self, key: str) -> Subscription:
+        """The subscription with a key, with all namespaces that its query was read with.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+        """
+        found = self._engine.query(key)
+        if found is None:
+            raise UnknownKey(key)
+        query, namespaces, dialect = found
+        return Subscription(key, query, namespaces, "legacy" if dialect == "legacy" else "xpath")
+
+    def __repr__(self) -> str:
+        return f"<SubscriptionSet of {len(self):,}>"
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of the population."""
+        return self._engine.version
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of this set."""
+        return self._limits
+
+    def describe(self, key: str) -> dict[str, str]:
+        """How a subscription runs: ``route``, ``normal_form`` and ``reason``.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+        """
+        if key not in self._engine:
+            raise UnknownKey(key)
+        return self._engine.describe(key)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts and sizes in bytes of the structures that the subscriptions share."""
+        return self._engine.statistics()
+
+    # Messages ---------------------------------------------------------------------------------------------------------
+
+    def match(self, message: MessageLike) -> Match:
+        """The subscriptions that a message matches.
+
+        Raises:
+            MalformedMessage: It is not well-formed XML.
+            MessageLimitExceeded: It is over a limit.
+        """
+        xml, slots, table = self._ask(message, self._engine.match)
+        return Match(self, xml, slots, table)
+
+    def nodes(self, message: MessageLike, key: str) -> list[Node]:
+        """The nodes that a subscription's query selects in a message, in document order.
+
+        Positions in a message that is not plain UTF-8 refer to the message as converted to it: see ``Node.message``.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+            MalformedMessage: The message is not well-formed XML.
+            MessageLimitExceeded: It is over a limit.
+        """
+        if key not in self._engine:
+            raise UnknownKey(key)
+        xml, found, _ = self._ask(message, lambda xml: self._engine.nodes(xml, key))
+        return [Node(*place, message=xml) for place in found]
+
+    def deliver(self, message: MessageLike) -> list[Delivery]:
+        """What each matching subscriber gets: the result of a For-Where-Return query, else the message itself.
+
+        Raises:
+            MalformedMessage: The message is not well-formed XML.
+            MessageLimitExceeded: It is over a limit.
+        """
+        whole = _as_bytes(message)
+        _, answers, table = self._ask(whole, self._engine.deliver)
+        keys = table.keys_of([slot for slot, _ in answers])
+        return [
+            Delivery(key, whole if payload is None else payload, payload is not None)
+            for key, (_, payload) in zip(keys, answers, strict=True)
+        ]
+
+    def match_batch(
+        self,
+        messages: pa.Array[Any] | pa.ChunkedArray[Any] | pa.RecordBatch,
+        *,
+        deliver: bool = False,
+        nodes: bool = False,
+        threads: int = 1,
+    ) -> pa.RecordBatch:
+        """Match many messages at once, from and to Arrow.
+
+        Args:
+            messages: Messages as strings or binary, large or not; of a record batch, its column ``xml``.
+            deliver: Whether to answer with payloads too.
+            nodes: Whether to answer with the number of selected nodes too.
+            threads: How many threads share the work.
+
+        Returns:
+            A record batch with a row per message:
+
+            - ``keys``: ``list<dictionary<int32, string>>``, null where the message was rejected;
+            - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
+            - ``payloads`` (if asked for): ``list<large_binary>`` per key, null for the message itself;
+            - ``error``: ``struct<code: string, reason: string, line: int32, column: int32>``, null where all is well.
+
+            A message that is null is rejected.
+
+        Raises:
+            MissingExtra: pyarrow is not installed.
+            TypeError: The messages are not strings or binary.
+        """
+        from twigcast.batches import match_batch
+
+        return match_batch(self, messages, deliver=deliver, nodes=nodes, threads=threads)
+
+    def _ask(self, message: MessageLike, question: Callable[[bytes], T]) -> tuple[bytes, T, _KeyTable]:
+        """A question about one message: the message in UTF-8, the answer, and the keys that its slots stand for."""
+        xml = _as_bytes(message)
+        try:
+            return xml, *self._consistently(lambda: question(xml))
+        except _core.NeedsConversion:
+            xml = to_utf8(xml, self._limits)
+            return xml, *self._consistently(lambda: question(xml))
+
+    def _consistently(self, ask: Callable[[], T]) -> tuple[T, _KeyTable]:
+        """An answer in slots, with the keys that the slots had when it was given."""
+        for _ in range(_ATTEMPTS):
+            table = self._table()
+            answer = ask()
+            if self._engine.version == table.version:
+                return answer, table
+        with self._changing:
+            return ask(), self._table()
+
+    def _table(self) -> _KeyTable:
+        """The keys by slot, as of some version between the call and the return."""
+        table = self._known_table
+        if self._engine.version != table.version:
+            with self._changing:
+                table = _KeyTable(self._engine.version, self._engine.slot_keys())
+            self._known_table = table
+        return table
+
+    # Snapshots --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the set to a snapshot file, at once or not at all.
+
+        Raises:
+            SnapshotError: The file cannot be written.
+        """
+        self._engine.save(os.fspath(path))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        namespaces: Mapping[str, str] | None = None,
+        dialect: Dialect = "xpath",
+        limits: Limits | None = None,
+    ) -> SubscriptionSet:
+        """Read a set from a snapshot file. The settings are for subscriptions that are added later.
+
+        Raises:
+            SnapshotError: The file cannot be read, is damaged, or is of a version that this one cannot read.
+        """
+        loaded = cls(namespaces=namespaces, dialect=dialect, limits=limits)
+        loaded._engine = _core.Engine.load(os.fspath(path), loaded._limits.as_dict())
+        return loaded
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_snapshot, (self._snapshot(), self._namespaces, self._dialect, self._limits)
+
+    def _snapshot(self) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
+            path = Path(folder, "snapshot")
+            self.save(path)
+            return path.read_bytes()
+
+
+def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, limits: Limits) -> SubscriptionSet:
+    with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
+        path = Path(folder, "snapshot")
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise SnapshotError(str(path), f"it cannot be written: {error.strerror}") from error
+        return SubscriptionSet.load(path, namespaces=namespaces, dialect=dialect, limits=limits)
+
+
+class _KeyTable:
+    """The keys by slot at one version of the engine."""
+
+    __slots__ = ("_arrow", "keys", "version")
+
+    def __init__(self, version: int, keys: list[str | None]) -> None:
+        self.version = version
+        self.keys = keys
+        self._arrow: pa.StringArray | None = None
+
+    def keys_of(self, slots: list[int]) -> list[str]:
+        """The keys of slots in use."""
+        keys = self.keys
+        return [keys[slot] for slot in slots]  # type: ignore[misc]
+
+    def arrow(self) -> pa.StringArray:
+        """The keys as an Arrow array, made once."""
+        if self._arrow is None:
+            import pyarrow as pa
+
+            self._arrow = pa.array(self.keys, pa.string())
+        return self._arrow
+
+
+def _as_subscription(item: Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]) -> Subscription:
+    return item if isinstance(item, Subscription) else Subscription(*item)
+
+
+def _runs(values: list[Any]) -> Iterator[tuple[int, int]]:
+    """First and past-the-last index of each run of equal values."""
+    first = 0
+    for index in range(1, len(values) + 1):
+        if index == len(values) or values[index] != values[first]:
+            yield first, index
+            first = index
