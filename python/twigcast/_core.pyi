@@ -11,6 +11,9 @@ from twigcast.errors import TwigcastError
 VERSION: str
 """Version of the compiled module; equals that of the package."""
 
+class NeedsConversion(Exception):
+    """Raised by what takes one message: it is to be converted by ``twigcast.conversion.to_utf8`` and given again."""
+
 @final
 class Engine:
     """A subscription population and the shared structures compiled from it. Safe to use from several threads."""
@@ -125,7 +128,7 @@ class BatchResult:
 
     @property
     def needs_conversion(self) -> list[int]:
-        """Rows to convert to plain UTF-8 (``twigcast.messages.to_utf8``) and match again."""
+        """Rows to convert to plain UTF-8 (``twigcast.conversion.to_utf8``) and match again."""
 
 def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
     """The algebra of a query as JSON (see ``twigcast.query``)."""

@@ -9,6 +9,7 @@ the version before and after, and in the rare case that it changed asks again, a
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 import warnings
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from twigcast import _core
 from twigcast.conversion import to_utf8
-from twigcast.errors import MalformedMessage, QueryWarning, SnapshotError, TwigcastError, UnknownKey
+from twigcast.errors import MalformedMessage, QueryWarning, SnapshotError, SourceError, TwigcastError, UnknownKey
 from twigcast.limits import Limits
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Match:
 
     __slots__ = ("_keys", "_owner", "_slots", "_table", "_xml")
 
-    def __init__(self, owner: SubscriptionSet, xml: bytes, slots: list[int], table: _KeyTable) -> None:
+    def __init__(self, owner: SubscriptionSet, xml: bytes, slots: list[int], table: KeyTable) -> None:
         self._owner = owner
         self._xml = xml
         self._slots = slots
@@ -187,9 +188,10 @@ class SubscriptionSet:
         self._namespaces = dict(namespaces or {})
         self._dialect = dialect
         self._limits = limits or Limits()
-        self._engine = _core.Engine(self._limits.as_dict())
+        self.engine = _core.Engine(self._limits.as_dict())
+        """The compiled engine; internal."""
         self._changing = threading.RLock()
-        self._known_table = _KeyTable(-1, [])
+        self._known_table = KeyTable(-1, [])
         for refused in self.add_many(subscriptions):
             raise refused.error
 
@@ -222,7 +224,7 @@ class SubscriptionSet:
 
     def _register(self, subscription: Subscription, *, replace: bool) -> None:
         with self._changing:
-            doubts = self._engine.add(
+            doubts = self.engine.add(
                 subscription.key,
                 subscription.query,
                 self._namespaces_of(subscription),
@@ -261,7 +263,7 @@ class SubscriptionSet:
             namespaces = [self._namespaces] if shared else [self._namespaces_of(s) for s in run]
             keys, queries = [s.key for s in run], [s.query for s in run]
             with self._changing:
-                errors = self._engine.add_many(keys, queries, namespaces, run[0].dialect or self._dialect, replace)
+                errors = self.engine.add_many(keys, queries, namespaces, run[0].dialect or self._dialect, replace)
             refused += [(first + position, error) for position, error in errors]
         return refused
 
@@ -280,20 +282,20 @@ class SubscriptionSet:
     def discard(self, key: str) -> bool:
         """Remove a subscription if it is there; whether it was."""
         with self._changing:
-            return self._engine.remove(key)
+            return self.engine.remove(key)
 
     def keys(self) -> list[str]:
         """All keys, in the order in which the engine holds them."""
-        return self._engine.keys()
+        return self.engine.keys()
 
     def __len__(self) -> int:
-        return len(self._engine)
+        return len(self.engine)
 
     def __bool__(self) -> bool:
         return True
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and key in self._engine
+        return isinstance(key, str) and key in self.engine
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -304,7 +306,7 @@ class SubscriptionSet:
         Raises:
             UnknownKey: There is no such subscription.
         """
-        found = self._engine.query(key)
+        found = self.engine.query(key)
         if found is None:
             raise UnknownKey(key)
         query, namespaces, dialect = found
@@ -316,7 +318,7 @@ class SubscriptionSet:
     @property
     def version(self) -> int:
         """Grows with each change of the population."""
-        return self._engine.version
+        return self.engine.version
 
     @property
     def limits(self) -> Limits:
@@ -329,13 +331,13 @@ class SubscriptionSet:
         Raises:
             UnknownKey: There is no such subscription.
         """
-        if key not in self._engine:
+        if key not in self.engine:
             raise UnknownKey(key)
-        return self._engine.describe(key)
+        return self.engine.describe(key)
 
     def statistics(self) -> dict[str, int]:
         """Counts and sizes in bytes of the structures that the subscriptions share."""
-        return self._engine.statistics()
+        return self.engine.statistics()
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
@@ -346,7 +348,7 @@ class SubscriptionSet:
             MalformedMessage: It is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        xml, slots, table = self._ask(message, self._engine.match)
+        xml, slots, table = self._ask(message, self.engine.match)
         return Match(self, xml, slots, table)
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
@@ -359,9 +361,9 @@ class SubscriptionSet:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        if key not in self._engine:
+        if key not in self.engine:
             raise UnknownKey(key)
-        xml, found, _ = self._ask(message, lambda xml: self._engine.nodes(xml, key))
+        xml, found, _ = self._ask(message, lambda xml: self.engine.nodes(xml, key))
         return [Node(*place, message=xml) for place in found]
 
     def deliver(self, message: MessageLike) -> list[Delivery]:
@@ -372,7 +374,7 @@ class SubscriptionSet:
             MessageLimitExceeded: It is over a limit.
         """
         whole = _as_bytes(message)
-        _, answers, table = self._ask(whole, self._engine.deliver)
+        _, answers, table = self._ask(whole, self.engine.deliver)
         keys = table.keys_of([slot for slot, _ in answers])
         return [
             Delivery(key, whole if payload is None else payload, payload is not None)
@@ -381,7 +383,7 @@ class SubscriptionSet:
 
     def match_batch(
         self,
-        messages: pa.Array[Any] | pa.ChunkedArray[Any] | pa.RecordBatch,
+        messages: pa.Array | pa.ChunkedArray | pa.RecordBatch,
         *,
         deliver: bool = False,
         nodes: bool = False,
@@ -409,35 +411,36 @@ class SubscriptionSet:
             MissingExtra: pyarrow is not installed.
             TypeError: The messages are not strings or binary.
         """
+        # pyarrow is optional, and takes longer to import than all the rest.
         from twigcast.batches import match_batch
 
         return match_batch(self, messages, deliver=deliver, nodes=nodes, threads=threads)
 
-    def _ask(self, message: MessageLike, question: Callable[[bytes], T]) -> tuple[bytes, T, _KeyTable]:
+    def _ask(self, message: MessageLike, question: Callable[[bytes], T]) -> tuple[bytes, T, KeyTable]:
         """A question about one message: the message in UTF-8, the answer, and the keys that its slots stand for."""
         xml = _as_bytes(message)
         try:
-            return xml, *self._consistently(lambda: question(xml))
+            return xml, *self.consistently(lambda: question(xml))
         except _core.NeedsConversion:
-            xml = to_utf8(xml, self._limits)
-            return xml, *self._consistently(lambda: question(xml))
+            xml = to_utf8(xml, self._limits.message_bytes_max)
+            return xml, *self.consistently(lambda: question(xml))
 
-    def _consistently(self, ask: Callable[[], T]) -> tuple[T, _KeyTable]:
-        """An answer in slots, with the keys that the slots had when it was given."""
+    def consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
+        """An answer in slots, with the keys that the slots had when it was given; internal."""
         for _ in range(_ATTEMPTS):
             table = self._table()
             answer = ask()
-            if self._engine.version == table.version:
+            if self.engine.version == table.version:
                 return answer, table
         with self._changing:
             return ask(), self._table()
 
-    def _table(self) -> _KeyTable:
+    def _table(self) -> KeyTable:
         """The keys by slot, as of some version between the call and the return."""
         table = self._known_table
-        if self._engine.version != table.version:
+        if self.engine.version != table.version:
             with self._changing:
-                table = _KeyTable(self._engine.version, self._engine.slot_keys())
+                table = KeyTable(self.engine.version, self.engine.slot_keys())
             self._known_table = table
         return table
 
@@ -449,7 +452,7 @@ class SubscriptionSet:
         Raises:
             SnapshotError: The file cannot be written.
         """
-        self._engine.save(os.fspath(path))
+        self.engine.save(os.fspath(path))
 
     @classmethod
     def load(
@@ -466,7 +469,7 @@ class SubscriptionSet:
             SnapshotError: The file cannot be read, is damaged, or is of a version that this one cannot read.
         """
         loaded = cls(namespaces=namespaces, dialect=dialect, limits=limits)
-        loaded._engine = _core.Engine.load(os.fspath(path), loaded._limits.as_dict())
+        loaded.engine = _core.Engine.load(os.fspath(path), loaded._limits.as_dict())
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -489,7 +492,7 @@ def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, li
         return SubscriptionSet.load(path, namespaces=namespaces, dialect=dialect, limits=limits)
 
 
-class _KeyTable:
+class KeyTable:
     """The keys by slot at one version of the engine."""
 
     __slots__ = ("_arrow", "keys", "version")
@@ -524,3 +527,30 @@ def _runs(values: list[Any]) -> Iterator[tuple[int, int]]:
         if index == len(values) or values[index] != values[first]:
             yield first, index
             first = index
+
+
+_DECLARED_ENCODING = re.compile(r"""\A(<\?xml\s+version\s*=\s*["'][^"']*["'])(\s+encoding\s*=\s*(?:"[^"]*"|'[^']*'))""")
+
+
+def _as_bytes(message: MessageLike) -> bytes:
+    """A message as bytes.
+
+    Text has no encoding any more, so a declared one is blanked; lines and columns stay what they are.
+    """
+    if isinstance(message, bytes):
+        return message
+    if isinstance(message, str):
+        text = _DECLARED_ENCODING.sub(lambda found: found[1] + " " * len(found[2]), message, count=1)
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            line = text.count("\n", 0, error.start) + 1
+            column = error.start - text.rfind("\n", 0, error.start)
+            raise MalformedMessage(line, column, "half of a surrogate pair is no character") from None
+    if isinstance(message, bytearray | memoryview):
+        return bytes(message)
+    path = os.fspath(message)
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise SourceError(path, f"it cannot be read: {error.strerror}") from None

@@ -1,0 +1,173 @@
+"""Matching Arrow batches: the engine's raw buffers, wrapped as Arrow arrays without copying.
+
+Messages that the engine cannot scan as they are (other encodings, entity declarations) are converted and matched in a
+second batch, whose rows then take the places of the first ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from twigcast import _core
+from twigcast.conversion import to_utf8
+from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UnreadableMessage
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as missing:
+    raise MissingExtra("pyarrow", "arrow") from missing
+
+if TYPE_CHECKING:
+    from twigcast.subscriptions import SubscriptionSet
+
+ERROR_TYPE: Final = pa.struct(
+    [("code", pa.string()), ("reason", pa.string()), ("line", pa.int32()), ("column", pa.int32())]
+)
+"""Why a message was rejected; ``line`` and ``column`` are null where no place is meant."""
+
+KEYS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.string()))
+NODES_TYPE: Final = pa.list_(pa.int32())
+PAYLOADS_TYPE: Final = pa.list_(pa.large_binary())
+
+_NO_MESSAGE: Final = UnreadableMessage("there is no message: it is null")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What to answer with."""
+
+    deliver: bool
+    nodes: bool
+    threads: int
+
+
+def match_batch(
+    subscriptions: SubscriptionSet, messages: Any, *, deliver: bool, nodes: bool, threads: int
+) -> pa.RecordBatch:
+    """Match many messages at once: see :meth:`twigcast.SubscriptionSet.match_batch`."""
+    xml = _message_column(messages)
+    wanted = _Wanted(deliver, nodes, threads)
+    converted = _Conversions(xml, subscriptions.limits.message_bytes_max)
+
+    def answer() -> tuple[_core.BatchResult, _core.BatchResult | None]:
+        first = _ask(subscriptions.engine, xml, wanted)
+        rows = first.needs_conversion
+        return first, _ask(subscriptions.engine, converted.take(rows), wanted) if rows else None
+
+    (first, second), table = subscriptions.consistently(answer)
+    nulls = pc.indices_nonzero(xml.is_null()).to_pylist() if xml.null_count else []
+    answers = _wrap(first, {**dict(first.errors), **dict.fromkeys(nulls, _NO_MESSAGE)}, table.arrow(), wanted)
+    if second is not None:
+        late = _wrap(second, {**dict(second.errors), **converted.failures}, table.arrow(), wanted)
+        answers = _replace_rows(answers, first.needs_conversion, late)
+    return answers
+
+
+class _Conversions:
+    """Messages of a batch as plain UTF-8. Done once, however often the batch is matched."""
+
+    def __init__(self, xml: pa.LargeBinaryArray, bytes_max: int) -> None:
+        self._xml = xml
+        self._bytes_max = bytes_max
+        self._done: pa.LargeBinaryArray | None = None
+        self.failures: dict[int, TwigcastError] = {}
+
+    def take(self, rows: Iterable[int]) -> pa.LargeBinaryArray:
+        """The rows that need conversion; which these are does not depend on the subscriptions."""
+        if self._done is None:
+            self._done = pa.array([self._convert(*item) for item in enumerate(rows)], pa.large_binary())
+        return self._done
+
+    def _convert(self, number: int, row: int) -> bytes:
+        try:
+            return to_utf8(self._xml[row].as_py(), self._bytes_max)
+        except RejectedMessage as error:
+            self.failures[number] = error
+            return b""
+
+
+def _message_column(messages: Any) -> pa.LargeBinaryArray:
+    """The messages as one array with nothing before or behind them in its buffers."""
+    if isinstance(messages, pa.RecordBatch | pa.Table):
+        messages = messages.column("xml")
+    if isinstance(messages, pa.ChunkedArray):
+        messages = messages.combine_chunks()
+    if not isinstance(messages, pa.Array):
+        raise TypeError(f"messages must be an Arrow array or record batch, not {type(messages).__name__}")
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if not any(is_kind(messages.type) for is_kind in (*kinds, pa.types.is_string_view, pa.types.is_binary_view)):
+        raise TypeError(f"messages must be strings or binary, not {messages.type}")
+    xml = messages.cast(pa.large_binary())
+    data = xml.buffers()[2]
+    sliced = xml.offset or (data is not None and data.size > xml.nbytes)
+    return pa.concat_arrays([xml]) if sliced else xml
+
+
+def _ask(engine: _core.Engine, xml: pa.LargeBinaryArray, wanted: _Wanted) -> _core.BatchResult:
+    _, offsets, data = xml.buffers()
+    return engine.match_batch(
+        bytes(8) if offsets is None else offsets.to_pybytes(),
+        b"" if data is None else data.to_pybytes(),
+        len(xml),
+        None,
+        wanted.deliver,
+        wanted.nodes,
+        wanted.threads,
+    )
+
+
+def _wrap(
+    result: _core.BatchResult, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _Wanted
+) -> pa.RecordBatch:
+    """The engine's buffers as a record batch. ``keys`` are the keys by slot."""
+    offsets = pa.py_buffer(result.key_offsets)
+    count = offsets.size // 4 - 1
+    matches = len(result.slots) // 4
+    validity = _bitmap(row not in errors for row in range(count)) if errors else None
+
+    def lists(list_type: pa.DataType, values: pa.Array) -> pa.Array:
+        return pa.Array.from_buffers(list_type, count, [validity, offsets], len(errors), children=[values])
+
+    slots = pa.Array.from_buffers(pa.int32(), matches, [None, pa.py_buffer(result.slots)])
+    columns = {"keys": lists(KEYS_TYPE, pa.DictionaryArray.from_arrays(slots, keys, safe=False))}
+    if wanted.nodes:
+        counts = pa.Array.from_buffers(pa.int32(), matches, [None, pa.py_buffer(result.node_counts)])
+        columns["nodes"] = lists(NODES_TYPE, counts)
+    if wanted.deliver:
+        columns["payloads"] = lists(PAYLOADS_TYPE, _payloads(result, matches))
+    columns["error"] = _errors(errors, count)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _payloads(result: _core.BatchResult, matches: int) -> pa.LargeBinaryArray:
+    if not matches:
+        return pa.array([], pa.large_binary())
+    present = pa.Array.from_buffers(pa.uint8(), matches, [None, pa.py_buffer(result.payload_validity)])
+    validity = present.cast(pa.bool_()).buffers()[1]
+    buffers = [validity, pa.py_buffer(result.payload_offsets), pa.py_buffer(result.payloads)]
+    return pa.Array.from_buffers(pa.large_binary(), matches, buffers)
+
+
+def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:
+    if not errors:
+        return pa.nulls(count, ERROR_TYPE)
+    return pa.array([errors[row].details() if row in errors else None for row in range(count)], ERROR_TYPE)
+
+
+def _replace_rows(answers: pa.RecordBatch, rows: list[int], replacements: pa.RecordBatch) -> pa.RecordBatch:
+    """``answers`` with row ``rows[n]`` replaced by row *n* of ``replacements``."""
+    order = list(range(answers.num_rows))
+    for number, row in enumerate(rows):
+        order[row] = answers.num_rows + number
+    columns = [
+        pa.concat_arrays([first, second]).take(pa.array(order, pa.int64()))
+        for first, second in zip(answers.columns, replacements.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=answers.schema)
+
+
+def _bitmap(bits: Iterable[bool]) -> pa.Buffer:
+    return pa.array(bits, pa.bool_()).buffers()[1]
