@@ -1,9 +1,9 @@
 """The public face of the engine: a set of subscriptions that messages are matched against.
 
-A :class:`SubscriptionSet` keeps no state of its own but settings and a table of keys by slot. A *slot* is the small number
-that the engine knows a subscription by; numbers are used again after a removal, so an answer in slots is only good
-together with the table of the same engine version. Threads may match, add and remove at the same time: matching asks for
-the version before and after, and in the rare case that it changed asks again, at last with changes held off.
+A :class:`SubscriptionSet` keeps no state of its own but settings and a table of keys by slot. A *slot* is the small
+number that the engine knows a subscription by; numbers are used again after a removal, so an answer in slots is only
+good together with the table of the same engine version. Threads may match, add and remove at the same time: matching
+asks for the version before and after, and in the rare case that it changed asks again, at last with changes held off.
 """
 
 from __future__ import annotations
@@ -373,7 +373,7 @@ class SubscriptionSet:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        whole = _as_bytes(message)
+        whole = as_bytes(message)
         _, answers, table = self._ask(whole, self.engine.deliver)
         keys = table.keys_of([slot for slot, _ in answers])
         return [
@@ -418,7 +418,7 @@ class SubscriptionSet:
 
     def _ask(self, message: MessageLike, question: Callable[[bytes], T]) -> tuple[bytes, T, KeyTable]:
         """A question about one message: the message in UTF-8, the answer, and the keys that its slots stand for."""
-        xml = _as_bytes(message)
+        xml = as_bytes(message)
         try:
             return xml, *self.consistently(lambda: question(xml))
         except _core.NeedsConversion:
@@ -532,7 +532,7 @@ def _runs(values: list[Any]) -> Iterator[tuple[int, int]]:
 _DECLARED_ENCODING = re.compile(r"""\A(<\?xml\s+version\s*=\s*["'][^"']*["'])(\s+encoding\s*=\s*(?:"[^"]*"|'[^']*'))""")
 
 
-def _as_bytes(message: MessageLike) -> bytes:
+def as_bytes(message: MessageLike) -> bytes:
     """A message as bytes.
 
     Text has no encoding any more, so a declared one is blanked; lines and columns stay what they are.

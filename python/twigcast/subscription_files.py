@@ -1,0 +1,184 @@
+"""Subscriptions in files: JSON lines, CSV and Parquet, with the same columns.
+
+===============  =====================================================================================
+``key``          the subscriber's own identifier; needed
+``query``        XPath, or For-Where-Return; needed
+``namespaces``   prefix to namespace: an object in JSON, JSON text in CSV, a map or a struct in Parquet
+``dialect``      ``xpath`` or ``legacy``
+===============  =====================================================================================
+
+Other columns are left alone. Text is UTF-8, with or without a byte order mark, and may be compressed (``.gz``). A row
+that is not a subscription is given as an error in its place, and reading goes on.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from twigcast.errors import MissingExtra, SubscriptionFileError
+from twigcast.subscriptions import Dialect, Subscription
+
+_CSV_FIELD_CHARACTERS_MAX: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A subscription and where it stands."""
+
+    line: int
+    """Line of a text file, row of a Parquet file, from 1."""
+
+    subscription: Subscription
+
+
+def read_subscriptions(path: str | os.PathLike[str]) -> Iterator[Row | SubscriptionFileError]:
+    """The subscriptions of a file, or of a folder of Parquet files.
+
+    Args:
+        path: A name ending in ``.csv``, ``.parquet`` or anything else (JSON lines); ``-`` for JSON lines on standard
+            input.
+
+    Yields:
+        A row each, or the error that makes it none.
+
+    Raises:
+        SubscriptionFileError: The file cannot be read at all, or lacks a column.
+        MissingExtra: It is a Parquet file, and pyarrow is not installed.
+    """
+    name = os.fspath(path)
+    plain_name = name.lower().removesuffix(".gz")
+    try:
+        if plain_name.endswith(".parquet") or Path(name).is_dir():
+            yield from _parquet_rows(name)
+            return
+        with _open_text(name) as file:
+            yield from _csv_rows(name, file) if plain_name.endswith(".csv") else _json_rows(name, file)
+    except UnicodeDecodeError as error:
+        raise SubscriptionFileError(name, None, f"it is not UTF-8: {error.reason}") from None
+    except (OSError, EOFError, ValueError) as error:
+        raise SubscriptionFileError(
+            name, None, f"it cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
+
+
+def _open_text(name: str) -> IO[str]:
+    if name == "-":
+        return io.StringIO(sys.stdin.buffer.read().decode("utf-8-sig"))
+    if name.lower().endswith(".gz"):
+        return gzip.open(name, "rt", encoding="utf-8-sig")
+    return Path(name).open(encoding="utf-8-sig", newline="")
+
+
+# --- the formats ------------------------------------------------------------------------------------------------------
+
+
+def _json_rows(name: str, file: IO[str]) -> Iterator[Row | SubscriptionFileError]:
+    for line, text in enumerate(file, start=1):
+        if not text.strip():
+            continue
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            yield SubscriptionFileError(name, line, f"it is not JSON: {error.msg} at column {error.colno}")
+        except (RecursionError, ValueError) as error:
+            yield SubscriptionFileError(name, line, f"it is not JSON that can be read: {error}")
+        else:
+            if isinstance(values, dict):
+                yield _row(name, line, values)
+            else:
+                yield SubscriptionFileError(name, line, "it is no JSON object")
+
+
+def _csv_rows(name: str, file: IO[str]) -> Iterator[Row | SubscriptionFileError]:
+    csv.field_size_limit(max(csv.field_size_limit(), _CSV_FIELD_CHARACTERS_MAX))
+    reader = csv.DictReader(file, strict=True)
+    _check_columns(name, reader.fieldnames or [])
+    while True:
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield SubscriptionFileError(name, reader.line_num, f"it is no CSV row: {error}")
+            continue
+        yield _csv_row(name, reader.line_num, values)
+
+
+def _csv_row(name: str, line: int, values: dict[str, Any]) -> Row | SubscriptionFileError:
+    filled = {column: value for column, value in values.items() if value != ""}
+    if "namespaces" in filled:
+        try:
+            filled["namespaces"] = json.loads(filled["namespaces"])
+        except (ValueError, RecursionError):
+            return SubscriptionFileError(name, line, 'namespaces must be JSON such as {"prefix": "namespace"}')
+    return _row(name, line, filled)
+
+
+def _parquet_rows(name: str) -> Iterator[Row | SubscriptionFileError]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as missing:
+        raise MissingExtra("pyarrow", "arrow") from missing
+    paths = sorted(Path(name).glob("[!._]*.parquet")) if Path(name).is_dir() else [Path(name)]
+    if not paths:
+        raise SubscriptionFileError(name, None, "there are no Parquet files in this folder")
+    for path in paths:
+        try:
+            with parquet.ParquetFile(path) as file:
+                _check_columns(str(path), file.schema_arrow.names)
+                wanted = [c for c in ("key", "query", "namespaces", "dialect") if c in file.schema_arrow.names]
+                line = 0
+                for batch in file.iter_batches(columns=wanted):
+                    for values in batch.to_pylist(maps_as_pydicts="lossy"):
+                        line += 1
+                        yield _row(str(path), line, values)
+        except (pa.ArrowException, OSError) as error:
+            raise SubscriptionFileError(str(path), None, f"it is no Parquet file that can be read: {error}") from None
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _check_columns(name: str, columns: Any) -> None:
+    missing = [column for column in ("key", "query") if column not in columns]
+    if missing:
+        raise SubscriptionFileError(name, None, f"there is no column {' and no column '.join(missing)}")
+
+
+def _row(name: str, line: int, values: Mapping[str, Any]) -> Row | SubscriptionFileError:
+    for column in ("key", "query"):
+        if not isinstance(values.get(column), str):
+            what = f"{column} must be a string" if values.get(column) is not None else f"there is no {column}"
+            return SubscriptionFileError(name, line, what)
+    namespaces = _namespaces(values.get("namespaces"))
+    if namespaces is None:
+        return SubscriptionFileError(name, line, "namespaces must map prefixes to namespaces, both strings")
+    dialect = values.get("dialect")
+    if dialect not in (None, "xpath", "legacy"):
+        return SubscriptionFileError(name, line, f"dialect must be xpath or legacy, not {dialect!r}")
+    return Row(line, Subscription(values["key"], values["query"], namespaces, _dialect(dialect)))
+
+
+def _dialect(value: str | None) -> Dialect | None:
+    return None if value is None else "legacy" if value == "legacy" else "xpath"
+
+
+def _namespaces(value: Any) -> dict[str, str] | None:
+    """The namespaces of a row; ``None`` where they are none."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        return None
+    # A Parquet struct has a field for every prefix that any row declares; those that this row does not are null.
+    declared = {prefix: uri for prefix, uri in value.items() if uri is not None}
+    return declared if all(isinstance(uri, str) for uri in declared.values()) else None
