@@ -11,9 +11,6 @@ from twigcast.errors import TwigcastError
 VERSION: str
 """Version of the compiled module; equals that of the package."""
 
-class NeedsConversion(Exception):
-    """Raised by what takes one message: it is to be converted by ``twigcast.conversion.to_utf8`` and given again."""
-
 @final
 class Engine:
     """A subscription population and the shared structures compiled from it. Safe to use from several threads."""

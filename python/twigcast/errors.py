@@ -11,11 +11,13 @@
     ├── RejectedMessage               a message was rejected       .reason .line .column
     │   ├── MalformedMessage          it is not well-formed XML
     │   ├── UnreadableMessage         its bytes could not be had
-    │   └── MessageLimitExceeded      it is over a limit           (also a LimitExceeded)
+    │   ├── MessageLimitExceeded      it is over a limit           (also a LimitExceeded)
+    │   └── NeedsConversion           it is to be converted first; internal
     ├── LimitExceeded                 either of the two            .limit .value
     ├── SubscriptionError             a subscription set was used wrongly
     │   ├── DuplicateKey              the key is taken             .key
     │   ├── UnknownKey                there is no such key         .key
+    │   ├── UndecidedSubscription     it failed on one message     .key .reason
     │   ├── SubscriptionFileError     a subscription file is wrong .path .line .reason
     │   └── RefusedSubscriptions      some were refused            .refused
     ├── SnapshotError                 a snapshot cannot be used    .path .reason
@@ -255,6 +257,15 @@ class MessageLimitExceeded(LimitExceeded, RejectedMessage):
         return f"{place}{self.reason} ({self.remedy})"
 
 
+class NeedsConversion(MalformedMessage):
+    """A message that is to be converted by :func:`twigcast.conversion.to_utf8` and given to the engine again.
+
+    Callers of the library never see it. Arguments as for :class:`MalformedMessage`.
+    """
+
+    code = "message-needs-conversion"
+
+
 class SubscriptionError(TwigcastError):
     """A subscription set was used wrongly."""
 
@@ -293,6 +304,25 @@ class UnknownKey(SubscriptionError, KeyError):
 
     def __str__(self) -> str:
         return f"there is no subscription with the key {self.key!r}"
+
+
+class UndecidedSubscription(SubscriptionError):
+    """Whether a message matches a subscription could not be decided; the answers of all others stand.
+
+    Args:
+        key: The subscription's key.
+        reason: What happened, in one sentence.
+    """
+
+    code = "subscription-undecided"
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(key, reason)
+        self.key = key
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.reason}"
 
 
 class SubscriptionFileError(SubscriptionError):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from twigcast import _core
-from twigcast.subscriptions import Dialect, MessageLike, as_bytes
+from twigcast.subscriptions import Dialect
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from twigcast.errors import MissingExtra, SubscriptionFileError
-from twigcast.subscriptions import Dialect, Subscription
+from twigcast.errors import MissingExtra, SubscriptionFileError, TwigcastError
+from twigcast.limits import Limits
+from twigcast.subscriptions import Dialect, Subscription, SubscriptionSet
+
+SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
+"""What a snapshot starts with."""
 
 _CSV_FIELD_CHARACTERS_MAX: Final = 64 << 20
 
@@ -182,3 +186,75 @@ def _namespaces(value: Any) -> dict[str, str] | None:
     # A Parquet struct has a field for every prefix that any row declares; those that this row does not are null.
     declared = {prefix: uri for prefix, uri in value.items() if uri is not None}
     return declared if all(isinstance(uri, str) for uri in declared.values()) else None
+
+
+# --- sets -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row of a file that did not become a subscription."""
+
+    path: str
+    line: int | None
+    key: str | None
+    error: TwigcastError
+
+    @property
+    def label(self) -> str:
+        """Where it stands and what it is called."""
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return place if self.key is None else f"{place}: {self.key}"
+
+    def __str__(self) -> str:
+        return str(self.error) if isinstance(self.error, SubscriptionFileError) else f"{self.label}: {self.error}"
+
+
+def load_subscriptions(
+    path: str | os.PathLike[str],
+    *,
+    namespaces: Mapping[str, str] | None = None,
+    dialect: Dialect = "xpath",
+    limits: Limits | None = None,
+) -> tuple[SubscriptionSet, list[RefusedRow]]:
+    """A set of the subscriptions in a file (or a snapshot), and the rows that were refused.
+
+    Args:
+        path: See :func:`read_subscriptions`; or a snapshot, which is told by its first bytes.
+        namespaces: Prefix to namespace, for all queries.
+        dialect: How queries are read that do not say themselves.
+        limits: Limits of the set.
+
+    Raises:
+        SubscriptionFileError: The file cannot be read at all.
+        SnapshotError: It is a snapshot that is damaged or of another version.
+        MissingExtra: It is a Parquet file, and pyarrow is not installed.
+    """
+    name = os.fspath(path)
+    if is_snapshot(name):
+        return SubscriptionSet.load(name, namespaces=namespaces, dialect=dialect, limits=limits), []
+    loaded = SubscriptionSet(namespaces=namespaces, dialect=dialect, limits=limits)
+    refused: list[RefusedRow] = []
+    rows: list[Row] = []
+
+    def good_rows() -> Iterator[Subscription]:
+        for row in read_subscriptions(name):
+            if isinstance(row, Row):
+                rows.append(row)
+                yield row.subscription
+            else:
+                refused.append(RefusedRow(row.path, row.line, None, row))
+
+    unacceptable = loaded.add_many(good_rows())
+    refused += [RefusedRow(name, rows[one.index].line, one.key, one.error) for one in unacceptable]
+    refused.sort(key=lambda row: row.line or 0)
+    return loaded, refused
+
+
+def is_snapshot(path: str) -> bool:
+    """Whether a file starts like a snapshot."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(SNAPSHOT_MAGIC)) == SNAPSHOT_MAGIC
+    except OSError:
+        return False

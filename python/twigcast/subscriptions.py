@@ -13,6 +13,7 @@ import re
 import tempfile
 import threading
 import warnings
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -21,7 +22,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from twigcast import _core
 from twigcast.conversion import to_utf8
-from twigcast.errors import MalformedMessage, QueryWarning, SnapshotError, SourceError, TwigcastError, UnknownKey
+from twigcast.errors import (
+    MalformedMessage,
+    NeedsConversion,
+    QueryWarning,
+    SnapshotError,
+    SourceError,
+    TwigcastError,
+    UnknownKey,
+)
 from twigcast.limits import Limits
 
 if TYPE_CHECKING:
@@ -366,6 +375,26 @@ class SubscriptionSet:
         xml, found, _ = self._ask(message, lambda xml: self.engine.nodes(xml, key))
         return [Node(*place, message=xml) for place in found]
 
+    def count(self, message: MessageLike) -> dict[str, int]:
+        """How many nodes each matching subscription selects, by key.
+
+        Raises:
+            MalformedMessage: The message is not well-formed XML.
+            MessageLimitExceeded: It is over a limit.
+        """
+        _, (slots, counts), table = self._ask(message, self._count)
+        return dict(zip(table.keys_of(slots), counts, strict=True))
+
+    def _count(self, xml: bytes) -> tuple[list[int], list[int]]:
+        """Slots and numbers of nodes: a batch of one message."""
+        offsets = array("q", [0, len(xml)]).tobytes()
+        result = self.engine.match_batch(offsets, xml, 1, None, False, True, 1)
+        for _, error in result.errors:
+            raise error
+        if result.needs_conversion:
+            raise NeedsConversion(1, 1, "the message is to be converted")
+        return array("i", result.slots).tolist(), array("i", result.node_counts).tolist()
+
     def deliver(self, message: MessageLike) -> list[Delivery]:
         """What each matching subscriber gets: the result of a For-Where-Return query, else the message itself.
 
@@ -421,7 +450,7 @@ class SubscriptionSet:
         xml = as_bytes(message)
         try:
             return xml, *self.consistently(lambda: question(xml))
-        except _core.NeedsConversion:
+        except NeedsConversion:
             xml = to_utf8(xml, self._limits.message_bytes_max)
             return xml, *self.consistently(lambda: question(xml))
 

@@ -1,0 +1,46 @@
+"""The command line: ``twigcast COMMAND``. One module per command; what they share is in ``common``.
+
+Exit status: 0 done, 1 nothing matched (``match`` only), 2 bad usage or query, 3 some messages rejected; 130 after
+Ctrl-C and 141 when the reader of the output went away, as usual.
+"""
+
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from twigcast.cli.check import check
+from twigcast.cli.common import guarded
+from twigcast.cli.deliver import deliver
+from twigcast.cli.match import match
+
+app = typer.Typer(
+    name="twigcast",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _command in (match, deliver, check):
+    app.command()(guarded(_command))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"twigcast {metadata.version('twigcast')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _twigcast(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Deliver XML messages to those who asked for them."""
+
+
+def main() -> None:
+    """Run the console script."""
+    app(prog_name="twigcast")

@@ -1,0 +1,143 @@
+"""``twigcast check``: is it a query, and how will it run."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twigcast.cli import common
+from twigcast.errors import DuplicateKey, QueryError, SubscriptionFileError, TwigcastError
+from twigcast.query_check import QueryReport
+from twigcast.query_check import check as check_query
+from twigcast.subscription_files import Row, is_snapshot, read_subscriptions
+from twigcast.subscriptions import Subscription, SubscriptionSet
+
+
+def check(
+    queries: Annotated[list[str] | None, typer.Argument(metavar="QUERY...", help="Queries.")] = None,
+    subscriptions: Annotated[
+        Path | None,
+        typer.Option("-s", "--subscriptions", metavar="SUBSCRIPTIONS", help="Check all queries of this file."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON lines.")] = False,
+    namespace: common.NamespaceOption = None,
+    dialect: common.DialectOption = common.DialectName.XPATH,
+) -> int:
+    r"""Read queries, and tell how each will run; point at what is wrong with it.
+
+    \b
+    Examples:
+      twigcast check '/nitf//p[@lede="true"]'
+      twigcast check -n cap=urn:oasis:names:tc:emergency:cap:1.2 '//cap:info'
+      twigcast check -s subscriptions.jsonl
+
+    Exit status: 0 all are queries, 2 some are not.
+    """
+    if bool(queries) == bool(subscriptions):
+        raise typer.BadParameter("give either queries or -s SUBSCRIPTIONS", param_hint="QUERY")
+    asked = (
+        _from_file(subscriptions) if subscriptions else (_Asked("", Subscription("", query)) for query in queries or [])
+    )
+    checker = _Checker(common.parse_namespaces(namespace), dialect)
+    routes: Counter[str] = Counter()
+    refused = 0
+    for item in asked:
+        outcome = checker.check(item)
+        if isinstance(outcome, TwigcastError):
+            refused += 1
+        else:
+            routes[outcome.route] += 1
+        _show(item, outcome, as_json=as_json)
+    if subscriptions and not as_json:
+        _show_tally(routes, refused)
+    return common.BAD_USAGE if refused else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A subscription to check, or why it is none."""
+
+    label: str
+    subscription: Subscription | SubscriptionFileError
+
+
+def _from_file(path: Path) -> Iterator[_Asked]:
+    name = str(path)
+    if is_snapshot(name):
+        kept = SubscriptionSet.load(name)
+        yield from (_Asked(key, kept[key]) for key in kept)
+        return
+    for row in read_subscriptions(path):
+        if isinstance(row, Row):
+            yield _Asked(f"{name}:{row.line}: {row.subscription.key}", row.subscription)
+        else:
+            yield _Asked("", row)
+
+
+class _Checker:
+    """Checks one subscription after the other; a key must not come twice."""
+
+    def __init__(self, namespaces: dict[str, str], dialect: common.DialectName) -> None:
+        self._namespaces = namespaces
+        self._dialect = dialect
+        self._keys: set[str] = set()
+
+    def check(self, asked: _Asked) -> QueryReport | TwigcastError:
+        """What is known of the query, or why it is refused."""
+        subscription = asked.subscription
+        if isinstance(subscription, SubscriptionFileError):
+            return subscription
+        if subscription.key in self._keys:
+            return DuplicateKey(subscription.key)
+        if asked.label:
+            self._keys.add(subscription.key)
+        try:
+            return check_query(
+                subscription.query,
+                namespaces={**self._namespaces, **subscription.namespaces},
+                dialect=subscription.dialect or self._dialect.dialect,
+            )
+        except QueryError as error:
+            return error
+
+
+def _show(asked: _Asked, outcome: QueryReport | TwigcastError, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(_as_dict(asked, outcome), ensure_ascii=False))
+    elif isinstance(outcome, TwigcastError):
+        common.complain(f"{asked.label}: {outcome}" if asked.label else str(outcome))
+    elif asked.label:
+        print(f"{asked.label}: {outcome.route}: {outcome.normal_form}")
+        for warning in outcome.warnings:
+            common.complain(f"{asked.label}: warning: {warning}")
+    else:
+        print(outcome.query)
+        print(f"  normal form: {outcome.normal_form}")
+        print(f"  runs as: {outcome.route}" + (f" ({outcome.reason})" if outcome.reason else ""))
+        for warning in outcome.warnings:
+            print(f"  warning: {warning}")
+
+
+def _as_dict(asked: _Asked, outcome: QueryReport | TwigcastError) -> dict[str, object]:
+    known: dict[str, object] = {}
+    if isinstance(asked.subscription, Subscription):
+        known = {"key": asked.subscription.key} if asked.label else {}
+        known["query"] = asked.subscription.query
+    if isinstance(outcome, TwigcastError):
+        return known | {"error": outcome.details()}
+    return known | {
+        "normal_form": outcome.normal_form,
+        "route": outcome.route,
+        "reason": outcome.reason,
+        "warnings": list(outcome.warnings),
+    }
+
+
+def _show_tally(routes: Counter[str], refused: int) -> None:
+    parts = [f"{count:,} {route}" for route, count in sorted(routes.items())]
+    print(f"{routes.total() + refused:,} subscriptions: {', '.join([*parts, f'{refused:,} refused'])}", file=sys.stderr)

@@ -1,0 +1,195 @@
+"""What the commands share: options, subscriptions and messages, and how errors are told."""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, ParamSpec
+
+import typer
+
+from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError
+from twigcast.messages import Message, read_messages
+from twigcast.subscription_files import load_subscriptions
+from twigcast.subscriptions import Dialect, SubscriptionSet
+
+NOTHING_MATCHED: Final = 1
+BAD_USAGE: Final = 2
+SOME_REJECTED: Final = 3
+INTERRUPTED: Final = 130
+READER_GONE: Final = 141
+
+P = ParamSpec("P")
+
+
+class OnBad(StrEnum):
+    """What to do about subscriptions that are refused."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class ErrorFormat(StrEnum):
+    """How rejected messages are told."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class DialectName(StrEnum):
+    """How queries are read."""
+
+    XPATH = "xpath"
+    LEGACY = "legacy"
+
+    @property
+    def dialect(self) -> Dialect:
+        """The name as the library takes it."""
+        return "legacy" if self is DialectName.LEGACY else "xpath"
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+SubscriptionsOption = Annotated[
+    Path,
+    typer.Option(
+        "-s",
+        "--subscriptions",
+        metavar="SUBSCRIPTIONS",
+        help="File of subscriptions: JSON lines, .csv, .parquet or a snapshot; - for JSON lines on standard input.",
+    ),
+]
+MessagesArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="MESSAGE...", help="Files, folders, .zip, .tar.gz, .gz, or - for standard input."),
+]
+RecordOption = Annotated[
+    str | None,
+    typer.Option(
+        "--record",
+        metavar="NAME",
+        help="Cut each document into messages at this element: name, prefix:name or {namespace}name.",
+    ),
+]
+IncludeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--include", metavar="PATTERN", help="In folders and archives, only names that match, such as '*.xml'."
+    ),
+]
+NamespaceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-n",
+        "--namespace",
+        metavar="PREFIX=URI",
+        help="Namespace of a prefix in all queries; =URI for names without a prefix. May be repeated.",
+    ),
+]
+DialectOption = Annotated[
+    DialectName, typer.Option("--dialect", help="How queries are read; legacy: with the spellings of older papers.")
+]
+OnBadOption = Annotated[
+    OnBad, typer.Option("--on-bad-subscription", help="Stop at subscriptions that are refused, or go on without them.")
+]
+ErrorsOption = Annotated[
+    ErrorFormat, typer.Option("--errors", help="How rejected messages are told, on standard error.")
+]
+
+
+def parse_namespaces(values: list[str] | None) -> dict[str, str]:
+    """The namespaces given as ``PREFIX=URI``."""
+    namespaces = {}
+    for value in values or []:
+        prefix, equals, uri = value.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{value!r} is not PREFIX=URI", param_hint="--namespace")
+        namespaces[prefix] = uri
+    return namespaces
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def guarded(command: Callable[P, int]) -> Callable[P, None]:
+    """A command whose errors are told in a line, and whose result is the exit status."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            status = command(*args, **kwargs)
+            sys.stdout.flush()
+        except TwigcastError as error:
+            complain(str(error))
+            status = BAD_USAGE
+        except BrokenPipeError:
+            # Python flushes standard output once more at the end, and would complain there.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = READER_GONE
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        raise typer.Exit(status)
+
+    return run
+
+
+def complain(text: str) -> None:
+    """Tell the user what is wrong."""
+    print(f"twigcast: {text}", file=sys.stderr)
+
+
+# --- subscriptions and messages ---------------------------------------------------------------------------------------
+
+
+def load(path: Path, *, namespaces: list[str] | None, dialect: DialectName, on_bad: OnBad) -> SubscriptionSet:
+    """The subscriptions of a file. Refused ones are told, and end the command unless they are to be skipped.
+
+    Raises:
+        RefusedSubscriptions: Some were refused.
+    """
+    subscriptions, refused = load_subscriptions(path, namespaces=parse_namespaces(namespaces), dialect=dialect.dialect)
+    if refused and on_bad is OnBad.FAIL:
+        raise RefusedSubscriptions([(row.label, row.error) for row in refused])
+    for row in refused:
+        complain(f"left out: {row}")
+    return subscriptions
+
+
+@dataclass(slots=True)
+class Inbox:
+    """The messages that a command is given; keeps count, and tells of those that are rejected."""
+
+    arguments: list[str]
+    record: str | None
+    include: str | None
+    errors: ErrorFormat
+    count: int = field(default=0, init=False)
+    rejected: int = field(default=0, init=False)
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages that can be read."""
+        for item in read_messages(self.arguments, record=self.record, include=self.include):
+            self.count += 1
+            if isinstance(item, Message):
+                yield item
+            else:
+                self.reject(item.id, item.error)
+        if not self.count:
+            complain("there are no messages" if self.record is None else f"there are no {self.record} elements")
+
+    def reject(self, message_id: str, error: RejectedMessage) -> None:
+        """Tell of a rejected message."""
+        self.rejected += 1
+        if self.errors is ErrorFormat.JSON:
+            print(json.dumps({"message": message_id, **error.details()}, ensure_ascii=False), file=sys.stderr)
+        else:
+            complain(f"rejected {message_id}: {error}")
+
+    @property
+    def status(self) -> int:
+        """The exit status as far as messages decide it."""
+        return SOME_REJECTED if self.rejected else 0

@@ -1,0 +1,93 @@
+"""``twigcast deliver``: what does each subscriber get."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+
+from twigcast.cli import common
+from twigcast.conversion import to_utf8
+from twigcast.errors import OutputError, RejectedMessage
+from twigcast.subscriptions import Delivery, SubscriptionSet
+
+
+def deliver(
+    messages: common.MessagesArgument,
+    subscriptions: common.SubscriptionsOption,
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for deliveries.jsonl; - for standard output."),
+    ],
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Give the message itself as payload where a query does not rewrite.")
+    ] = False,
+    record: common.RecordOption = None,
+    include: common.IncludeOption = None,
+    namespace: common.NamespaceOption = None,
+    dialect: common.DialectOption = common.DialectName.XPATH,
+    on_bad_subscription: common.OnBadOption = common.OnBad.FAIL,
+    errors: common.ErrorsOption = common.ErrorFormat.TEXT,
+) -> int:
+    r"""Write what each subscriber gets of each message, as JSON lines.
+
+    A For-Where-Return query delivers its result as payload. Any other delivers the message itself: its payload is
+    null, so that a message that many asked for is not repeated, unless --whole is given.
+
+    \b
+    Examples:
+      twigcast deliver -s subscriptions.jsonl -o outbox inbox/
+      twigcast deliver -s subscriptions.jsonl -o - --record item channel.xml
+
+    Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
+    """
+    population = common.load(subscriptions, namespaces=namespace, dialect=dialect, on_bad=on_bad_subscription)
+    inbox = common.Inbox(messages, record, include, errors)
+    with _open_output(output) as out:
+        for message in inbox:
+            try:
+                lines = _lines(population, message.id, message.xml, whole=whole)
+            except RejectedMessage as error:
+                inbox.reject(message.id, error)
+                continue
+            out.write("".join(lines))
+    return inbox.status
+
+
+def _lines(population: SubscriptionSet, message_id: str, xml: bytes, *, whole: bool) -> list[str]:
+    return [
+        json.dumps(
+            {"message": message_id, "key": delivery.key, "payload": _payload(delivery, whole=whole)}, ensure_ascii=False
+        )
+        + "\n"
+        for delivery in population.deliver(xml)
+    ]
+
+
+def _payload(delivery: Delivery, *, whole: bool) -> str | None:
+    if delivery.rewritten:
+        return delivery.payload.decode()
+    return to_utf8(delivery.payload).decode() if whole else None
+
+
+@contextmanager
+def _open_output(output: str) -> Iterator[IO[str]]:
+    """The stream to write to. A file appears under its name when it is complete."""
+    if output == "-":
+        yield sys.stdout
+        return
+    path = Path(output, "deliveries.jsonl")
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("w", encoding="utf-8") as file:
+            yield file
+        partial.replace(path)
+    except OSError as error:
+        raise OutputError(str(path), f"it cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
