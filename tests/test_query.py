@@ -2,6 +2,7 @@
 
 import pytest
 from lxml import etree
+
 from twigcast.query import (
     NODE,
     And,

@@ -115,7 +115,10 @@ NodeTest: TypeAlias = NameTest | KindTest
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One location step: axis, node test, predicates (a conjunction, in order: positions count what the earlier left)."""
+    """One location step: axis, node test, and predicates.
+
+    The predicates are a conjunction, in order: positions count what the earlier ones left.
+    """
 
     axis: Axis
     test: NodeTest

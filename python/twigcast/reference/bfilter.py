@@ -1,0 +1,222 @@
+"""BFilter: twigs by their branch points (Dai 2009, chapter 3), corrected.
+
+A query is a tree of *sub-queries*. A sub-query is rooted at a step that carries predicates (the first step always
+counts) and has *paths*: its nested paths and what follows on the main path. A path ends where the next predicates
+are; the step there roots a sub-query of its own, and the path to it is a *transit branch*; the others are *tangling
+branches*. The query index is YFilter's automaton: the state at a sub-query's root is marked as its *branch point*,
+the end of each path accepts for that path.
+
+Run: when a branch point state is reached, the element opens a *portion* of its sub-query. A path that ends becomes a
+candidate of the portion it started in, found along the predecessor pointers. At the end tag of a portion's root the
+sub-query is matched iff all its paths have candidates and the root's conditions hold; it then is the candidate of the
+transit branches that lead to it, and the portion is dropped. Candidates thus live only while their root is open. A
+query is matched when its sub-query 0 is, and the portion of the message that proves it is known at that moment:
+:attr:`BFilter.portions`.
+
+The published procedure (:mod:`.bfilter_published`) demands that the root of every sub-query is a branch point of the
+message, too, and keeps one flag for each sub-query; it is not exact. Here the demand is what it is sound for, a quick
+test: the root must have two children only if two branches start with child steps to different names. And the source
+has one level of nesting (a chain of sub-queries), we have any.
+
+Not supported: nothing of the path-query language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from twigcast.reference.algorithm import Algorithm
+from twigcast.reference.events import Element
+from twigcast.reference.language import LocationStep, PathQuery
+from twigcast.reference.nfa import NFA, Entry, Run, State
+from twigcast.reference.selection import PathMatch
+
+
+@dataclass(eq=False, slots=True)
+class Branch:
+    """A path of a sub-query, from the step after its root."""
+
+    owner: SubQuery
+    steps: tuple[LocationStep, ...]
+    """Without predicates."""
+    child: SubQuery | None = None
+    """The sub-query that the path leads to, if it is a transit branch."""
+
+
+@dataclass(eq=False, slots=True)
+class SubQuery:
+    """Q{m,n}: what is decided at one branch point."""
+
+    query_id: str
+    number: int
+    root: LocationStep
+    """The step at the branch point, with its predicates."""
+    parent: Branch | None
+    """The transit branch that leads here; none for sub-query 0."""
+    branches: list[Branch] = field(default_factory=list)
+
+    @property
+    def needs_branching(self) -> bool:
+        """Whether the root can only match an element with two children."""
+        firsts = {branch.steps[0].name for branch in self.branches if branch.steps[0].axis == "/"}
+        return len(firsts - {"*"}) >= 2
+
+    def __str__(self) -> str:
+        return f"Q{{{self.query_id},{self.number}}}"
+
+
+def sub_queries(query_id: str, query: PathQuery) -> list[SubQuery]:
+    """The tree of sub-queries of a query, in order of their numbers."""
+    made: list[SubQuery] = []
+
+    def build(steps: Sequence[LocationStep], parent: Branch | None) -> SubQuery:
+        sub_query = SubQuery(query_id, len(made), steps[0], parent)
+        made.append(sub_query)
+        for path in (*(nested.steps for nested in steps[0].nested_paths), steps[1:]):
+            if path:
+                sub_query.branches.append(grow(sub_query, path))
+        return sub_query
+
+    def grow(owner: SubQuery, steps: Sequence[LocationStep]) -> Branch:
+        cut = next((index for index, step in enumerate(steps) if step.predicates), None)
+        if cut is None:
+            return Branch(owner, tuple(steps))
+        branch = Branch(owner, tuple(step.bare for step in steps[: cut + 1]))
+        branch.child = build(steps[cut:], branch)
+        return branch
+
+    build(query.steps, None)
+    return made
+
+
+@dataclass(eq=False, slots=True)
+class Portion:
+    """A sub-query at work under one open element."""
+
+    sub_query: SubQuery
+    root: Element
+    candidates: dict[Branch, frozenset[int]] = field(default_factory=dict)
+    """By path, the elements of its first candidate."""
+    waiting: list[tuple[Portion, Branch, PathMatch]] = field(default_factory=list)
+    """The portions above that wait for this one, and by which transit branch."""
+
+
+Mark: TypeAlias = SubQuery | Branch
+"""A state's output: a branch point, or the end of a path."""
+
+
+class BFilter(Algorithm):
+    """Sub-queries over YFilter's automaton, decided portion by portion."""
+
+    title = "BFilter"
+    source = "Dai 2009, chapter 3"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nfa: NFA[Mark] = NFA()
+        self.portions: dict[str, tuple[int, ...]] = {}
+        """For the queries that the last message matched: the elements of the message that prove it, in document
+        order."""
+        self._marks: dict[str, list[tuple[State[Mark], Mark]]] = {}
+
+    def _insert(self, query_id: str, query: PathQuery) -> None:
+        marks = self._marks[query_id] = []
+        states: dict[SubQuery, State[Mark]] = {}
+        for sub_query in sub_queries(query_id, query):
+            if sub_query.parent is None:
+                states[sub_query] = self.nfa.insert([sub_query.root])[-1]
+            marks.append((states[sub_query], sub_query))
+            for branch in sub_query.branches:
+                end = self.nfa.insert(branch.steps, states[sub_query])[-1]
+                if branch.child is None:
+                    marks.append((end, branch))
+                else:
+                    states[branch.child] = end
+        for state, mark in marks:
+            state.outputs.append(mark)
+
+    def _delete(self, query_id: str, query: PathQuery) -> None:
+        marks = self._marks.pop(query_id)
+        for state, mark in marks:
+            state.outputs.remove(mark)
+        for state, _ in reversed(marks):
+            self.nfa.prune(state)
+
+    def _size(self) -> int:
+        return self.nfa.size
+
+    def _start_document(self, document: Element) -> None:
+        self._run = Run(self.nfa, document, self.counters)
+        self._open_portions: dict[int, dict[SubQuery, Portion]] = {}
+        self._candidates = 0
+        self.portions = {}
+
+    def _start_element(self, element: Element) -> None:
+        opened: dict[SubQuery, Portion] = {}
+        self._open_portions[element.id] = opened
+        for active in self._run.start_element(element):
+            for mark in active.state.outputs:
+                if self._query_of(mark) in self.portions:
+                    continue
+                if isinstance(mark, SubQuery):
+                    opened[mark] = self._portion(mark, element, active)
+                    self._hold(1)
+                else:
+                    for above, match in self._portions_above(mark, active):
+                        self._candidate(above, mark, frozenset(e.id for e in match))
+
+    @staticmethod
+    def _query_of(mark: Mark) -> str:
+        return mark.query_id if isinstance(mark, SubQuery) else mark.owner.query_id
+
+    def _portion(self, sub_query: SubQuery, element: Element, active: Entry[Mark]) -> Portion:
+        portion = Portion(sub_query, element)
+        if sub_query.parent is not None:
+            for above, match in self._portions_above(sub_query.parent, active):
+                portion.waiting.append((above, sub_query.parent, match))
+        return portion
+
+    def _portions_above(self, branch: Branch, active: Entry[Mark]) -> Iterator[tuple[Portion, PathMatch]]:
+        """The portions in which a path that ends here may have started, along the predecessor pointers."""
+        for match, begin in active.walks(len(branch.steps)):
+            self.counters.path_matches += 1
+            yield self._open_portions[begin.element.id][branch.owner], match
+
+    def _candidate(self, portion: Portion, branch: Branch, elements: frozenset[int]) -> None:
+        if branch not in portion.candidates:
+            portion.candidates[branch] = elements
+            self._hold(1)
+
+    def _hold(self, change: int) -> None:
+        self._candidates += change
+        self.counters.candidates_peak = max(self.counters.candidates_peak, self._candidates)
+
+    def _end_element(self, element: Element) -> None:
+        self._run.end_element()
+        for portion in self._open_portions.pop(element.id).values():
+            self._hold(-1 - len(portion.candidates))
+            if portion.sub_query.query_id not in self.portions and self._is_matched(portion):
+                self._report(portion)
+
+    def _is_matched(self, portion: Portion) -> bool:
+        sub_query, element = portion.sub_query, portion.root
+        if len(element.children) < 2 and sub_query.needs_branching:
+            return False
+        if len(portion.candidates) < len(sub_query.branches):
+            return False
+        self.counters.accepting_visits += 1
+        self.counters.predicate_evaluations += len(sub_query.root.conditions)
+        return sub_query.root.conditions_hold(element)
+
+    def _report(self, portion: Portion) -> None:
+        """A matched sub-query is a candidate of the portions above; sub-query 0 decides the query."""
+        elements = frozenset({portion.root.id}).union(*portion.candidates.values())
+        if portion.sub_query.parent is None:
+            self.portions[portion.sub_query.query_id] = tuple(sorted(elements))
+        for above, branch, match in portion.waiting:
+            self._candidate(above, branch, elements.union(e.id for e in match))
+
+    def _end_document(self, document: Element) -> set[str]:
+        return set(self.portions)
