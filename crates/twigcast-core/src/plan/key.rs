@@ -1,0 +1,126 @@
+//! Keys: the value conditions that one hash look-up decides for all queries at once.
+
+use super::condition;
+use crate::query::ast::{Axis, CompareOp, Expr, NameTest, NodeTest, Path, PathStart, Step};
+use crate::vocabulary::Name;
+
+/// A value condition on the trigger element or one of its ancestors.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Which element is tested.
+    pub distance: Distance,
+    /// What it must hold.
+    pub value: KeyValue,
+}
+
+/// Where the tested element is, seen from the accepting element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Distance {
+    /// So many levels up; 0 is the accepting element itself.
+    Up(u16),
+    /// The accepting element or any ancestor: a necessary condition only.
+    Any,
+}
+
+/// What the tested element must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum KeyValue {
+    /// An attribute of that name.
+    AttributeExists(Name),
+    /// An attribute of that name with that value.
+    AttributeText(Name, Box<str>),
+    /// An attribute of that name whose value is that number (bits of the `f64`).
+    AttributeNumber(Name, u64),
+    /// A text child with that value.
+    Text(Box<str>),
+    /// That string-value.
+    Value(Box<str>),
+    /// A string-value that is that number (bits of the `f64`).
+    ValueNumber(u64),
+}
+
+impl KeyValue {
+    /// How much it narrows the candidates down; more is better, 0 is no better than no key.
+    pub(super) fn selectivity(&self) -> u32 {
+        match self {
+            Self::AttributeExists(_) => 1,
+            Self::AttributeNumber(..) | Self::ValueNumber(_) => 3,
+            Self::AttributeText(..) | Self::Text(_) | Self::Value(_) => 4,
+        }
+    }
+
+    /// Is it about attributes (cheap to test on ancestors too) rather than about text?
+    pub fn is_attribute(&self) -> bool {
+        matches!(self, Self::AttributeExists(_) | Self::AttributeText(..) | Self::AttributeNumber(..))
+    }
+}
+
+/// Bits of a number, with both zeros alike; `None` for NaN, which equals nothing.
+pub fn number_key(value: f64) -> Option<u64> {
+    if value.is_nan() { None } else { Some((value + 0.0).to_bits()) }
+}
+
+/// What a condition's operand looks at.
+enum Operand {
+    Attribute(Name),
+    Text,
+    Value,
+}
+
+fn operand(expr: &Expr) -> Option<Operand> {
+    let Expr::Path(Path { start: PathStart::Context, steps }) = expr else { return None };
+    match steps.as_slice() {
+        [] => Some(Operand::Value),
+        [Step { axis, test, predicates }] if predicates.is_empty() => match (axis, test) {
+            (Axis::Attribute, NodeTest::Name(NameTest::Name(name))) => Some(Operand::Attribute(*name)),
+            (Axis::Child, NodeTest::Text) => Some(Operand::Text),
+            (Axis::SelfAxis, NodeTest::Node) => Some(Operand::Value),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The key of a condition on an element, and whether it is all that the condition says.
+pub(super) fn of_condition(expr: &Expr) -> Option<(KeyValue, bool)> {
+    match expr {
+        Expr::Path(_) => match operand(expr)? {
+            Operand::Attribute(name) => Some((KeyValue::AttributeExists(name), true)),
+            Operand::Text | Operand::Value => None,
+        },
+        Expr::Compare { op: CompareOp::Equal, left, right } => {
+            let (path, constant) = if matches!(**left, Expr::Path(_)) { (left, right) } else { (right, left) };
+            match (operand(path), &**constant) {
+                (Some(Operand::Attribute(name)), Expr::Literal(text)) => {
+                    Some((KeyValue::AttributeText(name, text.clone()), true))
+                }
+                (Some(Operand::Attribute(name)), Expr::Number(number)) => {
+                    Some((KeyValue::AttributeNumber(name, number_key(*number)?), true))
+                }
+                (Some(Operand::Text), Expr::Literal(text)) => Some((KeyValue::Text(text.clone()), true)),
+                (Some(Operand::Value), Expr::Literal(text)) => Some((KeyValue::Value(text.clone()), true)),
+                (Some(Operand::Value), Expr::Number(number)) => {
+                    Some((KeyValue::ValueNumber(number_key(*number)?), true))
+                }
+                _ => needs_attribute(expr),
+            }
+        }
+        _ => needs_attribute(expr),
+    }
+}
+
+/// A condition that cannot hold without one certain attribute, such as `@a > 5` or `contains(@a, 'x')`.
+fn needs_attribute(expr: &Expr) -> Option<(KeyValue, bool)> {
+    let mut names = Vec::new();
+    for path in condition::necessary_paths(expr)? {
+        match operand(&Expr::Path(path))? {
+            Operand::Attribute(name) => names.push(name),
+            Operand::Text | Operand::Value => return None,
+        }
+    }
+    names.dedup();
+    match names.as_slice() {
+        [name] => Some((KeyValue::AttributeExists(*name), false)),
+        _ => None,
+    }
+}
