@@ -1,0 +1,387 @@
+//! YFilter's NFA (Diao 2005, section 4.3) as flat tables.
+
+use rustc_hash::FxHashMap;
+
+use crate::plan::LinearStep;
+use crate::query::ast::NameTest;
+use crate::vocabulary::{LocalId, Name, NamespaceId};
+
+/// Number of an NFA state.
+pub type StateId = u32;
+/// "No state".
+pub const NO_STATE: StateId = u32::MAX;
+/// The state before the document's root element.
+pub const INITIAL: StateId = 0;
+
+const NO_ITEM: u32 = u32::MAX;
+
+/// What happens where a path accepts. The numbers are indexes into the engine's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// This query matches.
+    Accept(u32),
+    /// This twig is to be decided on the structure below.
+    Twig(u32),
+    /// This trigger is to be tested.
+    Trigger(u32),
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    /// Target of the `*` edge.
+    star: StateId,
+    /// Target of the epsilon edge: the descendant-child state shared by all `//` steps leaving this state.
+    descendant: StateId,
+    /// Head of the state's item list.
+    items: u32,
+    /// The state that the one edge into this state leaves.
+    parent: StateId,
+    /// Items here plus used states right below; a state with none is garbage.
+    uses: u32,
+    flags: u8,
+}
+
+/// The state is a descendant-child: it stays active below whatever activated it.
+const IS_DESCENDANT: u8 = 1;
+const HAS_NAMES: u8 = 2;
+const HAS_NAMESPACES: u8 = 4;
+const HAS_LOCALS: u8 = 8;
+
+/// An edge's label as two words: name, namespace or local name, told apart by a reserved value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Label {
+    namespace: u32,
+    local: u32,
+}
+
+const ANY: u32 = u32::MAX;
+
+impl Label {
+    fn name(name: Name) -> Self {
+        Self { namespace: name.namespace.0, local: name.local.0 }
+    }
+
+    fn namespace(namespace: NamespaceId) -> Self {
+        Self { namespace: namespace.0, local: ANY }
+    }
+
+    fn local(local: LocalId) -> Self {
+        Self { namespace: ANY, local: local.0 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ItemEntry {
+    item: Item,
+    state: StateId,
+    next: u32,
+    /// The item before this one in its list; [`NO_ITEM`] for the first.
+    previous: u32,
+}
+
+/// A change that lazily built automata must follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The state got an item.
+    ItemAdded(StateId, Item),
+    /// The state lost an item.
+    ItemRemoved(StateId, Item),
+    /// The state got an edge for one name.
+    NameEdge(StateId, Name),
+    /// The state got an edge that many names take.
+    WideEdge(StateId),
+}
+
+/// The shared NFA.
+#[derive(Clone, Debug)]
+pub struct Nfa {
+    states: Vec<State>,
+    edges: FxHashMap<(StateId, Label), StateId>,
+    items: Vec<ItemEntry>,
+    free_items: Vec<u32>,
+    garbage: usize,
+}
+
+impl Default for Nfa {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Nfa {
+    /// The automaton of no path.
+    pub fn new() -> Self {
+        let initial =
+            State { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent: NO_STATE, uses: 0, flags: 0 };
+        Self {
+            states: vec![initial],
+            edges: FxHashMap::default(),
+            items: Vec::new(),
+            free_items: Vec::new(),
+            garbage: 0,
+        }
+    }
+
+    /// How many states there are.
+    pub fn state_count(&self) -> usize {
+        self.states.len()
+    }
+
+    /// States that no live path needs any more.
+    pub fn garbage_count(&self) -> usize {
+        self.garbage
+    }
+
+    /// Bytes that the tables take.
+    pub fn bytes(&self) -> usize {
+        self.states.capacity() * size_of::<State>()
+            + self.edges.capacity() * (size_of::<((StateId, Label), StateId)>() + 1)
+            + self.items.capacity() * size_of::<ItemEntry>()
+            + self.free_items.capacity() * 4
+    }
+
+    fn new_state(&mut self, parent: StateId, flags: u8) -> StateId {
+        self.states.push(State { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent, uses: 0, flags });
+        self.garbage += 1;
+        self.states.len() as StateId - 1
+    }
+
+    /// One more use of a state; a state that was garbage uses its parent again.
+    fn acquire(&mut self, mut id: StateId) {
+        while id != NO_STATE {
+            let state = &mut self.states[id as usize];
+            state.uses += 1;
+            if state.uses > 1 || id == INITIAL {
+                return;
+            }
+            self.garbage -= 1;
+            id = state.parent;
+        }
+    }
+
+    /// One use less; a state that becomes garbage no longer uses its parent.
+    fn release(&mut self, mut id: StateId) {
+        while id != NO_STATE {
+            let state = &mut self.states[id as usize];
+            state.uses -= 1;
+            if state.uses > 0 || id == INITIAL {
+                return;
+            }
+            self.garbage += 1;
+            id = state.parent;
+        }
+    }
+
+    /// Add an item where `path` accepts, growing the automaton as needed. Returns the item's number for [`Self::remove`].
+    pub fn insert(&mut self, path: &[LinearStep], item: Item, changes: &mut Vec<Change>) -> u32 {
+        let mut state = INITIAL;
+        for step in path {
+            if step.descendant {
+                state = self.descendant_child(state, changes);
+            }
+            state = self.edge(state, step.test, changes);
+        }
+        let next = self.states[state as usize].items;
+        let entry = ItemEntry { item, state, next, previous: NO_ITEM };
+        let index = match self.free_items.pop() {
+            Some(index) => {
+                self.items[index as usize] = entry;
+                index
+            }
+            None => {
+                self.items.push(entry);
+                self.items.len() as u32 - 1
+            }
+        };
+        if next != NO_ITEM {
+            self.items[next as usize].previous = index;
+        }
+        self.states[state as usize].items = index;
+        self.acquire(state);
+        changes.push(Change::ItemAdded(state, item));
+        index
+    }
+
+    fn descendant_child(&mut self, state: StateId, changes: &mut Vec<Change>) -> StateId {
+        let known = self.states[state as usize].descendant;
+        if known != NO_STATE {
+            return known;
+        }
+        let new = self.new_state(state, IS_DESCENDANT);
+        self.states[state as usize].descendant = new;
+        changes.push(Change::WideEdge(state));
+        new
+    }
+
+    fn edge(&mut self, state: StateId, test: NameTest, changes: &mut Vec<Change>) -> StateId {
+        let (label, flag) = match test {
+            NameTest::Any => {
+                let known = self.states[state as usize].star;
+                if known != NO_STATE {
+                    return known;
+                }
+                let new = self.new_state(state, 0);
+                self.states[state as usize].star = new;
+                changes.push(Change::WideEdge(state));
+                return new;
+            }
+            NameTest::Name(name) => (Label::name(name), HAS_NAMES),
+            NameTest::Namespace(namespace) => (Label::namespace(namespace), HAS_NAMESPACES),
+            NameTest::Local(local) => (Label::local(local), HAS_LOCALS),
+        };
+        if let Some(&known) = self.edges.get(&(state, label)) {
+            return known;
+        }
+        let new = self.new_state(state, 0);
+        self.edges.insert((state, label), new);
+        self.states[state as usize].flags |= flag;
+        changes.push(match test {
+            NameTest::Name(name) => Change::NameEdge(state, name),
+            _ => Change::WideEdge(state),
+        });
+        new
+    }
+
+    /// Remove an item. States that only its path needed become garbage; the engine rebuilds when there is much of it.
+    pub fn remove(&mut self, item: u32, changes: &mut Vec<Change>) {
+        let ItemEntry { item: what, state, next, previous } = self.items[item as usize];
+        match previous {
+            NO_ITEM => self.states[state as usize].items = next,
+            _ => self.items[previous as usize].next = next,
+        }
+        if next != NO_ITEM {
+            self.items[next as usize].previous = previous;
+        }
+        self.free_items.push(item);
+        self.release(state);
+        changes.push(Change::ItemRemoved(state, what));
+    }
+
+    /// The items of a state, newest first.
+    pub fn items(&self, state: StateId) -> impl Iterator<Item = Item> + '_ {
+        let mut next = self.states[state as usize].items;
+        std::iter::from_fn(move || {
+            let entry = self.items.get(next as usize)?;
+            next = entry.next;
+            Some(entry.item)
+        })
+    }
+
+    /// The state that the one edge into a state leaves; [`NO_STATE`] for [`INITIAL`].
+    pub fn parent(&self, state: StateId) -> StateId {
+        self.states[state as usize].parent
+    }
+
+    /// Whether a state is a descendant-child.
+    pub fn is_descendant(&self, state: StateId) -> bool {
+        self.states[state as usize].flags & IS_DESCENDANT != 0
+    }
+
+    /// The active set after an element named `name`, given the active set of its parent (Diao 2005, section 4.3.3,
+    /// rules 1 to 4). `target` comes out sorted and without duplicates.
+    pub fn step(&self, active: &[StateId], name: Name, target: &mut Vec<StateId>) {
+        target.clear();
+        for &id in active {
+            let state = &self.states[id as usize];
+            self.follow(id, state, name, target);
+            if state.flags & IS_DESCENDANT != 0 {
+                target.push(id);
+            }
+            if state.descendant != NO_STATE {
+                self.follow(state.descendant, &self.states[state.descendant as usize], name, target);
+                target.push(state.descendant);
+            }
+        }
+        target.sort_unstable();
+        target.dedup();
+    }
+
+    /// Rules 1 and 2: the edges of one state that `name` takes.
+    #[inline]
+    fn follow(&self, id: StateId, state: &State, name: Name, target: &mut Vec<StateId>) {
+        if state.star != NO_STATE {
+            target.push(state.star);
+        }
+        if state.flags & (HAS_NAMES | HAS_NAMESPACES | HAS_LOCALS) == 0 {
+            return;
+        }
+        let known_local = name.local != LocalId::UNKNOWN;
+        let known_namespace = name.namespace != NamespaceId::UNKNOWN;
+        if state.flags & HAS_NAMES != 0 && known_local && known_namespace {
+            target.extend(self.edges.get(&(id, Label::name(name))));
+        }
+        if state.flags & HAS_NAMESPACES != 0 && known_namespace {
+            target.extend(self.edges.get(&(id, Label::namespace(name.namespace))));
+        }
+        if state.flags & HAS_LOCALS != 0 && known_local {
+            target.extend(self.edges.get(&(id, Label::local(name.local))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(descendant: bool, test: NameTest) -> LinearStep {
+        LinearStep { descendant, test }
+    }
+
+    fn name(local: u32) -> Name {
+        Name { namespace: NamespaceId::NONE, local: LocalId(local) }
+    }
+
+    const A: u32 = 1;
+    const B: u32 = 2;
+    const C: u32 = 3;
+
+    /// The worked example of Diao 2005, section 4.3: eight queries share thirteen states.
+    #[test]
+    fn the_published_example_shares_thirteen_states() {
+        let named = |descendant, local| step(descendant, NameTest::Name(name(local)));
+        let star = step(false, NameTest::Any);
+        let queries = [
+            vec![named(false, A), named(false, B)],
+            vec![named(false, A), named(false, C)],
+            vec![named(false, A), named(false, B), named(false, C)],
+            vec![named(false, A), named(true, B), named(false, C)],
+            vec![named(false, A), star, named(false, C)],
+            vec![named(false, A), named(true, C)],
+            vec![named(false, A), star, star, named(false, C)],
+            vec![named(false, A), named(false, B), named(false, C)],
+        ];
+        let mut nfa = Nfa::new();
+        let mut changes = Vec::new();
+        let items: Vec<u32> =
+            (0..).zip(&queries).map(|(i, path)| nfa.insert(path, Item::Accept(i), &mut changes)).collect();
+        assert_eq!(nfa.state_count(), 13);
+        assert_eq!(nfa.garbage_count(), 0);
+
+        // <a><b><c/></b></a> is matched by all but the second and the seventh query.
+        let mut matched = Vec::new();
+        let mut active = vec![INITIAL];
+        for local in [A, B, C] {
+            let mut target = Vec::new();
+            nfa.step(&active, name(local), &mut target);
+            for &state in &target {
+                matched.extend(nfa.items(state));
+            }
+            active = target;
+        }
+        let mut numbers: Vec<u32> =
+            matched.into_iter().map(|item| if let Item::Accept(n) = item { n } else { 99 }).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 2, 3, 4, 5, 7]);
+
+        for item in &items[1..] {
+            nfa.remove(*item, &mut changes);
+        }
+        assert_eq!(nfa.garbage_count(), 10);
+        let again = nfa.insert(&queries[2], Item::Accept(2), &mut changes);
+        assert_eq!((nfa.state_count(), nfa.garbage_count()), (13, 9));
+        nfa.remove(again, &mut changes);
+        nfa.remove(items[0], &mut changes);
+        assert_eq!(nfa.garbage_count(), 12);
+        assert!((0..13).all(|state| nfa.items(state).next().is_none()));
+    }
+}

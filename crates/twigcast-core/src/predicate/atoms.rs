@@ -1,0 +1,235 @@
+//! Atoms: the distinct key values of all queries, and which of them an element of a message satisfies.
+
+use rustc_hash::FxHashMap;
+
+use super::table::AtomId;
+use crate::document::{Attribute, Message, NodeId, NodeKind};
+use crate::eval::number;
+use crate::plan::{KeyValue, number_key};
+use crate::vocabulary::Name;
+
+#[derive(Clone, Debug, Default)]
+struct AttributeAtoms {
+    exists: Option<AtomId>,
+    texts: FxHashMap<Box<str>, AtomId>,
+    numbers: FxHashMap<u64, AtomId>,
+}
+
+impl AttributeAtoms {
+    fn is_empty(&self) -> bool {
+        self.exists.is_none() && self.texts.is_empty() && self.numbers.is_empty()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Atom {
+    value: KeyValue,
+    uses: u32,
+}
+
+/// All atoms in use.
+#[derive(Clone, Debug, Default)]
+pub struct Atoms {
+    atoms: Vec<Option<Atom>>,
+    free: Vec<AtomId>,
+    attributes: FxHashMap<Name, AttributeAtoms>,
+    texts: FxHashMap<Box<str>, AtomId>,
+    values: FxHashMap<Box<str>, AtomId>,
+    value_numbers: FxHashMap<u64, AtomId>,
+    /// Longest text that some value atom has: a longer string-value equals none of them.
+    value_bytes_max: usize,
+}
+
+impl Atoms {
+    /// The atom of a value, with one more use.
+    pub fn acquire(&mut self, value: &KeyValue) -> AtomId {
+        if let Some(id) = self.find(value) {
+            if let Some(atom) = &mut self.atoms[id as usize] {
+                atom.uses += 1;
+            }
+            return id;
+        }
+        let id = self.free.pop().unwrap_or(self.atoms.len() as AtomId);
+        let atom = Some(Atom { value: value.clone(), uses: 1 });
+        if (id as usize) < self.atoms.len() {
+            self.atoms[id as usize] = atom
+        } else {
+            self.atoms.push(atom)
+        }
+        match value {
+            KeyValue::AttributeExists(name) => self.attributes.entry(*name).or_default().exists = Some(id),
+            KeyValue::AttributeText(name, text) => {
+                self.attributes.entry(*name).or_default().texts.insert(text.clone(), id);
+            }
+            KeyValue::AttributeNumber(name, bits) => {
+                self.attributes.entry(*name).or_default().numbers.insert(*bits, id);
+            }
+            KeyValue::Text(text) => {
+                self.texts.insert(text.clone(), id);
+            }
+            KeyValue::Value(text) => {
+                self.value_bytes_max = self.value_bytes_max.max(text.len());
+                self.values.insert(text.clone(), id);
+            }
+            KeyValue::ValueNumber(bits) => {
+                self.value_numbers.insert(*bits, id);
+            }
+        }
+        id
+    }
+
+    fn find(&self, value: &KeyValue) -> Option<AtomId> {
+        match value {
+            KeyValue::AttributeExists(name) => self.attributes.get(name)?.exists,
+            KeyValue::AttributeText(name, text) => self.attributes.get(name)?.texts.get(text).copied(),
+            KeyValue::AttributeNumber(name, bits) => self.attributes.get(name)?.numbers.get(bits).copied(),
+            KeyValue::Text(text) => self.texts.get(text).copied(),
+            KeyValue::Value(text) => self.values.get(text).copied(),
+            KeyValue::ValueNumber(bits) => self.value_numbers.get(bits).copied(),
+        }
+    }
+
+    /// One use less; the last one forgets the atom.
+    pub fn release(&mut self, id: AtomId) {
+        let Some(entry) = self.atoms.get_mut(id as usize) else { return };
+        let Some(atom) = entry else { return };
+        atom.uses -= 1;
+        if atom.uses > 0 {
+            return;
+        }
+        let Some(atom) = entry.take() else { return };
+        self.free.push(id);
+        match atom.value {
+            KeyValue::AttributeExists(name) => self.trim_attribute(name, |atoms| atoms.exists = None),
+            KeyValue::AttributeText(name, text) => self.trim_attribute(name, |atoms| {
+                atoms.texts.remove(&text);
+            }),
+            KeyValue::AttributeNumber(name, bits) => self.trim_attribute(name, |atoms| {
+                atoms.numbers.remove(&bits);
+            }),
+            KeyValue::Text(text) => {
+                self.texts.remove(&text);
+            }
+            KeyValue::Value(text) => {
+                self.values.remove(&text);
+            }
+            KeyValue::ValueNumber(bits) => {
+                self.value_numbers.remove(&bits);
+            }
+        }
+    }
+
+    fn trim_attribute(&mut self, name: Name, change: impl FnOnce(&mut AttributeAtoms)) {
+        if let Some(atoms) = self.attributes.get_mut(&name) {
+            change(atoms);
+            if atoms.is_empty() {
+                self.attributes.remove(&name);
+            }
+        }
+    }
+
+    /// Append the attribute atoms that one attribute satisfies.
+    pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
+        let Some(atoms) = self.attributes.get(&attribute.name) else { return };
+        found.extend(atoms.exists);
+        if atoms.texts.is_empty() && atoms.numbers.is_empty() {
+            return;
+        }
+        let value = message.attribute_value(attribute);
+        if !atoms.texts.is_empty() {
+            found.extend(atoms.texts.get(&*value));
+        }
+        if !atoms.numbers.is_empty() {
+            found.extend(number_key(number::parse(&value)).and_then(|bits| atoms.numbers.get(&bits)));
+        }
+    }
+
+    /// Append the text and value atoms that an element satisfies.
+    pub fn of_content(&self, message: Message<'_>, element: NodeId, found: &mut Vec<AtomId>) {
+        if !self.texts.is_empty() {
+            let start = found.len();
+            for child in message.document.children(element) {
+                if message.document.nodes[child as usize].kind == NodeKind::Text {
+                    found.extend(self.texts.get(&*message.text(child)));
+                }
+            }
+            if found.len() > start + 1 {
+                found[start..].sort_unstable();
+                dedup_from(found, start);
+            }
+        }
+        if !self.values.is_empty() {
+            if let Some(value) = string_value_up_to(message, element, self.value_bytes_max) {
+                found.extend(self.values.get(value.as_ref()));
+            }
+        }
+        if !self.value_numbers.is_empty() && starts_like_a_number(message, element) {
+            let value = message.string_value(element);
+            found.extend(number_key(number::parse(&value)).and_then(|bits| self.value_numbers.get(&bits)));
+        }
+    }
+
+    /// Is the atom about an element's text rather than an attribute?
+    pub fn is_content(&self, id: AtomId) -> bool {
+        let atom = self.atoms.get(id as usize).and_then(Option::as_ref);
+        atom.is_some_and(|atom| matches!(atom.value, KeyValue::Text(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_)))
+    }
+
+    /// Bytes on the heap, by estimate.
+    pub fn bytes(&self) -> usize {
+        let strings: usize = self
+            .atoms
+            .iter()
+            .flatten()
+            .map(|atom| match &atom.value {
+                KeyValue::AttributeText(_, text) | KeyValue::Text(text) | KeyValue::Value(text) => 2 * text.len() + 40,
+                _ => 20,
+            })
+            .sum();
+        strings
+            + self.atoms.capacity() * size_of::<Option<Atom>>()
+            + self.attributes.len() * size_of::<AttributeAtoms>()
+    }
+}
+
+fn dedup_from(list: &mut Vec<AtomId>, start: usize) {
+    let mut kept = start;
+    for index in start..list.len() {
+        if kept == start || list[index] != list[kept - 1] {
+            list[kept] = list[index];
+            kept += 1;
+        }
+    }
+    list.truncate(kept);
+}
+
+/// The string-value of an element, unless it is longer than `bytes_max`.
+fn string_value_up_to(message: Message<'_>, element: NodeId, bytes_max: usize) -> Option<std::borrow::Cow<'_, str>> {
+    let mut value = std::borrow::Cow::Borrowed("");
+    for node in element..message.document.nodes[element as usize].end {
+        if message.document.nodes[node as usize].kind != NodeKind::Text {
+            continue;
+        }
+        let text = message.text(node);
+        if value.len() + text.len() > bytes_max {
+            return None;
+        }
+        if value.is_empty() { value = text } else { value.to_mut().push_str(&text) }
+    }
+    Some(value)
+}
+
+/// Could the string-value be a number? Looks no further than the first character that is not white space, so that
+/// nested elements do not cost the text below them over and over.
+fn starts_like_a_number(message: Message<'_>, element: NodeId) -> bool {
+    for node in element..message.document.nodes[element as usize].end {
+        if message.document.nodes[node as usize].kind != NodeKind::Text {
+            continue;
+        }
+        let text = message.text(node);
+        if let Some(first) = text.trim_start_matches([' ', '\t', '\r', '\n']).chars().next() {
+            return first == '-' || first == '.' || first.is_ascii_digit();
+        }
+    }
+    false
+}
