@@ -58,6 +58,9 @@ class Engine:
     def match(self, xml: bytes) -> list[int]:
         """Slots of the matching subscriptions, ascending. Releases the GIL."""
 
+    def match_with_failures(self, xml: bytes) -> tuple[list[int], list[tuple[int, str]]]:
+        """Like ``match``, with (slot, reason) of the subscriptions that could not be decided on this message."""
+
     def nodes(self, xml: bytes, key: str) -> list[tuple[str, str, int, int, int, int]]:
         """The nodes that a subscription selects: (kind, name, start, end, line, column).
 
@@ -122,6 +125,10 @@ class BatchResult:
     @property
     def errors(self) -> list[tuple[int, TwigcastError]]:
         """(row, error) of the messages that were rejected."""
+
+    @property
+    def failures(self) -> list[tuple[int, TwigcastError]]:
+        """(row, UndecidedSubscription) of the subscriptions that failed on a message; its other answers stand."""
 
     @property
     def needs_conversion(self) -> list[int]:

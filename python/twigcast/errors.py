@@ -10,6 +10,7 @@
     │   └── QueryLimitExceeded        it is over a limit           (also a LimitExceeded)
     ├── RejectedMessage               a message was rejected       .reason .line .column
     │   ├── MalformedMessage          it is not well-formed XML
+    │   ├── NeedsConversion           its encoding or DTD calls for conversion first; a SubscriptionSet converts
     │   ├── UnreadableMessage         its bytes could not be had
     │   ├── MessageLimitExceeded      it is over a limit           (also a LimitExceeded)
     │   └── NeedsConversion           it is to be converted first; internal
@@ -169,6 +170,16 @@ class MalformedMessage(RejectedMessage):
         return f"line {self.line}, column {self.column}: {self.reason}"
 
 
+class NeedsConversion(MalformedMessage):
+    """A message that the compiled engine does not read as it is: not UTF-8, or with declarations in its DTD.
+
+    :class:`twigcast.SubscriptionSet` converts such messages (``twigcast.conversion.to_utf8``); only callers of the
+    compiled module see this. Arguments as for :class:`MalformedMessage`.
+    """
+
+    code = "message-needs-conversion"
+
+
 class UnreadableMessage(RejectedMessage):
     """A message whose bytes could not be had: the file vanished, the archive is damaged, permission is missing.
 
@@ -307,10 +318,10 @@ class UnknownKey(SubscriptionError, KeyError):
 
 
 class UndecidedSubscription(SubscriptionError):
-    """Whether a message matches a subscription could not be decided; the answers of all others stand.
+    """A subscription that could not be decided, or not be rewritten, on one message. The others were.
 
     Args:
-        key: The subscription's key.
+        key: The key.
         reason: What happened, in one sentence.
     """
 
@@ -322,7 +333,7 @@ class UndecidedSubscription(SubscriptionError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.reason}"
+        return f"the subscription {self.key!r} could not be decided on this message: {self.reason}"
 
 
 class SubscriptionFileError(SubscriptionError):

@@ -10,10 +10,16 @@
 //! - [`engine`]: all of it behind one type
 #![forbid(unsafe_code)]
 
+pub mod automaton;
 pub mod document;
+pub mod engine;
 pub mod error;
 pub mod eval;
 pub mod limits;
+pub mod plan;
+pub mod predicate;
 pub mod query;
 pub mod scan;
+pub mod snapshot;
+pub mod twig;
 pub mod vocabulary;

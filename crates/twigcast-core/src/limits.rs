@@ -17,6 +17,8 @@ pub struct Limits {
     pub query_nesting_max: usize,
     /// Bytes that the lazily built automata and memo tables may take, per matching thread.
     pub cache_bytes_max: usize,
+    /// Nodes that one query may look at in one message where it is evaluated by itself.
+    pub query_visits_max: usize,
     /// Bytes of one For-Where-Return result.
     pub result_bytes_max: usize,
 }
@@ -31,6 +33,7 @@ impl Default for Limits {
             query_steps_max: 1_000,
             query_nesting_max: 100,
             cache_bytes_max: 64 << 20,
+            query_visits_max: 50_000_000,
             result_bytes_max: 256 << 20,
         }
     }

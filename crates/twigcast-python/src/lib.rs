@@ -1,1 +1,29 @@
-//! Python bindings of twigcast-core: conversion only.
+//! Python bindings of twigcast-core: conversion only. `python/twigcast/_core.pyi` documents what is here.
+
+mod batch;
+mod engine;
+mod errors;
+mod events;
+mod queries;
+
+use pyo3::prelude::*;
+
+/// The module `twigcast._core`.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::batch::BatchResult;
+    #[pymodule_export]
+    use super::engine::Engine;
+    #[pymodule_export]
+    use super::events::scan_events;
+    #[pymodule_export]
+    use super::queries::{check, parse_tree};
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("VERSION", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,443 @@
+//! The engine: subscriptions in, matches out.
+//!
+//! [`Engine`] holds what all threads share and only registration changes: vocabulary, compiled queries, subscriptions.
+//! [`Matcher`] holds what one thread changes while it matches. A matcher follows the engine's changes by itself, before
+//! the next message, so a change counts from the next message on and never stops anybody.
+
+mod change_log;
+mod matcher;
+mod population;
+mod query_set;
+mod registry;
+mod selection;
+mod verify;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::document::Message;
+use crate::error::{MessageError, QueryError};
+use crate::eval::Evaluator;
+use crate::limits::Limits;
+use crate::plan::{self, Action, Route, Verify};
+use crate::query::ast::Expr;
+use crate::query::{self, Dialect, ParseOptions, Query, normal};
+use crate::scan::Want;
+use crate::vocabulary::Vocabulary;
+
+use change_log::ChangeLog;
+pub use matcher::Matcher;
+use population::{Population, Registration};
+pub use query_set::QuerySet;
+use registry::Registry;
+pub use registry::{QueryContext, Slot};
+pub use selection::{Delivery, Selected};
+
+/// What of a query is kept for evaluating it by itself.
+#[derive(Clone, Debug)]
+pub enum Evaluated {
+    /// Nothing: the automaton decides it, and the text is parsed again on the rare occasions that need more.
+    Nothing,
+    /// The normalised expression.
+    Expr(Arc<Expr>),
+}
+
+/// A registered, compiled query; equal texts in equal contexts share one.
+#[derive(Debug)]
+struct CompiledQuery {
+    registrations: Box<[Registration]>,
+    evaluated: Evaluated,
+    needs: Needs,
+}
+
+/// What matching a query asks of the scanner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Needs {
+    attributes: bool,
+    text: bool,
+}
+
+/// Why a subscription was not added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddError {
+    /// The key is taken.
+    DuplicateKey,
+    /// The query was refused.
+    Query(QueryError),
+}
+
+/// What registration found worth saying.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// No message can match.
+    NeverMatches,
+    /// Every message matches.
+    AlwaysMatches,
+    /// No shared structure narrows it down: it is evaluated on each message.
+    EvaluatedAlways,
+}
+
+/// A population of subscriptions, compiled. See the module's documentation.
+#[derive(Debug)]
+pub struct Engine {
+    limits: Limits,
+    vocabulary: Vocabulary,
+    population: Population,
+    registry: Registry,
+    compiled: Vec<Option<CompiledQuery>>,
+    /// How many compiled queries need attributes and text.
+    needing: (usize, usize),
+    log: ChangeLog,
+    /// Tells this engine from others, so that a matcher notices when it is handed another one.
+    identity: u64,
+}
+
+static NEXT_IDENTITY: AtomicU64 = AtomicU64::new(1);
+
+impl Engine {
+    /// An engine without subscriptions.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            vocabulary: Vocabulary::new(),
+            population: Population::default(),
+            registry: Registry::default(),
+            compiled: Vec::new(),
+            needing: (0, 0),
+            log: ChangeLog::default(),
+            identity: NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The names that queries mention.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// How many subscriptions there are.
+    pub fn len(&self) -> usize {
+        self.registry.len()
+    }
+
+    /// No subscription?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Grows with each change of the population.
+    pub fn version(&self) -> u64 {
+        self.log.version()
+    }
+
+    /// One past the largest query number.
+    pub(crate) fn query_bound(&self) -> usize {
+        self.compiled.len()
+    }
+
+    /// Add a subscription.
+    ///
+    /// # Errors
+    /// [`AddError::DuplicateKey`] unless `replace` is set; [`AddError::Query`] when the query is refused, in which case
+    /// nothing changes (also not the subscription that was to be replaced).
+    pub fn add(
+        &mut self,
+        key: &str,
+        text: &str,
+        context: &QueryContext,
+        replace: bool,
+    ) -> Result<Vec<Warning>, AddError> {
+        let known = self.registry.slot_of(key);
+        if known.is_some() && !replace {
+            return Err(AddError::DuplicateKey);
+        }
+        let context = self.registry.intern_context(context);
+        let mut warnings = Vec::new();
+        let query = match self.registry.find_query(text, context) {
+            Some(query) => query,
+            None => {
+                let compiled = self.compile(text, context, &mut warnings).map_err(AddError::Query)?;
+                self.register(text, context, compiled)
+            }
+        };
+        // Hold on to the new query before the old subscription lets go: they may be the same.
+        if let Some(slot) = known {
+            self.registry.hold(query);
+            self.remove_slot(slot);
+            self.registry.unhold(query);
+        }
+        self.registry.subscribe(key, query);
+        Ok(warnings)
+    }
+
+    /// Remove a subscription; whether it was there.
+    pub fn remove(&mut self, key: &str) -> bool {
+        match self.registry.slot_of(key) {
+            Some(slot) => {
+                self.remove_slot(slot);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn remove_slot(&mut self, slot: Slot) {
+        let Some(query) = self.registry.unsubscribe(slot) else { return };
+        let Some(compiled) = self.compiled.get_mut(query as usize).and_then(Option::take) else { return };
+        self.count_needs(compiled.needs, false);
+        let mut changes = Vec::new();
+        self.population.remove(query, &compiled.registrations, &mut changes);
+        self.log.extend(changes);
+        if self.population.nfa.garbage_count() > 1024 + self.population.nfa.state_count() / 2 {
+            self.rebuild();
+        }
+    }
+
+    fn compile(&mut self, text: &str, context: u32, warnings: &mut Vec<Warning>) -> Result<NewQuery, QueryError> {
+        let parsed = self.parse(text, context)?;
+        let Query::XPath(expr) = parsed;
+        let expr = normal::normalise(expr);
+        let routes = plan::plan(&expr);
+        if routes.is_empty() {
+            warnings.push(Warning::NeverMatches);
+        }
+        if routes.iter().any(|route| matches!(route.action, Action::Always)) {
+            warnings.push(Warning::EvaluatedAlways);
+        }
+        let whole = routes
+            .iter()
+            .any(|route| matches!(route.action, Action::Always | Action::Trigger { verify: Verify::Whole, .. }));
+        let needs = needs(&routes);
+        let evaluated = if whole { Evaluated::Expr(Arc::new(expr)) } else { Evaluated::Nothing };
+        Ok(NewQuery { routes, evaluated, needs })
+    }
+
+    fn parse(&mut self, text: &str, context: u32) -> Result<Query, QueryError> {
+        let context = self.registry.context(context);
+        let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
+        query::parse(text, &options, &mut self.vocabulary)
+    }
+
+    fn register(&mut self, text: &str, context: u32, new: NewQuery) -> u32 {
+        let query = self.registry.add_query(text, context);
+        let mut changes = Vec::new();
+        let registrations = self.population.insert(query, new.routes, &mut changes).into_boxed_slice();
+        self.log.extend(changes);
+        self.count_needs(new.needs, true);
+        let compiled = Some(CompiledQuery { registrations, evaluated: new.evaluated, needs: new.needs });
+        if (query as usize) < self.compiled.len() {
+            self.compiled[query as usize] = compiled;
+        } else {
+            self.compiled.push(compiled);
+        }
+        query
+    }
+
+    fn count_needs(&mut self, needs: Needs, added: bool) {
+        let (attributes, text) = (usize::from(needs.attributes), usize::from(needs.text));
+        if added {
+            self.needing.0 += attributes;
+            self.needing.1 += text;
+        } else {
+            self.needing.0 -= attributes;
+            self.needing.1 -= text;
+        }
+    }
+
+    /// Compile all queries afresh: after many removals the automaton is mostly garbage.
+    fn rebuild(&mut self) {
+        self.population = Population::default();
+        self.vocabulary = Vocabulary::new();
+        self.needing = (0, 0);
+        for query in 0..self.compiled.len() {
+            if self.compiled[query].is_none() {
+                continue;
+            }
+            let (text, context) = self.registry.query(query as u32);
+            let text = text.to_owned();
+            // It was accepted before under the same limits.
+            if let Ok(new) = self.compile(&text, context, &mut Vec::new()) {
+                let mut changes = Vec::new();
+                let registrations = self.population.insert(query as u32, new.routes, &mut changes).into_boxed_slice();
+                self.count_needs(new.needs, true);
+                self.compiled[query] =
+                    Some(CompiledQuery { registrations, evaluated: new.evaluated, needs: new.needs });
+            }
+        }
+        self.log.forget();
+    }
+
+    pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
+        self.compiled.get(query as usize).and_then(Option::as_ref).map_or(&Evaluated::Nothing, |c| &c.evaluated)
+    }
+
+    pub(crate) fn evaluator<'a>(&'a self, message: Message<'a>) -> Evaluator<'a> {
+        Evaluator::new(message, &self.vocabulary, &[]).with_budget(self.limits.query_visits_max as u64)
+    }
+
+    /// Match one message; the answer is in the matcher ([`Matcher::matched`], [`Self::slots`]).
+    ///
+    /// # Errors
+    /// The message is malformed, over a limit, or needs conversion first.
+    pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
+        let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
+        self.run_wanting(matcher, source, want)
+    }
+
+    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: Want) -> Result<(), MessageError> {
+        self.catch_up(matcher);
+        matcher.scan(self, source, want)?;
+        matcher.run(self, source);
+        Ok(())
+    }
+
+    fn catch_up(&self, matcher: &mut Matcher) {
+        if matcher.engine != self.identity {
+            matcher.forget();
+            matcher.engine = self.identity;
+        } else {
+            match self.log.since(matcher.version) {
+                Some(changes) => matcher.follow(self, changes),
+                None => matcher.forget(),
+            }
+        }
+        matcher.version = self.log.version();
+    }
+
+    /// The slots of the subscriptions that the last message matched, ascending, appended to `slots`.
+    pub fn slots(&self, matcher: &Matcher, slots: &mut Vec<Slot>) {
+        let start = slots.len();
+        for query in matcher.matched().iter() {
+            self.registry.subscribers(query, slots);
+        }
+        if !slots[start..].is_sorted() {
+            slots[start..].sort_unstable();
+        }
+    }
+
+    /// The key of a slot.
+    pub fn key(&self, slot: Slot) -> Option<&str> {
+        self.registry.key(slot)
+    }
+
+    /// One past the largest slot.
+    pub fn slot_bound(&self) -> usize {
+        self.registry.slot_bound()
+    }
+
+    /// The slot of a key.
+    pub fn slot_of(&self, key: &str) -> Option<Slot> {
+        self.registry.slot_of(key)
+    }
+
+    /// The text and context of a subscription's query.
+    pub fn query_of(&self, slot: Slot) -> Option<(&str, &QueryContext)> {
+        let (text, context) = self.registry.query(self.registry.query_of(slot)?);
+        Some((text, self.registry.context(context)))
+    }
+
+    /// Does the subscription deliver a payload of its own?
+    pub fn rewrites(&self, slot: Slot) -> bool {
+        let query = self.registry.query_of(slot);
+        query.is_some_and(|query| self.rewrites_query(query))
+    }
+
+    /// All subscriptions: key, query text, context.
+    pub fn subscriptions(&self) -> impl Iterator<Item = (&str, &str, &QueryContext)> {
+        (0..self.slot_bound() as Slot).filter_map(|slot| {
+            let (text, context) = self.query_of(slot)?;
+            Some((self.key(slot)?, text, context))
+        })
+    }
+
+    /// Counts and sizes of the shared structures.
+    pub fn statistics(&self) -> BTreeMap<&'static str, usize> {
+        let compiled = self.compiled.capacity() * size_of::<Option<CompiledQuery>>()
+            + self.compiled.iter().flatten().map(|c| c.registrations.len() * size_of::<Registration>()).sum::<usize>();
+        BTreeMap::from([
+            ("subscriptions", self.registry.len()),
+            ("queries", self.compiled.iter().flatten().count()),
+            ("nfa_states", self.population.nfa.state_count()),
+            ("nfa_garbage", self.population.nfa.garbage_count()),
+            ("nfa_bytes", self.population.nfa.bytes()),
+            ("twigs", self.population.twigs.len()),
+            ("triggers", self.population.triggers.len()),
+            ("evaluated_always", self.population.always.len()),
+            ("atom_bytes", self.population.atoms.bytes()),
+            ("registry_bytes", self.registry.bytes()),
+            ("compiled_bytes", compiled),
+        ])
+    }
+}
+
+/// A query compiled but not registered yet.
+struct NewQuery {
+    routes: Vec<Route>,
+    evaluated: Evaluated,
+    needs: Needs,
+}
+
+fn needs(routes: &[Route]) -> Needs {
+    // A trigger's conditions may ask for anything; telling attributes from text there would spare the scanner little.
+    let by_value = routes.iter().any(|route| matches!(route.action, Action::Trigger { .. } | Action::Always));
+    let keys_only = routes.iter().all(|route| match &route.action {
+        Action::Accept | Action::Twig(_) => true,
+        Action::Trigger { key: Some(key), verify: Verify::Nothing } => key.value.is_attribute(),
+        _ => false,
+    });
+    Needs { attributes: by_value, text: by_value && !keys_only }
+}
+
+/// How one query would run, without registering it.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The query's normal form.
+    pub normal_form: String,
+    /// Name of the route, see [`plan::route_name`].
+    pub route: &'static str,
+    /// What the route means, in one sentence.
+    pub reason: &'static str,
+    /// What registration would warn of.
+    pub warnings: Vec<Warning>,
+}
+
+/// Parse and plan a query alone.
+///
+/// # Errors
+/// The query is refused.
+pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Check, QueryError> {
+    let mut engine = Engine::new(limits.clone());
+    let interned = engine.registry.intern_context(context);
+    let mut warnings = Vec::new();
+    let Query::XPath(expr) = engine.parse(text, interned)?;
+    let new = engine.compile(text, interned, &mut warnings)?;
+    let expr = normal::normalise(expr);
+    Ok(Check {
+        normal_form: query::display::expression(&expr, &engine.vocabulary, &context.namespaces).text,
+        route: plan::route_name(&new.routes),
+        reason: plan::route_reason(&new.routes),
+        warnings,
+    })
+}
+
+/// The name of a dialect in interfaces.
+pub fn dialect_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::XPath => "xpath",
+        Dialect::Legacy => "legacy",
+    }
+}
+
+/// Dialect by the name used in interfaces.
+pub fn dialect(name: &str) -> Option<Dialect> {
+    match name {
+        "xpath" => Some(Dialect::XPath),
+        "legacy" => Some(Dialect::Legacy),
+        _ => None,
+    }
+}

@@ -1,0 +1,282 @@
+//! Subscriptions by key and queries by text.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+
+use crate::query::Dialect;
+
+/// Number of a subscription: small, stable while it lives, used again afterwards.
+pub type Slot = u32;
+
+const NONE: u32 = u32::MAX;
+/// Marks a query's first subscription as its only one.
+const SOLE: u32 = 1 << 31;
+
+/// What a query's text means depends on this.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QueryContext {
+    /// Namespace URI by prefix; the empty prefix is the default element namespace.
+    pub namespaces: BTreeMap<String, String>,
+    /// Which spellings are understood.
+    pub dialect: Dialect,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    /// Empty and `query == NONE`: a free slot.
+    key: Box<str>,
+    query: u32,
+    /// Next subscription to the same query; for a free slot, the next free one.
+    next: Slot,
+    /// The subscription before this one in its query's list.
+    previous: Slot,
+}
+
+#[derive(Debug)]
+struct QueryEntry {
+    text: Box<str>,
+    context: u32,
+    /// Subscriptions, and holds on it while one is being replaced.
+    uses: u32,
+}
+
+/// All subscriptions and the distinct queries that they share.
+#[derive(Debug)]
+pub(super) struct Registry {
+    subscriptions: Vec<Subscription>,
+    free_slot: Slot,
+    count: usize,
+    by_key: HashTable<Slot>,
+    queries: Vec<QueryEntry>,
+    /// First subscription by query, [`SOLE`] set where there is no other: the list that answers are made from, kept
+    /// apart so that walking it stays in the cache.
+    first: Vec<Slot>,
+    free_queries: Vec<u32>,
+    by_text: HashTable<u32>,
+    contexts: Vec<QueryContext>,
+    context_ids: HashMap<QueryContext, u32>,
+    hasher: RandomState,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            subscriptions: Vec::new(),
+            free_slot: NONE,
+            count: 0,
+            by_key: HashTable::new(),
+            queries: Vec::new(),
+            first: Vec::new(),
+            free_queries: Vec::new(),
+            by_text: HashTable::new(),
+            contexts: Vec::new(),
+            context_ids: HashMap::new(),
+            hasher: RandomState::default(),
+        }
+    }
+}
+
+impl Registry {
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn slot_bound(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    pub(super) fn intern_context(&mut self, context: &QueryContext) -> u32 {
+        // Bulk loads repeat the context of the entry before.
+        if self.contexts.last() == Some(context) {
+            return self.contexts.len() as u32 - 1;
+        }
+        if let Some(&id) = self.context_ids.get(context) {
+            return id;
+        }
+        let id = self.contexts.len() as u32;
+        self.contexts.push(context.clone());
+        self.context_ids.insert(context.clone(), id);
+        id
+    }
+
+    pub(super) fn context(&self, id: u32) -> &QueryContext {
+        &self.contexts[id as usize]
+    }
+
+    fn text_hash(&self, text: &str, context: u32) -> u64 {
+        self.hasher.hash_one((text, context))
+    }
+
+    pub(super) fn find_query(&self, text: &str, context: u32) -> Option<u32> {
+        let hash = self.text_hash(text, context);
+        let found = self.by_text.find(hash, |&query| {
+            let entry = &self.queries[query as usize];
+            entry.context == context && *entry.text == *text
+        });
+        found.copied()
+    }
+
+    /// Add a query that nobody subscribes to yet.
+    pub(super) fn add_query(&mut self, text: &str, context: u32) -> u32 {
+        let entry = QueryEntry { text: text.into(), context, uses: 0 };
+        let query = match self.free_queries.pop() {
+            Some(query) => {
+                self.queries[query as usize] = entry;
+                query
+            }
+            None => {
+                self.queries.push(entry);
+                self.first.push(NONE);
+                self.queries.len() as u32 - 1
+            }
+        };
+        let hash = self.text_hash(text, context);
+        let (queries, hasher) = (&self.queries, &self.hasher);
+        self.by_text.insert_unique(hash, query, |&other| {
+            let entry = &queries[other as usize];
+            hasher.hash_one((&*entry.text, entry.context))
+        });
+        query
+    }
+
+    /// The text and context of a query.
+    pub(super) fn query(&self, query: u32) -> (&str, u32) {
+        let entry = &self.queries[query as usize];
+        (&entry.text, entry.context)
+    }
+
+    pub(super) fn hold(&mut self, query: u32) {
+        self.queries[query as usize].uses += 1;
+    }
+
+    pub(super) fn unhold(&mut self, query: u32) {
+        self.queries[query as usize].uses -= 1;
+    }
+
+    pub(super) fn subscribe(&mut self, key: &str, query: u32) -> Slot {
+        let next = self.first_of(query);
+        let entry = Subscription { key: key.into(), query, next, previous: NONE };
+        let slot = if self.free_slot == NONE {
+            self.subscriptions.push(entry);
+            self.subscriptions.len() as u32 - 1
+        } else {
+            let slot = self.free_slot;
+            self.free_slot = self.subscriptions[slot as usize].next;
+            self.subscriptions[slot as usize] = entry;
+            slot
+        };
+        if next != NONE {
+            self.subscriptions[next as usize].previous = slot;
+        }
+        self.first[query as usize] = if next == NONE { slot | SOLE } else { slot };
+        self.queries[query as usize].uses += 1;
+        self.count += 1;
+        let (subscriptions, hasher) = (&self.subscriptions, &self.hasher);
+        self.by_key
+            .insert_unique(hasher.hash_one(key), slot, |&other| hasher.hash_one(&*subscriptions[other as usize].key));
+        slot
+    }
+
+    /// End a subscription; the query, if nobody subscribes to it any more (it is then gone).
+    pub(super) fn unsubscribe(&mut self, slot: Slot) -> Option<u32> {
+        let entry = self.subscriptions.get(slot as usize)?;
+        let query = entry.query;
+        if query == NONE {
+            return None;
+        }
+        let hash = self.hasher.hash_one(&*entry.key);
+        if let Ok(found) = self.by_key.find_entry(hash, |&other| other == slot) {
+            found.remove();
+        }
+        self.unlink(slot, query);
+        let free = Subscription { key: "".into(), query: NONE, next: self.free_slot, previous: NONE };
+        self.subscriptions[slot as usize] = free;
+        self.free_slot = slot;
+        self.count -= 1;
+        let owner = &mut self.queries[query as usize];
+        owner.uses -= 1;
+        if owner.uses > 0 {
+            return None;
+        }
+        self.drop_query(query);
+        Some(query)
+    }
+
+    fn unlink(&mut self, slot: Slot, query: u32) {
+        let Subscription { next, previous, .. } = self.subscriptions[slot as usize];
+        match previous {
+            NONE => self.first[query as usize] = next,
+            _ => self.subscriptions[previous as usize].next = next,
+        }
+        if next != NONE {
+            self.subscriptions[next as usize].previous = previous;
+        }
+        let first = self.first_of(query);
+        if first != NONE && self.subscriptions[first as usize].next == NONE {
+            self.first[query as usize] = first | SOLE;
+        }
+    }
+
+    fn first_of(&self, query: u32) -> Slot {
+        match self.first[query as usize] {
+            NONE => NONE,
+            marked => marked & !SOLE,
+        }
+    }
+
+    fn drop_query(&mut self, query: u32) {
+        let entry = &mut self.queries[query as usize];
+        let text = std::mem::take(&mut entry.text);
+        let context = entry.context;
+        let hash = self.text_hash(&text, context);
+        if let Ok(found) = self.by_text.find_entry(hash, |&other| other == query) {
+            found.remove();
+        }
+        self.free_queries.push(query);
+    }
+
+    pub(super) fn slot_of(&self, key: &str) -> Option<Slot> {
+        let hash = self.hasher.hash_one(key);
+        self.by_key.find(hash, |&slot| *self.subscriptions[slot as usize].key == *key).copied()
+    }
+
+    pub(super) fn key(&self, slot: Slot) -> Option<&str> {
+        let entry = self.subscriptions.get(slot as usize)?;
+        (entry.query != NONE).then_some(&*entry.key)
+    }
+
+    pub(super) fn query_of(&self, slot: Slot) -> Option<u32> {
+        let query = self.subscriptions.get(slot as usize)?.query;
+        (query != NONE).then_some(query)
+    }
+
+    /// Append the slots of a query's subscriptions.
+    #[inline]
+    pub(super) fn subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
+        let first = self.first[query as usize];
+        if first == NONE {
+            return;
+        }
+        slots.push(first & !SOLE);
+        if first & SOLE != 0 {
+            return;
+        }
+        let mut slot = self.subscriptions[first as usize].next;
+        while slot != NONE {
+            slots.push(slot);
+            slot = self.subscriptions[slot as usize].next;
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let strings: usize = self.subscriptions.iter().map(|s| s.key.len() + 16).sum::<usize>()
+            + self.queries.iter().map(|q| q.text.len() + 16).sum::<usize>();
+        strings
+            + self.subscriptions.capacity() * size_of::<Subscription>()
+            + self.queries.capacity() * size_of::<QueryEntry>()
+            + (self.by_key.capacity() + self.by_text.capacity()) * 5
+    }
+}

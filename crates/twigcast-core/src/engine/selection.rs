@@ -1,0 +1,191 @@
+//! What the queries select, beyond whether they match: nodes, numbers, payloads.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::registry::Slot;
+use super::{Engine, Evaluated, Matcher};
+use crate::document::{Message, NodeKind};
+use crate::error::MessageError;
+use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
+use crate::query::ast::Expr;
+use crate::query::{self, ParseOptions, Query, normal};
+use crate::scan::{Want, position};
+use crate::vocabulary::Vocabulary;
+
+/// Parsed expressions that a matcher keeps.
+const KEPT_MAX: usize = 1 << 16;
+
+/// Expressions of queries that the engine keeps as text only, parsed on demand.
+#[derive(Debug, Default)]
+pub(super) struct ParsedQueries {
+    /// Names get the same numbers as in the engine's vocabulary, of which this is a copy.
+    vocabulary: Vocabulary,
+    expressions: FxHashMap<u32, Arc<Expr>>,
+    /// Engine and version that this belongs to.
+    valid_for: (u64, u64),
+}
+
+/// A slot and its payload.
+pub type Delivery = (Slot, Result<Option<Vec<u8>>, EvalError>);
+
+/// A node that a query selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// `element`, `attribute`, `text`, `comment`, `processing-instruction`, `document` or `namespace`.
+    pub kind: &'static str,
+    /// The name as written, empty for kinds without one.
+    pub name: String,
+    /// First byte in the message.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+    /// Line of the first byte, from 1.
+    pub line: u32,
+    /// Column of the first byte, in characters from 1.
+    pub column: u32,
+}
+
+impl Engine {
+    /// The queries that could not be decided on the last message, by subscription, with the reason.
+    pub fn failures(&self, matcher: &Matcher) -> Vec<(Slot, String)> {
+        let mut list = Vec::new();
+        let mut slots = Vec::new();
+        for (query, error) in matcher.failures() {
+            slots.clear();
+            self.registry.subscribers(*query, &mut slots);
+            list.extend(slots.iter().map(|&slot| (slot, error.to_string())));
+        }
+        list.sort_unstable();
+        list
+    }
+
+    /// Match a message of which [`Self::node_count`] is to be asked.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_counting(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
+        self.run_wanting(matcher, source, Want::ALL)
+    }
+
+    /// How many nodes a subscription selects in the message last run with [`Self::run_counting`]; 1 for an expression
+    /// that is no node-set and true.
+    ///
+    /// # Errors
+    /// The query is too expensive on this message.
+    pub fn node_count(&self, matcher: &mut Matcher, source: &[u8], slot: Slot) -> Result<usize, EvalError> {
+        let Some(expr) = self.expression(matcher, slot) else { return Ok(0) };
+        let evaluator = self.evaluator(Message { source, document: &matcher.document });
+        Ok(match evaluator.value(&expr, Context::DOCUMENT)? {
+            Value::Nodes(nodes) => nodes.len(),
+            other => usize::from(truth(&other)),
+        })
+    }
+
+    /// The nodes that a subscription selects in a message, in document order; none where its value is no node-set.
+    ///
+    /// # Errors
+    /// The message is rejected, or (inner) the query is too expensive on it.
+    pub fn selected(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        slot: Slot,
+    ) -> Result<Result<Vec<Selected>, EvalError>, MessageError> {
+        self.catch_up(matcher);
+        matcher.scan(self, source, Want::ALL)?;
+        let Some(expr) = self.expression(matcher, slot) else { return Ok(Ok(Vec::new())) };
+        let message = Message { source, document: &matcher.document };
+        let evaluator = self.evaluator(message);
+        Ok(evaluator.value(&expr, Context::DOCUMENT).map(|value| match value {
+            Value::Nodes(nodes) => nodes.into_iter().map(|node| describe(&evaluator, message, node)).collect(),
+            _ => Vec::new(),
+        }))
+    }
+
+    /// What the last message, run with [`Self::run`], is to be delivered as: by matching subscription the payload,
+    /// `None` where the message itself is delivered, or why there is none.
+    pub fn deliveries(&self, matcher: &Matcher) -> Vec<Delivery> {
+        let mut slots = Vec::new();
+        self.slots(matcher, &mut slots);
+        slots.into_iter().map(|slot| (slot, Ok(None))).collect()
+    }
+
+    pub(super) fn rewrites_query(&self, _query: u32) -> bool {
+        false
+    }
+
+    /// The expression whose nodes a subscription selects.
+    fn expression(&self, matcher: &mut Matcher, slot: Slot) -> Option<Arc<Expr>> {
+        let query = self.registry.query_of(slot)?;
+        if let Evaluated::Expr(expr) = self.evaluated(query) {
+            return Some(expr.clone());
+        }
+        let parsed = &mut matcher.parsed;
+        if parsed.valid_for != (self.identity, self.version()) {
+            *parsed = ParsedQueries {
+                vocabulary: self.vocabulary.clone(),
+                expressions: FxHashMap::default(),
+                valid_for: (self.identity, self.version()),
+            };
+        }
+        if let Some(expr) = parsed.expressions.get(&query) {
+            return Some(expr.clone());
+        }
+        let (text, context) = self.registry.query(query);
+        let context = self.registry.context(context);
+        let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
+        // Every name is known already, so this adds none and the numbers agree.
+        let Ok(Query::XPath(expr)) = query::parse(text, &options, &mut parsed.vocabulary) else { return None };
+        let expr = Arc::new(normal::normalise(expr));
+        if parsed.expressions.len() >= KEPT_MAX {
+            parsed.expressions.clear();
+        }
+        parsed.expressions.insert(query, expr.clone());
+        Some(expr)
+    }
+}
+
+fn truth(value: &Value<'_>) -> bool {
+    match value {
+        Value::Boolean(value) => *value,
+        Value::Number(value) => *value != 0.0 && !value.is_nan(),
+        Value::String(value) => !value.is_empty(),
+        Value::Nodes(nodes) => !nodes.is_empty(),
+    }
+}
+
+fn describe(evaluator: &Evaluator<'_>, message: Message<'_>, node: NodeRef) -> Selected {
+    let document = message.document;
+    let (kind, span) = match node {
+        NodeRef::Attribute(number) => {
+            let attribute = &document.attributes[number as usize];
+            // The value ends before its closing quote, which belongs to the attribute.
+            ("attribute", (attribute.qname.start, attribute.value.end + 1))
+        }
+        NodeRef::Namespace { owner, .. } => {
+            let owner = &document.nodes[owner as usize];
+            ("namespace", (owner.span.start, owner.content_start))
+        }
+        NodeRef::Node(number) => {
+            let entry = &document.nodes[number as usize];
+            let kind = match entry.kind {
+                NodeKind::Document => return whole_message(message),
+                NodeKind::Element => "element",
+                NodeKind::Text => "text",
+                NodeKind::Comment => "comment",
+                NodeKind::ProcessingInstruction => "processing-instruction",
+            };
+            (kind, (entry.span.start, entry.span.end))
+        }
+    };
+    let (line, column) = position::locate(message.source, span.0 as usize);
+    let name = evaluator.qualified_name(node).to_owned();
+    Selected { kind, name, start: span.0, end: span.1, line, column }
+}
+
+fn whole_message(message: Message<'_>) -> Selected {
+    let end = message.source.len() as u32;
+    Selected { kind: "document", name: String::new(), start: 0, end, line: 1, column: 1 }
+}

@@ -1,0 +1,313 @@
+//! The class `Engine`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use twigcast_core::engine as core;
+use twigcast_core::engine::{Matcher, QueryContext, Slot};
+use twigcast_core::limits::Limits;
+use twigcast_core::snapshot;
+
+use crate::batch::{self, BatchResult};
+use crate::errors;
+use crate::queries;
+
+/// Matchers kept for the next call; more are made and dropped when more threads match at once.
+const IDLE_MATCHERS_MAX: usize = 16;
+
+/// A subscription population. See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct Engine {
+    engine: RwLock<core::Engine>,
+    idle: Mutex<Vec<Matcher>>,
+}
+
+/// Limits by name; unknown names are refused.
+pub fn limits(given: &BTreeMap<String, usize>) -> PyResult<Limits> {
+    let mut limits = Limits::default();
+    for (name, &value) in given {
+        let field = match name.as_str() {
+            "message_bytes_max" => &mut limits.message_bytes_max,
+            "depth_max" => &mut limits.depth_max,
+            "attributes_max" => &mut limits.attributes_max,
+            "query_bytes_max" => &mut limits.query_bytes_max,
+            "query_steps_max" => &mut limits.query_steps_max,
+            "query_nesting_max" => &mut limits.query_nesting_max,
+            "cache_bytes_max" => &mut limits.cache_bytes_max,
+            "query_visits_max" => &mut limits.query_visits_max,
+            "result_bytes_max" => &mut limits.result_bytes_max,
+            _ => return Err(PyValueError::new_err(format!("there is no limit named {name:?}"))),
+        };
+        *field = value;
+    }
+    Ok(limits)
+}
+
+// A panic while a lock was held leaves the lock poisoned but the data as consistent as Rust keeps it: matchers are
+// dropped rather than returned on a panic, and registration changes nothing before it has all it needs.
+impl Engine {
+    pub fn read(&self) -> RwLockReadGuard<'_, core::Engine> {
+        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, core::Engine> {
+        self.engine.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Matcher>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Run `work` with a matcher of the calling thread's own.
+    pub fn with_matcher<T>(&self, work: impl FnOnce(&core::Engine, &mut Matcher) -> T) -> T {
+        let mut matcher = self.idle().pop().unwrap_or_default();
+        let answer = work(&self.read(), &mut matcher);
+        let mut idle = self.idle();
+        if idle.len() < IDLE_MATCHERS_MAX {
+            idle.push(matcher);
+        }
+        answer
+    }
+
+    fn wrap(engine: core::Engine) -> Self {
+        Self { engine: RwLock::new(engine), idle: Mutex::new(Vec::new()) }
+    }
+
+    fn slot(&self, py: Python<'_>, engine: &core::Engine, key: &str) -> PyResult<Slot> {
+        engine.slot_of(key).ok_or_else(|| errors::unknown_key(py, key))
+    }
+}
+
+/// The slots of the subscriptions that the last message matched.
+fn slots_of(engine: &core::Engine, matcher: &Matcher) -> Vec<Slot> {
+    let mut slots = Vec::new();
+    engine.slots(matcher, &mut slots);
+    slots
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    #[pyo3(signature = (limits=BTreeMap::new()))]
+    fn new(limits: BTreeMap<String, usize>) -> PyResult<Self> {
+        Ok(Self::wrap(core::Engine::new(self::limits(&limits)?)))
+    }
+
+    fn add(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        query: &str,
+        namespaces: BTreeMap<String, String>,
+        dialect: &str,
+        replace: bool,
+    ) -> PyResult<Vec<String>> {
+        let context = queries::context(namespaces, dialect)?;
+        let added = py.detach(|| self.write().add(key, query, &context, replace));
+        match added {
+            Ok(warnings) => Ok(warnings.iter().map(queries::warning).collect()),
+            Err(error) => Err(errors::add(py, key, query, &error)),
+        }
+    }
+
+    fn add_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<pyo3::pybacked::PyBackedStr>,
+        queries: Vec<pyo3::pybacked::PyBackedStr>,
+        namespaces: Vec<BTreeMap<String, String>>,
+        dialect: &str,
+        replace: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        if keys.len() != queries.len() || (namespaces.len() != 1 && namespaces.len() != keys.len()) {
+            return Err(PyValueError::new_err("keys, queries and namespaces must be of one length"));
+        }
+        let contexts: Vec<QueryContext> =
+            namespaces.into_iter().map(|map| queries::context(map, dialect)).collect::<PyResult<_>>()?;
+        let refused = py.detach(|| {
+            let mut engine = self.write();
+            let mut refused = Vec::new();
+            for (index, (key, query)) in keys.iter().zip(&queries).enumerate() {
+                let context = contexts.get(index).unwrap_or(&contexts[0]);
+                if let Err(error) = engine.add(key, query, context, replace) {
+                    refused.push((index, error));
+                }
+            }
+            refused
+        });
+        let answer = PyList::empty(py);
+        for (index, error) in refused {
+            answer.append((index, errors::add(py, &keys[index], &queries[index], &error).into_value(py)))?;
+        }
+        Ok(answer)
+    }
+
+    fn remove(&self, py: Python<'_>, key: &str) -> bool {
+        py.detach(|| self.write().remove(key))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.read().len())
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> bool {
+        match key.extract::<String>() {
+            Ok(key) => py.detach(|| self.read().slot_of(&key).is_some()),
+            Err(_) => false,
+        }
+    }
+
+    fn keys(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| {
+            let engine = self.read();
+            (0..engine.slot_bound() as Slot).filter_map(|slot| engine.key(slot).map(str::to_owned)).collect()
+        })
+    }
+
+    fn slot_keys(&self, py: Python<'_>) -> Vec<Option<String>> {
+        py.detach(|| {
+            let engine = self.read();
+            (0..engine.slot_bound() as Slot).map(|slot| engine.key(slot).map(str::to_owned)).collect()
+        })
+    }
+
+    fn query(&self, py: Python<'_>, key: &str) -> Option<(String, BTreeMap<String, String>, &'static str)> {
+        py.detach(|| {
+            let engine = self.read();
+            let (text, context) = engine.query_of(engine.slot_of(key)?)?;
+            Some((text.to_owned(), context.namespaces.clone(), core::dialect_name(context.dialect)))
+        })
+    }
+
+    fn rewrites(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        let answer = py.detach(|| {
+            let engine = self.read();
+            engine.slot_of(key).map(|slot| engine.rewrites(slot))
+        });
+        answer.ok_or_else(|| errors::unknown_key(py, key))
+    }
+
+    #[getter]
+    fn version(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.read().version())
+    }
+
+    /// `bytes` arguments stay as they are while the GIL is released: they are immutable.
+    #[pyo3(name = "match")]
+    fn match_(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<Slot>> {
+        py.detach(|| self.with_matcher(|engine, matcher| engine.run(matcher, xml).map(|()| slots_of(engine, matcher))))
+            .map_err(|error| errors::message(py, &error))
+    }
+
+    #[allow(clippy::type_complexity)]
+    /// Like `match`, with what could not be decided.
+    fn match_with_failures(&self, py: Python<'_>, xml: &[u8]) -> PyResult<(Vec<Slot>, Vec<(Slot, String)>)> {
+        py.detach(|| {
+            self.with_matcher(|engine, matcher| {
+                engine.run(matcher, xml).map(|()| (slots_of(engine, matcher), engine.failures(matcher)))
+            })
+        })
+        .map_err(|error| errors::message(py, &error))
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn nodes(&self, py: Python<'_>, xml: &[u8], key: &str) -> PyResult<Vec<(String, String, u32, u32, u32, u32)>> {
+        let slot = self.slot(py, &self.read(), key)?;
+        let selected = py
+            .detach(|| self.with_matcher(|engine, matcher| engine.selected(matcher, xml, slot)))
+            .map_err(|error| errors::message(py, &error))?
+            .map_err(|reason| errors::undecided(py, key, &reason.to_string()))?;
+        Ok(selected.into_iter().map(|n| (n.kind.to_owned(), n.name, n.start, n.end, n.line, n.column)).collect())
+    }
+
+    fn deliver<'py>(&self, py: Python<'py>, xml: &[u8]) -> PyResult<Vec<(Slot, Option<Bound<'py, PyBytes>>)>> {
+        let deliveries = py
+            .detach(|| {
+                self.with_matcher(|engine, matcher| {
+                    engine.run(matcher, xml)?;
+                    Ok(engine.deliveries(matcher))
+                })
+            })
+            .map_err(|error| errors::message(py, &error))?;
+        let mut answer = Vec::with_capacity(deliveries.len());
+        for (slot, payload) in deliveries {
+            match payload {
+                Ok(payload) => answer.push((slot, payload.map(|bytes| PyBytes::new(py, &bytes)))),
+                Err(reason) => {
+                    let key = self.read().key(slot).unwrap_or_default().to_owned();
+                    return Err(errors::undecided(py, &key, &reason.to_string()));
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (offsets, data, count, validity, deliver, nodes, threads))]
+    fn match_batch(
+        &self,
+        py: Python<'_>,
+        offsets: &[u8],
+        data: &[u8],
+        count: usize,
+        validity: Option<&[u8]>,
+        deliver: bool,
+        nodes: bool,
+        threads: usize,
+    ) -> PyResult<BatchResult> {
+        let rows = batch::Rows::new(offsets, data, count, validity)
+            .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
+        let wanted = batch::Wanted { deliver, nodes };
+        let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1)));
+        BatchResult::new(py, self, answered)
+    }
+
+    fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {
+        py.detach(|| snapshot::save(&self.read(), Path::new(path)))
+            .map_err(|reason| errors::snapshot(py, path, &reason.to_string()))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (path, limits=BTreeMap::new()))]
+    fn load(py: Python<'_>, path: &str, limits: BTreeMap<String, usize>) -> PyResult<Self> {
+        let limits = self::limits(&limits)?;
+        py.detach(|| snapshot::load(Path::new(path), limits))
+            .map(Self::wrap)
+            .map_err(|reason| errors::snapshot(py, path, &reason.to_string()))
+    }
+
+    fn describe(&self, py: Python<'_>, key: &str) -> PyResult<BTreeMap<&'static str, String>> {
+        let (text, context, limits) = {
+            let engine = self.read();
+            let slot = self.slot(py, &engine, key)?;
+            let Some((text, context)) = engine.query_of(slot) else { return Err(errors::unknown_key(py, key)) };
+            (text.to_owned(), context.clone(), engine.limits().clone())
+        };
+        let checked = core::check(&text, &context, &limits).map_err(|error| errors::query(py, &text, &error))?;
+        Ok(BTreeMap::from([
+            ("normal_form", checked.normal_form),
+            ("route", checked.route.to_owned()),
+            ("reason", checked.reason.to_owned()),
+        ]))
+    }
+
+    fn statistics(&self, py: Python<'_>) -> BTreeMap<&'static str, usize> {
+        py.detach(|| {
+            let mut statistics = self.read().statistics();
+            let idle = self.idle();
+            statistics.insert("matchers", idle.len());
+            statistics.insert("cache_bytes", idle.iter().map(Matcher::cache_bytes).sum());
+            statistics.insert("cache_overflows", idle.iter().map(|m| m.overflows as usize).sum());
+            statistics.insert("dfa_states", idle.iter().map(Matcher::dfa_state_count).sum());
+            statistics
+        })
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err("an Engine is not pickled; save it to a file, or pickle the SubscriptionSet"))
+    }
+}

@@ -1,0 +1,66 @@
+//! Queries by themselves.
+
+use std::collections::BTreeMap;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use twigcast_core::engine::{self, QueryContext, Warning};
+use twigcast_core::limits::Limits;
+use twigcast_core::query::{self, ParseOptions, json};
+use twigcast_core::vocabulary::Vocabulary;
+
+use crate::errors;
+
+/// A query context from what Python hands over.
+pub fn context(namespaces: BTreeMap<String, String>, dialect: &str) -> PyResult<QueryContext> {
+    let dialect = engine::dialect(dialect)
+        .ok_or_else(|| PyValueError::new_err(format!("the dialect is 'xpath' or 'legacy', not {dialect:?}")))?;
+    Ok(QueryContext { namespaces, dialect })
+}
+
+/// What a warning says.
+pub fn warning(warning: &Warning) -> String {
+    match warning {
+        Warning::NeverMatches => "no message can match this query".into(),
+        Warning::AlwaysMatches => "every message matches this query".into(),
+        Warning::EvaluatedAlways => {
+            "nothing in this query narrows the messages down, so it is evaluated on each of them".into()
+        }
+    }
+}
+
+/// The algebra of a query as JSON.
+#[pyfunction]
+pub fn parse_tree(
+    py: Python<'_>,
+    query: &str,
+    namespaces: BTreeMap<String, String>,
+    dialect: &str,
+) -> PyResult<String> {
+    let context = context(namespaces, dialect)?;
+    let limits = Limits::default();
+    let mut vocabulary = Vocabulary::new();
+    let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &limits };
+    let parsed = query::parse(query, &options, &mut vocabulary).map_err(|error| errors::query(py, query, &error))?;
+    Ok(json::query(&parsed, &vocabulary))
+}
+
+/// Parse and plan a query alone.
+#[pyfunction]
+pub fn check<'py>(
+    py: Python<'py>,
+    query: &str,
+    namespaces: BTreeMap<String, String>,
+    dialect: &str,
+) -> PyResult<Bound<'py, PyDict>> {
+    let context = context(namespaces, dialect)?;
+    let checked =
+        engine::check(query, &context, &Limits::default()).map_err(|error| errors::query(py, query, &error))?;
+    let answer = PyDict::new(py);
+    answer.set_item("normal_form", checked.normal_form)?;
+    answer.set_item("route", checked.route)?;
+    answer.set_item("reason", checked.reason)?;
+    answer.set_item("warnings", checked.warnings.iter().map(warning).collect::<Vec<_>>())?;
+    Ok(answer)
+}
