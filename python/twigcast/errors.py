@@ -10,7 +10,6 @@
     │   └── QueryLimitExceeded        it is over a limit           (also a LimitExceeded)
     ├── RejectedMessage               a message was rejected       .reason .line .column
     │   ├── MalformedMessage          it is not well-formed XML
-    │   ├── NeedsConversion           its encoding or DTD calls for conversion first; a SubscriptionSet converts
     │   ├── UnreadableMessage         its bytes could not be had
     │   ├── MessageLimitExceeded      it is over a limit           (also a LimitExceeded)
     │   └── NeedsConversion           it is to be converted first; internal
@@ -168,16 +167,6 @@ class MalformedMessage(RejectedMessage):
 
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}: {self.reason}"
-
-
-class NeedsConversion(MalformedMessage):
-    """A message that the compiled engine does not read as it is: not UTF-8, or with declarations in its DTD.
-
-    :class:`twigcast.SubscriptionSet` converts such messages (``twigcast.conversion.to_utf8``); only callers of the
-    compiled module see this. Arguments as for :class:`MalformedMessage`.
-    """
-
-    code = "message-needs-conversion"
 
 
 class UnreadableMessage(RejectedMessage):
