@@ -1,0 +1,73 @@
+"""The tables from messages and timers to handlers. Importing this module makes `Peer` complete."""
+
+from __future__ import annotations
+
+from twigcast.overlay.chord import (
+    indexing,
+    iterative,
+    maintenance,
+    meeting,
+    messages,
+    publication,
+    replication,
+    shedding,
+)
+from twigcast.overlay.chord.peer import Peer, on_located, on_routed
+from twigcast.overlay.core import Routed
+
+Peer.handlers = {
+    Routed: on_routed,
+    messages.Branched: publication.on_branched,
+    messages.Collected: iterative.on_collected,
+    messages.Expanded: iterative.on_expanded,
+    messages.Found: maintenance.on_found,
+    messages.GetNeighbours: maintenance.on_get_neighbours,
+    messages.Indexed: indexing.on_indexed,
+    messages.Leave: maintenance.on_leave,
+    messages.Located: on_located,
+    messages.Neighbours: maintenance.on_neighbours,
+    messages.Notify: publication.on_notify,
+    messages.NotifyPredecessor: maintenance.on_notify,
+    messages.PartMatch: meeting.on_part_match,
+    messages.Ping: maintenance.ignore,
+    messages.Pull: replication.on_pull,
+    messages.Pulled: replication.on_pulled,
+    messages.RangeDigest: replication.on_range_digest,
+    messages.Refuse: maintenance.on_refuse,
+    messages.ReplicaInfo: shedding.on_replica_info,
+    messages.Replicate: replication.on_replicate,
+    messages.Stored: replication.on_stored,
+    messages.Welcome: maintenance.on_welcome,
+}
+
+Peer.keyed = {
+    messages.CollectAccepted: iterative.on_collect,
+    messages.CopyEdgeGone: indexing.on_copy_edge_gone,
+    messages.EdgePruned: indexing.on_edge_pruned,
+    messages.ExpandState: iterative.on_expand_state,
+    messages.FindSuccessor: maintenance.on_find_successor,
+    messages.IndexQuery: indexing.on_index_query,
+    messages.Join: maintenance.on_join,
+    messages.PartMatch: meeting.on_routed_part_match,
+    messages.PruneEdge: indexing.on_prune_edge,
+    messages.RecExpand: publication.on_rec_expand,
+    messages.Release: shedding.on_release,
+    messages.Replicate: replication.on_routed_replicate,
+    messages.Shed: shedding.on_shed,
+}
+
+Peer.timer_handlers = {
+    "join": maintenance.try_join,
+    "publication": publication.on_publication_timer,
+    "repair": replication.on_repair_timer,
+    "stabilise": maintenance.on_stabilise_timer,
+    "wish": indexing.send_wish,
+}
+
+Peer.on_lost_node = maintenance.on_lost_node  # type: ignore[assignment]
+
+Peer.lost_handlers = {
+    Routed: maintenance.on_lost_routed,
+    messages.PartMatch: meeting.on_lost_part_match,
+    messages.Replicate: replication.on_lost_replicate,
+}

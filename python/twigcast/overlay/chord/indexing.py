@@ -1,0 +1,190 @@
+"""Indexing: a query walks along its automaton and leaves its states with the peers of their keys (section 4.3).
+
+The subscriber sends every linear part to the start state. The peer of a state notes the state, its edge on the way, the
+copies of the states within reach (the query travels whole, so it knows them), and sends the part on to the next state's
+peer. The number of messages is the number of states of the part's automaton, whatever l is. The last peer notes who
+subscribed and answers. Withdrawing is the same walk; a state that nothing depends on any more is then pruned upwards,
+unless another query has passed its edge meanwhile, which the edge's version tells.
+"""
+
+from __future__ import annotations
+
+from twigcast.overlay.chord import replication, shedding
+from twigcast.overlay.chord.messages import (
+    CopyEdgeGone,
+    EdgePruned,
+    GaveUp,
+    Indexed,
+    IndexQuery,
+    PruneEdge,
+    Subscribed,
+)
+from twigcast.overlay.chord.peer import Peer, Wish
+from twigcast.overlay.chord.states import Claim, Registration, State, Subscription
+from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.paths import EPSILON, LinearPart, key_of, linear_parts
+from twigcast.query import Path
+
+#: Age, in confirm delays, of a walk after which a copied edge may be taken away.
+_COPY_AGE = 4.0
+
+
+def subscribe(peer: Peer, key: str, query: Path) -> None:
+    """Register a query of this peer's application.
+
+    Raises:
+        UndistributableQuery: The query is outside the subset.
+    """
+    _wish(peer, Subscription(peer.address, key), linear_parts(query), present=True)
+
+
+def unsubscribe(peer: Peer, key: str) -> None:
+    """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
+    wish = peer.wishes.get(Subscription(peer.address, key))
+    if wish is not None and wish.present:
+        _wish(peer, Subscription(peer.address, key), wish.parts, present=False)
+
+
+def _wish(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
+    peer.wishes[subscription] = Wish(parts, peer.now, present, frozenset(), 0)
+    send_wish(peer, subscription, peer.now)
+
+
+def send_wish(peer: Peer, subscription: Subscription, time: float) -> None:
+    """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
+    wish = peer.wishes.get(subscription)
+    if wish is None or wish.time != time or len(wish.confirmed) == len(wish.parts):
+        return
+    if wish.attempts >= peer.settings.attempts_max:
+        peer.deliver(GaveUp(f"subscribe {subscription.key}", "the overlay did not confirm it"))
+        return
+    peer.wishes[subscription] = wish._replace(attempts=wish.attempts + 1)
+    plan = tuple((part.parent, part.anchor) for part in wish.parts) if len(wish.parts) > 1 else ()
+    for number, part in enumerate(wish.parts):
+        if number not in wish.confirmed:
+            claim = Claim(subscription, number, plan)
+            query = IndexQuery(part.labels, part.predicates, claim, 0, time, wish.present)
+            peer.route_to_key("start", query)
+    if peer.settings.maintain:
+        peer.set_timer(peer.settings.confirm_delay, ("wish", subscription, time))
+
+
+def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
+    """One part of a subscription has been noted."""
+    subscription = message.claim.subscription
+    wish = peer.wishes.get(subscription)
+    if wish is None or wish.time != message.time or message.claim.part in wish.confirmed:
+        return
+    wish = peer.wishes[subscription] = wish._replace(confirmed=wish.confirmed | {message.claim.part})
+    if len(wish.confirmed) == len(wish.parts):
+        peer.deliver(Subscribed(subscription, wish.present))
+        if not wish.present:
+            del peer.wishes[subscription]
+
+
+def on_index_query(peer: Peer, routed: Routed) -> None:
+    """The walk arrives at the owner of its state."""
+    query: IndexQuery = routed.payload
+    state = peer.store.ensure(key_of(query.labels[: query.depth]))
+    state.edge_version = max(state.edge_version, query.edge_version)
+    registration = Registration(query.time, query.present)
+    _note_fragment(state, query, registration, peer.settings.fragment_levels)
+    if query.depth == len(query.labels):
+        state.register(query.predicates, query.claim, registration)
+        answer = Indexed(query.claim, query.time)
+        replication.write_through(peer, state, lambda: _finish_walk(peer, state, answer))
+        return
+    label = query.labels[query.depth]
+    version = state.walk_edge(label) if query.present else max(0, state.edges.get(label, 0))
+    onward = query._replace(depth=query.depth + 1, edge_version=version)
+    key = key_of(query.labels[: query.depth + 1])
+    replication.write_through(peer, state, lambda: peer.route_to_key(key, onward))
+    if query.depth == 0 and peer.settings.shedding and not state.shed_copies:
+        shedding.shed(peer, state)
+
+
+def _note_fragment(state: State, query: IndexQuery, registration: Registration, levels: int) -> None:
+    """Update the copies of the states within reach of this one on the query's path."""
+    consumed = 0
+    labels = query.labels
+    for place in range(query.depth, len(labels)):
+        if labels[place] != EPSILON:
+            if consumed == levels:
+                return
+            consumed += 1
+        copy = state.copy_of(key_of(labels[: place + 1]))
+        if place + 1 == len(labels):
+            copy.register(query.predicates, query.claim, registration)
+        elif query.present:
+            copy.edges[labels[place + 1]] = max(abs(copy.edges.get(labels[place + 1], 0)), query.time, 1e-9)
+
+
+def _finish_walk(peer: Peer, state: State, answer: Indexed) -> None:
+    peer.send(answer.claim.subscription.subscriber, answer)
+    prune_if_empty(peer, state)
+
+
+def prune_if_empty(peer: Peer, state: State) -> None:
+    """Ask the parent's peer to drop the edge to a state that nothing depends on."""
+    parent, _, label = _split_key(state.key)
+    if parent and state.is_empty():
+        peer.route_to_key(parent, PruneEdge(parent, label, state.edge_version))
+
+
+def _split_key(key: str) -> tuple[str, str, str]:
+    return key.rpartition("/")
+
+
+def on_prune_edge(peer: Peer, routed: Routed) -> None:
+    """A child is empty: drop the edge unless a query has passed it since."""
+    message: PruneEdge = routed.payload
+    state = peer.store.get(message.parent)
+    if state is None or not state.drop_edge(message.label, message.version):
+        return
+    pruned = EdgePruned(f"{message.parent}/{message.label}", message.version)
+    replication.write_through(peer, state, lambda: peer.route_to_key(pruned.key, pruned))
+    for ancestor in _holders_of_copies(message.parent, peer.settings.fragment_levels):
+        peer.route_to_key(ancestor, CopyEdgeGone(ancestor, message.parent, message.label, peer.now))
+    prune_if_empty(peer, state)
+
+
+def _holders_of_copies(key: str, levels: int) -> list[str]:
+    """Keys of the ancestors whose fragments reach a state."""
+    holders: list[str] = []
+    consumed = 0
+    while True:
+        parent, _, label = _split_key(key)
+        if not parent:
+            return holders
+        consumed += label != EPSILON
+        if consumed > levels:
+            return holders
+        holders.append(parent)
+        key = parent
+
+
+def on_edge_pruned(peer: Peer, routed: Routed) -> None:
+    """The edge to an empty state is gone: the state may go, too, here and at its other holders."""
+    message: EdgePruned = routed.payload
+    state = peer.store.get(message.key)
+    if state is not None and state.is_empty() and state.edge_version <= message.version and not state.shed_copies:
+        state.accepted = None
+        state.fragment = None
+        if peer.settings.replicas == 1:
+            del peer.store.states[message.key]
+
+
+def on_copy_edge_gone(peer: Peer, routed: Routed) -> None:
+    """An edge of a copied state is gone. It stays if a query walked here lately and may be making it anew.
+
+    An edge left over costs a message now and then, a missing one would lose matches: hence the caution.
+    """
+    message: CopyEdgeGone = routed.payload
+    state = peer.store.get(message.ancestor)
+    copy = state.fragment.get(message.state) if state is not None and state.fragment else None
+    if copy is None or state is None:
+        return
+    walked = copy.edges.get(message.label, 0)
+    if 0 < walked < message.time - _COPY_AGE * peer.settings.confirm_delay:
+        copy.edges[message.label] = -message.time
+        replication.write_through(peer, state, lambda: None)

@@ -1,0 +1,183 @@
+"""Publishing, iteratively (Miliaraki 2008, section 5.1): the publisher keeps the runtime stack and asks for every step.
+
+For every start tag the publisher asks the owner of each active state which states follow; the answers are the active
+states below. A state's claims come with the answer. States that are not asked about any more, because the message has
+nothing below the element, are asked only for their claims, and counted apart: the published procedure overlooks them.
+"""
+
+from __future__ import annotations
+
+from twigcast.overlay.chord import matching
+from twigcast.overlay.chord.messages import (
+    CollectAccepted,
+    Collected,
+    Expanded,
+    ExpandState,
+    Publication,
+    Published,
+    Visited,
+)
+from twigcast.overlay.chord.peer import Peer
+from twigcast.overlay.chord.states import Claim, Registration, State
+from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.documents import Document
+from twigcast.overlay.paths import Condition, Predicate
+
+
+class Iteration:
+    """One message on its way, at its publisher.
+
+    Attributes:
+        document: The message.
+        stacks: Active states at each element, -1 for the document node: key -> paths by which it was reached.
+        order: Elements still to be handled, last first.
+        missing: Questions without an answer, by token: what was asked.
+        steps: Questions in a row so far.
+        hops: Hops in a row so far, questions and answers.
+        round_hops: The longest of the current questions.
+    """
+
+    __slots__ = ("document", "hops", "memo", "missing", "name", "order", "round_hops", "seen", "stacks", "steps")
+
+    def __init__(self, document: Document) -> None:
+        self.name = document.name
+        self.document = document
+        self.stacks: dict[int, dict[str, list[tuple[int, ...]]]] = {-1: {"start": [()]}}
+        self.order = list(range(len(document.elements) - 1, -1, -1))
+        self.missing: dict[int, tuple[str, int]] = {}
+        self.steps = 0
+        self.hops = 0
+        self.round_hops = 0
+        self.seen: set[tuple[str, int]] = set()
+        self.memo: dict[tuple[Condition, int], bool] = {}
+
+
+def publish_iteratively(peer: Peer, document: Document) -> None:
+    """Publish a message of this peer's application by the iterative method."""
+    iteration = Iteration(document)
+    _next_element(peer, iteration)
+
+
+def _next_element(peer: Peer, iteration: Iteration) -> None:
+    """Ask all active states about the next element that has any."""
+    document = iteration.document
+    while iteration.order:
+        element = iteration.order.pop()
+        active = iteration.stacks.get(document.elements[element].parent)
+        if active:
+            iteration.stacks[element] = {}
+            _ask(peer, iteration, element, list(active))
+            return
+    _collect_rest(peer, iteration)
+
+
+def _ask(peer: Peer, iteration: Iteration, element: int, keys: list[str]) -> None:
+    label = iteration.document.elements[element].label
+    iteration.steps += 1
+    iteration.round_hops = 0
+    for key in keys:
+        token = peer.new_token()
+        iteration.missing[token] = (key, element)
+        peer.iterations[token] = iteration
+        peer.route_to_key(key, ExpandState(key, label, token))
+
+
+def on_expand_state(peer: Peer, routed: Routed) -> None:
+    """Say which states follow, and whom this one accepts."""
+    message: ExpandState = routed.payload
+    peer.filtering_load += 1
+    state = peer.store.get(message.key)
+    targets = tuple(state.targets(message.label, state)) if state is not None else ()
+    peer.send(routed.origin, Expanded(message.token, targets, _accepted(state), routed.hops))
+
+
+def on_collect(peer: Peer, routed: Routed) -> None:
+    """Say whom a state accepts."""
+    message: CollectAccepted = routed.payload
+    state = peer.store.get(message.key)
+    peer.send(routed.origin, Collected(message.token, _accepted(state), routed.hops))
+
+
+def _accepted(state: State | None) -> tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...]:
+    if state is None or not state.accepted:
+        return ()
+    return tuple(
+        (predicates, tuple(claim for claim, registration in claims.items() if registration.present))
+        for predicates, claims in state.accepted.items()
+    )
+
+
+def on_expanded(peer: Peer, sender: Address, message: Expanded) -> None:
+    """One answer; the next element's turn comes with the last."""
+    iteration: Iteration | None = peer.iterations.pop(message.token, None)
+    if iteration is None:
+        return
+    key, element = iteration.missing.pop(message.token)
+    above = iteration.document.elements[element].parent
+    paths = iteration.stacks[above][key]
+    _report(peer, iteration, key, above, message.accepted)
+    reached = iteration.stacks[element]
+    for target, consumed in message.targets:
+        onward = [(*path, element) for path in paths] if consumed else paths
+        reached.setdefault(target, []).extend(onward)
+    iteration.round_hops = max(iteration.round_hops, message.hops + (peer.host(sender) != peer.host(peer.address)))
+    if not iteration.missing:
+        iteration.hops += iteration.round_hops
+        _next_element(peer, iteration)
+
+
+def _report(
+    peer: Peer,
+    iteration: Iteration,
+    key: str,
+    element: int,
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...],
+) -> None:
+    """Notify the subscribers of a state reached by this element."""
+    if not accepted or (key, element) in iteration.seen:
+        return
+    iteration.seen.add((key, element))
+    publication = Publication(iteration.name, peer.address, 0, False, iteration.document)
+    state = State(key)
+    for predicates, claims in accepted:
+        for claim in claims:
+            state.register(predicates, claim, Registration(0.0, True))
+    for path in iteration.stacks[element][key]:
+        if path and path[-1] == element:
+            matching.report(peer, state, publication, path, iteration.memo)
+
+
+def _collect_rest(peer: Peer, iteration: Iteration) -> None:
+    """Ask the states that were reached but never expanded for their claims."""
+    rest = [
+        (key, element)
+        for element, reached in iteration.stacks.items()
+        if element >= 0 and not iteration.document.children[element]
+        for key, paths in reached.items()
+        if any(path and path[-1] == element for path in paths)
+    ]
+    if not rest:
+        _finish(peer, iteration)
+        return
+    for key, element in rest:
+        token = peer.new_token()
+        iteration.missing[token] = (key, element)
+        peer.iterations[token] = iteration
+        peer.route_to_key(key, CollectAccepted(key, token))
+
+
+def on_collected(peer: Peer, sender: Address, message: Collected) -> None:
+    """The claims of a state that was not expanded."""
+    iteration: Iteration | None = peer.iterations.pop(message.token, None)
+    if iteration is None:
+        return
+    key, element = iteration.missing.pop(message.token)
+    _report(peer, iteration, key, element, message.accepted)
+    if not iteration.missing:
+        _finish(peer, iteration)
+
+
+def _finish(peer: Peer, iteration: Iteration) -> None:
+    if peer.settings.observe:
+        peer.deliver(Visited(iteration.name, "iterative", iteration.steps, iteration.hops))
+    peer.deliver(Published(iteration.name, 1))

@@ -1,0 +1,349 @@
+"""The ring's upkeep: join, stabilise, notify, fix fingers, leave, failures (Chord; Miliaraki 2008, section 2).
+
+*Join.* A new node's wish is routed to its own place. The node there hands over the states of the new node's range in
+one message and from then on refers everything in that range to it: there is no moment at which two nodes own a state.
+
+*Verified range.* A node that has become responsible for more, because its predecessor failed, must not answer for
+the new places before it has the states that others hold for them. Until then messages for those places wait
+(`replication.recover`). This is what keeps an answer from being incomplete without anybody noticing.
+
+*Lies.* A node's place is the hash of its address, so a false place is seen at once. A node that names a false successor
+harms only its neighbour's list, and only until that neighbour needs it: the named node's true predecessor is asked for
+in the next round, which leads back to whoever was left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twigcast.overlay.chord import replication
+from twigcast.overlay.chord.identifiers import Ref, identifier_of_address
+from twigcast.overlay.chord.messages import (
+    FindSuccessor,
+    Found,
+    GaveUp,
+    GetNeighbours,
+    Join,
+    Joined,
+    Leave,
+    Neighbours,
+    NotifyPredecessor,
+    Ping,
+    Refuse,
+    Suspected,
+    Welcome,
+)
+from twigcast.overlay.chord.peer import Peer
+from twigcast.overlay.core import Address, Routed
+
+#: Token of the question that looks for a nearer successor in what may be another ring.
+_MERGE = -1
+
+
+def start_alone(peer: Peer) -> None:
+    """Be the first node of a ring."""
+    peer.active = True
+    set_timers(peer)
+    peer.deliver(Joined(peer.ref))
+
+
+def start_join(peer: Peer, seeds: tuple[Address, ...]) -> None:
+    """Join the ring that the seeds are part of; they are tried in turn."""
+    peer.seeds = seeds
+    peer.joining = 0
+    try_join(peer)
+
+
+def try_join(peer: Peer) -> None:
+    """Ask the next seed; timer `join` comes back here until the peer is in."""
+    if peer.active:
+        return
+    if peer.joining >= peer.settings.attempts_max:
+        peer.deliver(GaveUp("join", "no seed took this node in"))
+        return
+    seed = peer.seeds[peer.joining % len(peer.seeds)]
+    peer.joining += 1
+    peer.send_once(seed, Routed(peer.ref.identifier, Join(peer.ref), peer.address))
+    peer.set_timer(peer.settings.stabilise_period, "join")
+
+
+def is_genuine(peer: Peer, ref: Ref) -> bool:
+    """Whether a reference is what its address makes it, where places are hashes of addresses."""
+    if ref.identifier == identifier_of_address(ref.address, peer.settings.bits):
+        return True
+    return peer.ref.identifier != identifier_of_address(peer.address, peer.settings.bits)
+
+
+def on_join(peer: Peer, routed: Routed) -> None:
+    """A new node wants the places before it that are this node's so far."""
+    ref: Ref = routed.payload.ref
+    if ref.address == peer.address:
+        return
+    if not is_genuine(peer, ref):
+        peer.send(ref.address, Refuse("the identifier is not the hash of the address", final=True))
+        peer.deliver(Suspected(ref.address, f"identifier {ref.identifier}"))
+        return
+    if ref.identifier == peer.ref.identifier:
+        peer.send(ref.address, Refuse(f"identifier {ref.identifier} is taken", final=True))
+        return
+    table = peer.table
+    predecessor = table.predecessor
+    if predecessor is None or not table.is_verified((predecessor.identifier + 1) % (1 << table.bits)):
+        peer.send(ref.address, Refuse("the range is being recovered", final=False))
+        return
+    if predecessor.address == ref.address:
+        predecessor = peer.ref if table.successor.address == ref.address else predecessor
+    records = tuple(s.record() for s in peer.store.in_range(predecessor.identifier, ref.identifier))
+    successors = (peer.ref, *(s for s in table.successors if s.address not in (peer.address, ref.address)))
+    peer.send(ref.address, Welcome(predecessor, successors, records))
+    set_predecessor(peer, ref)
+    if table.successor.address == peer.address:
+        table.add_successor(ref)
+
+
+def on_welcome(peer: Peer, sender: Address, message: Welcome) -> None:
+    """The ring has taken this node in."""
+    if peer.active:
+        return
+    table = peer.table
+    peer.active = True
+    table.set_successors(list(message.successors))
+    table.predecessor = message.predecessor if message.predecessor.address != peer.address else table.successor
+    table.verified_span = table.own_span() or 0
+    peer.store.merge(message.records)
+    set_timers(peer)
+    peer.deliver(Joined(peer.ref))
+    stabilise(peer)
+    if table.predecessor.address != table.successor.address:
+        peer.send(table.predecessor.address, Neighbours(None, (peer.ref, *table.successors)))
+    replication.push_to_replicas(peer)
+    peer.release_waiting()
+
+
+def on_refuse(peer: Peer, sender: Address, message: Refuse) -> None:
+    """The ring has not taken this node in; timer `join` tries again unless that is pointless."""
+    if not peer.active and message.final:
+        peer.joining = peer.settings.attempts_max
+        peer.deliver(GaveUp("join", message.reason))
+
+
+def set_timers(peer: Peer) -> None:
+    """Set the periodic timers."""
+    if not peer.settings.maintain:
+        return
+    # Spread over the period by place, so that nodes do not all act at once.
+    offset = peer.ref.identifier % 97 / 97
+    peer.set_timer(peer.settings.stabilise_period * (0.5 + offset), "stabilise")
+    peer.set_timer(peer.settings.repair_period * (0.5 + offset), "repair")
+
+
+# Periodic.
+
+
+def on_stabilise_timer(peer: Peer) -> None:
+    """One round of stabilise, check-predecessor, fix-fingers."""
+    peer.set_timer(peer.settings.stabilise_period, "stabilise")
+    stabilise(peer)
+    predecessor = peer.table.predecessor
+    if predecessor is not None and predecessor.address != peer.address:
+        peer.send(predecessor.address, Ping())
+    fix_finger(peer)
+    _look_for_another_ring(peer)
+    replication.recover(peer)
+    peer.release_waiting()
+
+
+def stabilise(peer: Peer) -> None:
+    """Ask the successor for its neighbours."""
+    successor = peer.table.successor
+    if successor.address != peer.address:
+        peer.send(successor.address, GetNeighbours())
+    elif peer.table.predecessor is not None and peer.table.predecessor.address != peer.address:
+        peer.table.add_successor(peer.table.predecessor)
+
+
+def on_get_neighbours(peer: Peer, sender: Address, message: GetNeighbours) -> None:
+    """Say who is before and after."""
+    if peer.active:
+        peer.send_once(sender, Neighbours(peer.table.predecessor, tuple(peer.table.successors)))
+
+
+def on_neighbours(peer: Peer, sender: Address, message: Neighbours) -> None:
+    """Adopt a nearer successor, take over the successor's list, tell it about this node."""
+    table = peer.table
+    if not peer.active:
+        return
+    before = [ref.address for ref in table.successors]
+    claimed = (*message.successors, *((message.predecessor,) if message.predecessor is not None else ()))
+    for ref in claimed:
+        if not is_genuine(peer, ref):
+            peer.deliver(Suspected(sender, f"node {ref.address} at {ref.identifier}"))
+            return
+    if sender == table.successor.address:
+        successor = table.successor
+        table.set_successors([successor, *_beyond(peer, successor, message.successors)])
+    elif message.predecessor is None:
+        # A new node tells its predecessor about itself.
+        table.set_successors([*table.successors, *message.successors[:1]])
+    nearer = message.predecessor
+    if nearer is not None and table.is_between(nearer.identifier, table.successor):
+        table.add_successor(nearer)
+        peer.send(nearer.address, GetNeighbours())
+    if table.successor.address != peer.address:
+        peer.send_once(table.successor.address, NotifyPredecessor(peer.ref))
+    if [ref.address for ref in table.successors][: peer.settings.replicas - 1] != before[: peer.settings.replicas - 1]:
+        replication.push_to_replicas(peer)
+
+
+def _beyond(peer: Peer, successor: Ref, refs: tuple[Ref, ...]) -> list[Ref]:
+    """The successor's list, cut where it comes round to this node."""
+    gap = peer.table.gap(successor.identifier)
+    kept: list[Ref] = []
+    for ref in refs:
+        if ref.address == peer.address or peer.table.gap(ref.identifier) <= gap:
+            break
+        gap = peer.table.gap(ref.identifier)
+        kept.append(ref)
+    return kept
+
+
+def on_notify(peer: Peer, sender: Address, message: NotifyPredecessor) -> None:
+    """A node thinks that it is the predecessor."""
+    table = peer.table
+    ref = message.ref
+    if not peer.active or not is_genuine(peer, ref) or ref.address == peer.address:
+        return
+    known = table.predecessor
+    if known is None or known.address == peer.address or _is_nearer(peer, ref, known):
+        set_predecessor(peer, ref)
+        if table.successor.address == peer.address:
+            table.add_successor(ref)
+
+
+def _is_nearer(peer: Peer, ref: Ref, known: Ref) -> bool:
+    return 0 < peer.table.gap_before(ref.identifier) < peer.table.gap_before(known.identifier)
+
+
+def set_predecessor(peer: Peer, ref: Ref) -> None:
+    """Adopt a predecessor; recover what is missing if the range has grown."""
+    peer.table.set_predecessor(ref)
+    for key, copy in [
+        held for held in peer.held if not peer.table.is_responsible(peer.identifier(f"{held[0]}#{held[1]}"))
+    ]:
+        del peer.held[key, copy]
+    replication.recover(peer)
+    peer.release_waiting()
+
+
+def fix_finger(peer: Peer) -> None:
+    """Refresh one finger: the next place at a power of two that a known finger does not already answer for."""
+    peer.next_finger %= peer.settings.bits
+    start = (peer.ref.identifier + (1 << peer.next_finger)) % (1 << peer.settings.bits)
+    if peer.table.gap(start) <= peer.table.gap(peer.table.successor.identifier):
+        # All fingers up to the successor are the successor.
+        gap = peer.table.gap(peer.table.successor.identifier)
+        if gap:
+            peer.table.set_finger((peer.ref.identifier + 1) % (1 << peer.settings.bits), peer.table.successor)
+            peer.next_finger = gap.bit_length()
+        return
+    peer.route(Routed(start, FindSuccessor(peer.next_finger), peer.address))
+    peer.next_finger += 1
+
+
+def on_find_successor(peer: Peer, routed: Routed) -> None:
+    """Answer for a place."""
+    peer.send_once(routed.origin, Found(routed.payload.token, peer.ref, routed.hops))
+
+
+def on_found(peer: Peer, sender: Address, message: Found) -> None:
+    """A finger, or a nearer successor from another ring."""
+    if not peer.active or not is_genuine(peer, message.ref):
+        return
+    table = peer.table
+    if message.token == _MERGE:
+        if message.ref.address != peer.address and table.is_between(message.ref.identifier, table.successor):
+            table.add_successor(message.ref)
+            stabilise(peer)
+        return
+    if message.token < 0:
+        return
+    start = (peer.ref.identifier + (1 << message.token)) % (1 << table.bits)
+    if message.ref.address != peer.address:
+        table.set_finger(start, message.ref)
+        gap = table.gap(message.ref.identifier)
+        peer.next_finger = max(peer.next_finger, gap.bit_length())
+    if peer.next_finger < table.bits and message.ref.address != peer.address:
+        fix_finger(peer)
+
+
+def _look_for_another_ring(peer: Peer) -> None:
+    """Ask a node that was once unreachable who follows this one: after a partition it knows another ring."""
+    forgotten = peer.table.forgotten
+    if not forgotten:
+        return
+    address, ref = next(iter(forgotten.items()))
+    del forgotten[address]
+    forgotten[address] = ref
+    place = (peer.ref.identifier + 1) % (1 << peer.settings.bits)
+    peer.send_once(address, Routed(place, FindSuccessor(_MERGE), peer.address))
+
+
+# Leaving and failing.
+
+
+def leave(peer: Peer) -> None:
+    """Leave in good order. The driver removes the node once its messages are out."""
+    table = peer.table
+    peer.active = False
+    successor = table.successor
+    if successor.address == peer.address:
+        return
+    records = tuple(state.record() for _, state in sorted(peer.store.states.items()))
+    span = table.verified_span
+    message = Leave(peer.ref, table.predecessor, tuple(table.successors), records, span)
+    peer.send(successor.address, message)
+    if table.predecessor is not None and table.predecessor.address not in (peer.address, successor.address):
+        peer.send(table.predecessor.address, message._replace(records=(), span=0))
+
+
+def on_leave(peer: Peer, sender: Address, message: Leave) -> None:
+    """A neighbour leaves: link around it, and take over its states if it was the predecessor."""
+    table = peer.table
+    was_predecessor = table.predecessor is not None and table.predecessor.address == sender
+    was_complete = table.is_verified((message.leaver.identifier + 1) % (1 << table.bits))
+    table.forget(sender)
+    table.forgotten.pop(sender, None)
+    table.set_successors(
+        [*table.successors, *(ref for ref in message.successors if ref.address not in (peer.address, sender))]
+    )
+    peer.store.merge(message.records)
+    if was_predecessor and message.predecessor is not None:
+        alone = message.predecessor.address == peer.address
+        table.predecessor = peer.ref if alone else message.predecessor
+        if was_complete and message.span:
+            table.verified_span = table.gap_before(message.leaver.identifier) + message.span
+            table.set_predecessor(table.predecessor)
+        replication.recover(peer)
+    replication.push_to_replicas(peer)
+    peer.release_waiting()
+
+
+def on_lost_node(peer: Peer, address: Address) -> None:
+    """A node does not answer."""
+    known = peer.table.forget(address)
+    for identifier in [place for place, owner in peer.cache.items() if owner == address]:
+        del peer.cache[identifier]
+    replication.on_replica_lost(peer, address)
+    if known and peer.active:
+        stabilise(peer)
+        replication.recover(peer)
+        replication.push_to_replicas(peer)
+
+
+def on_lost_routed(peer: Peer, address: Address, routed: Routed) -> None:
+    """A routed message did not get through: the table has forgotten the node, so another way is found."""
+    peer.route(routed._replace(final=False))
+
+
+def ignore(peer: Peer, sender: Address, message: Any) -> None:
+    """Nothing to do: the link's acknowledgement said all."""

@@ -1,0 +1,88 @@
+"""What a peer does with a state and an element: next states, and which claims are satisfied.
+
+Predicates are evaluated after the structure has matched, on the path match that led to the accepting state. Claims with
+equal predicates are listed together, and one condition on one element is evaluated once for all the predicates it
+occurs in during an expansion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twigcast.overlay.chord import meeting
+from twigcast.overlay.chord.messages import Notify, PartMatch, Publication
+from twigcast.overlay.chord.peer import Peer
+from twigcast.overlay.chord.states import Claim, Registration, State
+from twigcast.overlay.documents import Document
+from twigcast.overlay.paths import Condition, Predicate, holds
+
+
+def satisfied_claims(
+    accepted: dict[tuple[Predicate, ...], dict[Claim, Registration]],
+    document: Document,
+    path: tuple[int, ...],
+    memo: dict[tuple[Condition, int], bool],
+) -> Iterator[Claim]:
+    """The claims whose predicates hold on a path match.
+
+    Args:
+        accepted: Claims by predicates.
+        document: The message.
+        path: Index of the element of each step.
+        memo: What is known already of conditions on elements.
+    """
+    for predicates, claims in accepted.items():
+        if all(_holds(predicate, document, path, memo) for predicate in predicates):
+            for claim, registration in claims.items():
+                if registration.present:
+                    yield claim
+
+
+def _holds(
+    predicate: Predicate, document: Document, path: tuple[int, ...], memo: dict[tuple[Condition, int], bool]
+) -> bool:
+    key = (predicate.test, path[predicate.step])
+    known = memo.get(key)
+    if known is None:
+        known = memo[key] = holds(predicate.test, document.elements[key[1]])
+    return known
+
+
+def report(
+    peer: Peer,
+    state: State,
+    publication: Publication,
+    path: tuple[int, ...],
+    memo: dict[tuple[Condition, int], bool],
+) -> int:
+    """Tell the subscribers of an accepting state about a path match.
+
+    Returns:
+        Number of messages that the publisher should hear about (parts on their way to a meeting point).
+    """
+    if not state.accepted:
+        return 0
+    whole: dict[int, list[str]] = {}
+    parts = 0
+    for claim in satisfied_claims(state.accepted, publication.document, path, memo):
+        if claim.plan:
+            parts += _send_part(peer, claim, publication, path)
+        elif peer.first_time(publication.name, publication.attempt, claim.subscription):
+            whole.setdefault(claim.subscription.subscriber, []).append(claim.subscription.key)
+    for subscriber, keys in whole.items():
+        peer.send(subscriber, Notify(publication.name, tuple(keys)))
+    return parts
+
+
+def _send_part(peer: Peer, claim: Claim, publication: Publication, path: tuple[int, ...]) -> int:
+    elements = publication.document.elements
+    lefts = tuple(elements[path[step]].left for step in meeting.joints(claim))
+    if not peer.first_time(publication.name, publication.attempt, (claim.subscription, claim.part, lefts)):
+        return 0
+    publisher = publication.publisher if publication.confirm else -1
+    match = PartMatch(publication.name, claim, lefts, publisher, publication.attempt)
+    if peer.settings.meet_at_subscriber:
+        peer.send(claim.subscription.subscriber, match)
+    else:
+        peer.route_to_key(meeting.key_of_meeting(claim.subscription), match)
+    return int(publication.confirm)

@@ -1,0 +1,183 @@
+"""Publishing, recursively (Miliaraki 2008, section 5.2), and notifying subscribers.
+
+The publisher sends the message to the owner of the start state. A peer that receives it for a state continues with all
+children of the current element at once: for each child and each target state one message to that state's owner. There
+is no stack; the positions of the elements replace it. A peer runs as far as its fragment reaches (l symbols) by itself.
+
+A publication can be *confirmed* (ours): every expansion tells the publisher how many more it has caused. The count of
+reports equals one plus the sum of what they announce exactly when every branch has been followed; until then the
+publisher tries again after a while. Repeated notifications are dropped by subscribers.
+"""
+
+from __future__ import annotations
+
+from twigcast.overlay.chord import matching, shedding
+from twigcast.overlay.chord.messages import (
+    Branched,
+    GaveUp,
+    Notification,
+    Notify,
+    Publication,
+    Published,
+    RecExpand,
+    Visited,
+)
+from twigcast.overlay.chord.peer import Peer
+from twigcast.overlay.chord.states import State, Subscription
+from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.documents import Document, split_document
+from twigcast.overlay.paths import Condition
+
+
+class Progress:
+    """What a publisher knows of a publication under way."""
+
+    __slots__ = ("attempt", "fragments", "reported", "spawned")
+
+    def __init__(self, fragments: list[Document]) -> None:
+        self.fragments = fragments
+        self.attempt = 0
+        self.reported = 0
+        self.spawned = len(fragments)
+
+
+def publish(peer: Peer, document: Document) -> None:
+    """Publish a message of this peer's application.
+
+    Raises:
+        MessageTooLarge: It cannot be cut into fragments that peers accept.
+    """
+    limit = peer.settings.message_bytes_max
+    progress = Progress(split_document(document, limit))
+    if peer.settings.confirm:
+        peer.publications[document.name] = progress
+    _send_out(peer, document.name, progress)
+
+
+def _send_out(peer: Peer, name: str, progress: Progress) -> None:
+    confirm = peer.settings.confirm
+    for fragment in progress.fragments:
+        publication = Publication(name, peer.address, progress.attempt, confirm, fragment)
+        send_expand(peer, RecExpand("start", publication, -1, (), steps=1))
+    if confirm:
+        peer.set_timer(peer.settings.confirm_delay, ("publication", name, progress.attempt))
+
+
+def on_publication_timer(peer: Peer, name: str, attempt: int) -> None:
+    """Publish again if not every branch was followed."""
+    progress: Progress | None = peer.publications.get(name)
+    if progress is None or progress.attempt != attempt:
+        return
+    if attempt + 1 >= peer.settings.attempts_max:
+        del peer.publications[name]
+        peer.deliver(GaveUp(f"publish {name}", "some branches could not be followed"))
+        return
+    progress.attempt += 1
+    progress.reported = 0
+    progress.spawned = len(progress.fragments)
+    _send_out(peer, name, progress)
+
+
+def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
+    """An expansion was done."""
+    progress: Progress | None = peer.publications.get(message.name)
+    if progress is None or progress.attempt != message.attempt:
+        return
+    progress.reported += 1
+    progress.spawned += message.spawned
+    if progress.reported == progress.spawned:
+        del peer.publications[message.name]
+        peer.deliver(Published(message.name, progress.attempt + 1))
+
+
+def send_expand(peer: Peer, message: RecExpand) -> None:
+    """Send an expansion to the state's owner, or to one of the holders of a hot state."""
+    copies = peer.copies_known.get(message.key)
+    if copies:
+        copy = shedding.choose_copy(peer, message, copies)
+        if copy:
+            peer.route_to_key(f"{message.key}#{copy}", message._replace(copy=copy))
+            return
+    peer.route_to_key(message.key, message)
+
+
+def on_rec_expand(peer: Peer, routed: Routed) -> None:
+    """Continue a message from a state held here."""
+    message: RecExpand = routed.payload
+    peer.filtering_load += 1
+    publication = message.publication
+    hops = message.hops + routed.hops
+    if peer.settings.observe:
+        peer.deliver(Visited(publication.name, message.key, message.steps, hops))
+    if publication.document.size_bytes > peer.settings.message_bytes_max:
+        peer.deliver(GaveUp(f"expand {message.key}", f"a message of {publication.document.size_bytes} bytes"))
+        spawned = 0
+    else:
+        state = _state_for(peer, routed)
+        if state is None and message.copy:
+            _send_to_owner(peer, message, hops)
+            return
+        spawned = expand(peer, state, message, hops) if state is not None else 0
+    if publication.confirm:
+        peer.send(publication.publisher, Branched(publication.name, publication.attempt, spawned))
+
+
+def _state_for(peer: Peer, routed: Routed) -> State | None:
+    message: RecExpand = routed.payload
+    if message.copy > 0:
+        return peer.held.get((message.key, message.copy))
+    state = peer.store.get(message.key)
+    if state is not None and peer.settings.shedding:
+        shedding.count(peer, state, routed.origin, lacking=-message.copy)
+    return state
+
+
+def _send_to_owner(peer: Peer, message: RecExpand, hops: int) -> None:
+    """This holder has no copy (any more): the owner answers, and sends the copy again."""
+    peer.filtering_load -= 1
+    peer.route_to_key(message.key, message._replace(copy=-message.copy, hops=hops))
+
+
+def expand(peer: Peer, state: State, message: RecExpand, hops: int) -> int:
+    """Run a message on from a state as far as its fragment reaches, report matches, send on what is left.
+
+    Returns:
+        Number of messages that the publisher should hear about.
+    """
+    publication = message.publication
+    document = publication.document
+    memo: dict[tuple[Condition, int], bool] = {}
+    spawned = matching.report(peer, state, publication, message.path, memo) if message.path else 0
+    frontier = [(state, message.at, message.path)]
+    levels = peer.settings.fragment_levels
+    for level in range(levels + 1):
+        reached: list[tuple[State, int, tuple[int, ...]]] = []
+        for current, at, path in frontier:
+            for child in document.children[at]:
+                label = document.elements[child].label
+                for key, consumed in current.targets(label, state):
+                    onward = (*path, child) if consumed else path
+                    if level == levels:
+                        send_expand(peer, _onward(message, key, child, onward, hops, peer))
+                        spawned += 1
+                        continue
+                    target = state if key == state.key else state.fragment.get(key) if state.fragment else None
+                    if target is not None:
+                        if consumed:
+                            spawned += matching.report(peer, target, publication, onward, memo)
+                        reached.append((target, child, onward))
+        frontier = reached
+    return spawned
+
+
+def _onward(message: RecExpand, key: str, child: int, path: tuple[int, ...], hops: int, peer: Peer) -> RecExpand:
+    whole = not peer.settings.ship_subtrees
+    return RecExpand(key, message.publication, child, path, message.steps + 1, hops, 0, whole)
+
+
+def on_notify(peer: Peer, sender: Address, message: Notify) -> None:
+    """Some subscriptions of this peer's application match: hand each over once."""
+    for key in message.keys:
+        wish = peer.wishes.get(Subscription(peer.address, key))
+        if wish is not None and wish.present and peer.first_time(message.name, -1, key):
+            peer.deliver(Notification(message.name, key))

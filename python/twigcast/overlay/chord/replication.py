@@ -1,0 +1,232 @@
+"""Copies of states: r holders in a row, repaired periodically, and recovery of a range that has grown (ours).
+
+The owner of a state and its next r - 1 successors hold it. A change is confirmed only when they all have it, so after
+any r - 1 failures between two repairs one of them still does. When responsibility grows, the new owner collects the
+states of the new places from its successors, where the copies are by construction, before it answers for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+from twigcast.overlay.chord.messages import Pull, Pulled, RangeDigest, Replicate, Shed, Stored
+from twigcast.overlay.chord.peer import Peer, Write
+from twigcast.overlay.chord.states import State
+from twigcast.overlay.core import Address, Routed
+
+#: Repair periods without a word from the owner after which a replica is dropped.
+_REPLICA_PERIODS = 10
+#: Repair periods after which a state that does not belong here is sent to its owner.
+_GIVE_AWAY_AFTER = frozenset({1, 3, 9})
+#: Time, in stabilise periods, after which states that were asked for are asked for again.
+_PULL_PERIODS = 6
+
+
+def replica_addresses(peer: Peer) -> list[Address]:
+    """Who else should hold this peer's states."""
+    successors = peer.table.successors[: peer.settings.replicas - 1]
+    return [ref.address for ref in successors if ref.address != peer.address]
+
+
+def write_through(peer: Peer, state: State, then: Callable[[], None]) -> None:
+    """Send a changed state to its other holders, and go on once they have it."""
+    holders = replica_addresses(peer)
+    if not holders and not state.shed_copies:
+        then()
+        return
+    record = state.record()
+    tokens: set[int] = set()
+    write = Write(tokens, then)
+    for address in holders:
+        token = peer.new_token()
+        tokens.add(token)
+        peer.writes[token] = write
+        peer.send(address, Replicate((record,), token))
+    for copy in range(1, state.shed_copies + 1):
+        token = peer.new_token()
+        tokens.add(token)
+        peer.writes[token] = write
+        peer.route_to_key(f"{state.key}#{copy}", Shed(record, copy, token))
+
+
+def on_stored(peer: Peer, sender: Address, message: Stored) -> None:
+    """A holder has the change."""
+    write = peer.writes.pop(message.token, None)
+    if write is not None:
+        write.waiting_for.discard(message.token)
+        if not write.waiting_for:
+            write.then()
+
+
+def on_lost_replicate(peer: Peer, address: Address, message: Replicate) -> None:
+    """A holder has failed: do not wait for it. The next holder in the row is given everything (`push_to_replicas`)."""
+    if message.token >= 0:
+        on_stored(peer, address, Stored(message.token))
+
+
+def on_replicate(peer: Peer, sender: Address, message: Replicate) -> None:
+    """Merge states."""
+    peer.store.merge(message.records)
+    if message.token >= 0:
+        peer.send(sender, Stored(message.token))
+
+
+def own_states(peer: Peer) -> list[State]:
+    """The states this peer owns."""
+    low = (peer.ref.identifier - (peer.table.own_span() or 0)) % (1 << peer.settings.bits)
+    if peer.table.predecessor is None:
+        low = (peer.ref.identifier - peer.table.verified_span) % (1 << peer.settings.bits)
+        if peer.table.verified_span == 0:
+            return []
+    return peer.store.in_range(low, peer.ref.identifier)
+
+
+def push_to_replicas(peer: Peer) -> None:
+    """Give all holders all owned states."""
+    holders = replica_addresses(peer)
+    if not holders or not peer.active:
+        return
+    records = tuple(state.record() for state in own_states(peer))
+    if records:
+        for address in holders:
+            peer.send(address, Replicate(records))
+
+
+# Recovery.
+
+
+def recover(peer: Peer) -> None:
+    """If the peer is responsible for more than it has verified, collect what others hold of it."""
+    table = peer.table
+    span = table.own_span()
+    if span is None or span <= table.verified_span or not peer.active:
+        return
+    others = [ref.address for ref in table.successors if ref.address != peer.address]
+    if peer.settings.replicas == 1 or not others:
+        table.verified_span = span
+        return
+    if peer.pulls.get(span) and peer.now - peer.pulled_at < _PULL_PERIODS * peer.settings.stabilise_period:
+        return
+    peer.pulled_at = peer.now
+    peer.pulls.clear()
+    peer.pulls[span] = set(others)
+    low = (peer.ref.identifier - span) % (1 << table.bits)
+    high = (peer.ref.identifier - table.verified_span) % (1 << table.bits)
+    for address in others:
+        peer.send(address, Pull(low, high, _token_of(span)))
+
+
+def _token_of(span: int) -> int:
+    return span % ((1 << 31) - 1)
+
+
+def on_pull(peer: Peer, sender: Address, message: Pull) -> None:
+    """Send what is held of a range."""
+    records = tuple(state.record() for state in peer.store.in_range(message.low, message.high))
+    peer.send(sender, Pulled(message.token, records))
+
+
+def on_pulled(peer: Peer, sender: Address, message: Pulled) -> None:
+    """One holder has answered."""
+    peer.store.merge(message.records)
+    for span, missing in list(peer.pulls.items()):
+        if _token_of(span) == message.token:
+            missing.discard(sender)
+            _finish_recovery(peer, span)
+
+
+def _finish_recovery(peer: Peer, span: int) -> None:
+    if peer.pulls.get(span):
+        return
+    peer.pulls.pop(span, None)
+    own_span = peer.table.own_span()
+    if own_span is None:
+        return
+    peer.table.verified_span = max(peer.table.verified_span, min(span, own_span))
+    if peer.table.verified_span < own_span:
+        recover(peer)
+        return
+    push_to_replicas(peer)
+    peer.release_waiting()
+
+
+def on_replica_lost(peer: Peer, address: Address) -> None:
+    """A node that was asked for states has failed: go on without it."""
+    for span, missing in list(peer.pulls.items()):
+        missing.discard(address)
+        _finish_recovery(peer, span)
+
+
+# Repair.
+
+
+def on_repair_timer(peer: Peer) -> None:
+    """Compare with the replicas; give away what belongs to others; drop what nobody refreshes."""
+    peer.set_timer(peer.settings.repair_period, "repair")
+    if not peer.active:
+        return
+    own = own_states(peer)
+    for state in own:
+        state.forget_withdrawn(peer.now - 100 * peer.settings.repair_period)
+    predecessor = peer.table.predecessor
+    if predecessor is not None and peer.settings.replicas > 1:
+        message = RangeDigest(predecessor.identifier, peer.ref.identifier, digest_of(own))
+        for address in replica_addresses(peer):
+            peer.send(address, message)
+    _drop_stale(peer, {state.key for state in own})
+
+
+def digest_of(states: Iterable[State]) -> bytes:
+    """A hash over states in order of their keys; equal for equal states."""
+    whole = hashlib.blake2b(digest_size=16)
+    for state in states:
+        if state.edges or state.accepted:
+            whole.update(repr(state.record()).encode("utf-8", "surrogatepass"))
+    return whole.digest()
+
+
+def on_range_digest(peer: Peer, sender: Address, message: RangeDigest) -> None:
+    """The owner asks whether this replica is as it should be; if not, both send each other what they have."""
+    peer.replica_ranges[sender] = (message.low, message.high, peer.now)
+    states = peer.store.in_range(message.low, message.high)
+    if digest_of(states) != message.digest:
+        peer.send(sender, Replicate(tuple(state.record() for state in states)))
+        peer.send(sender, Pull(message.low, message.high, -1))
+
+
+def _drop_stale(peer: Peer, own: set[str]) -> None:
+    """Give away states of others' ranges that no owner has refreshed lately, then drop them."""
+    horizon = peer.now - _REPLICA_PERIODS * peer.settings.repair_period
+    for address, (_, _, refreshed) in list(peer.replica_ranges.items()):
+        if refreshed < horizon:
+            del peer.replica_ranges[address]
+    kept = set(own)
+    for low, high, _ in peer.replica_ranges.values():
+        kept.update(state.key for state in peer.store.in_range(low, high))
+    span = peer.table.own_span()
+    if span is None or peer.table.verified_span < span:
+        return
+    strays = [key for key in sorted(peer.store.states) if key not in kept]
+    peer.strays = {key: peer.strays.get(key, 0) + 1 for key in strays}
+    for key, periods in peer.strays.items():
+        if periods in _GIVE_AWAY_AFTER:
+            record = peer.store.states[key].record()
+            peer.route(Routed(peer.identifier(key), Replicate((record,)), peer.address))
+        if periods > _REPLICA_PERIODS:
+            del peer.store.states[key]
+
+
+def on_routed_replicate(peer: Peer, routed: Routed) -> None:
+    """A state that belongs here was found elsewhere."""
+    changed: list[State] = []
+    for record in routed.payload.records:
+        state = peer.store.ensure(record.key)
+        before = state.record()
+        state.merge(record)
+        if state.record() != before:
+            changed.append(state)
+    if changed:
+        records = tuple(state.record() for state in changed)
+        for address in replica_addresses(peer):
+            peer.send(address, Replicate(records))

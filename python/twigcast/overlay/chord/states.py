@@ -1,0 +1,234 @@
+"""States of the distributed automaton and the store a peer keeps them in (Miliaraki 2008, section 4).
+
+A state's key is the string of labels that leads to it, so that any peer can compute where its neighbours are. A state
+owns its *fragment*: copies of the states that can be reached from it by at most l symbols, where edges into
+self-looping states are free. With l = 0 the fragment holds just the self-looping child, if there is one.
+
+Copies of a state on several peers may be changed while they cannot see each other, so a state is built to be merged: an
+edge carries a version that only grows (negative: the edge is gone), a registration the time its subscriber gave it.
+Merging takes the newer of each; it is commutative, associative and idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from twigcast.overlay.chord.identifiers import identifier_of_key
+from twigcast.overlay.core import HEADER_BYTES, Address
+from twigcast.overlay.paths import EPSILON, WILDCARD, Predicate
+
+
+class Subscription(NamedTuple):
+    """Who subscribed, and under which key of his own."""
+
+    subscriber: Address
+    key: str
+
+
+class Claim(NamedTuple):
+    """One linear part of a subscription, as an accepting state lists it.
+
+    Attributes:
+        subscription: Whose it is.
+        part: Number of the part; 0 is the main path.
+        plan: Parent and anchor of every part; empty for a query of one part.
+    """
+
+    subscription: Subscription
+    part: int = 0
+    plan: tuple[tuple[int, int], ...] = ()
+
+
+class Registration(NamedTuple):
+    """When a claim was made or withdrawn, by its subscriber's clock."""
+
+    time: float
+    present: bool
+
+
+class StateRecord(NamedTuple):
+    """A state as it travels."""
+
+    key: str
+    edges: tuple[tuple[str, float], ...]
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[tuple[Claim, Registration], ...]], ...]
+    edge_version: float
+    fragment: tuple[StateRecord, ...]
+
+    def size_bytes(self) -> int:
+        """Key, edges, claims and fragment."""
+        own = HEADER_BYTES + len(self.key) + sum(len(label) + 8 for label, _ in self.edges)
+        claims = sum(16 * len(predicates) + 32 * len(claims) for predicates, claims in self.accepted)
+        return own + claims + sum(copy.size_bytes() for copy in self.fragment)
+
+
+class State:
+    """One state, or the copy of one inside a fragment.
+
+    Attributes:
+        key: Labels from the start state, joined by slashes.
+        edges: Version of the edge with each label; negative where it was removed.
+        accepted: Claims by the predicates they depend on, so that equal predicates are evaluated once.
+        edge_version: Version of the edge that leads here, as the parent's peer counted it.
+        fragment: Copies of the states within reach, by key.
+        shed_copies: Number of extra holders of a hot state.
+        told: Requesters that know of them.
+    """
+
+    __slots__ = ("accepted", "edge_version", "edges", "fragment", "key", "shed_copies", "told")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.edges: dict[str, float] = {}
+        self.accepted: dict[tuple[Predicate, ...], dict[Claim, Registration]] | None = None
+        self.edge_version: float = 0
+        self.fragment: dict[str, State] | None = None
+        self.shed_copies = 0
+        self.told: set[Address] | None = None
+
+    @property
+    def loops(self) -> bool:
+        """Whether the state has a self-loop."""
+        return self.key.endswith("/" + EPSILON)
+
+    def transitions(self) -> int:
+        """Its size as the paper counts it: edges, and the self-loop."""
+        return sum(version > 0 for version in self.edges.values()) + self.loops
+
+    def has_edge(self, label: str) -> bool:
+        """Whether there is an edge with this label."""
+        return self.edges.get(label, 0) > 0
+
+    def walk_edge(self, label: str) -> float:
+        """Note that a query passes an edge, making it where it is missing. Returns its new version."""
+        version = abs(self.edges.get(label, 0)) + 1
+        self.edges[label] = version
+        return version
+
+    def drop_edge(self, label: str, version: float) -> bool:
+        """Remove an edge unless a query passed it since `version`. Returns whether it is gone."""
+        if self.edges.get(label, 0) <= 0:
+            return True
+        if self.edges[label] != version:
+            return False
+        self.edges[label] = -version
+        return True
+
+    def register(self, predicates: tuple[Predicate, ...], claim: Claim, registration: Registration) -> None:
+        """Note a claim, or its withdrawal, unless something newer is known."""
+        if self.accepted is None:
+            self.accepted = {}
+        claims = self.accepted.setdefault(predicates, {})
+        known = claims.get(claim)
+        if known is None or known.time <= registration.time:
+            claims[claim] = registration
+
+    def is_empty(self) -> bool:
+        """Whether nothing depends on the state any more."""
+        if any(version > 0 for version in self.edges.values()):
+            return False
+        groups = self.accepted.values() if self.accepted else ()
+        return not any(registration.present for claims in groups for registration in claims.values())
+
+    def copy_of(self, key: str) -> State:
+        """The fragment's copy of a state, made where it is missing."""
+        if self.fragment is None:
+            self.fragment = {}
+        copy = self.fragment.get(key)
+        if copy is None:
+            copy = self.fragment[key] = State(key)
+        return copy
+
+    def targets(self, label: str, fragment: State) -> Iterator[tuple[str, bool]]:
+        """Keys of the states reached by an element, and whether it was consumed (not by a self-loop).
+
+        Args:
+            label: The element's label.
+            fragment: The state whose fragment holds the self-looping child.
+        """
+        key = self.key
+        if self.has_edge(label):
+            yield f"{key}/{label}", True
+        if self.has_edge(WILDCARD):
+            yield f"{key}/{WILDCARD}", True
+        if self.loops:
+            yield key, False
+        elif self.has_edge(EPSILON):
+            below = f"{key}/{EPSILON}"
+            copy = fragment.fragment.get(below) if fragment.fragment else None
+            if copy is not None:
+                yield from copy.targets(label, fragment)
+
+    def record(self) -> StateRecord:
+        """The state as it travels."""
+        groups = self.accepted or {}
+        return StateRecord(
+            self.key,
+            tuple(sorted(self.edges.items())),
+            tuple(
+                (predicates, tuple(sorted(claims.items()))) for predicates, claims in sorted(groups.items(), key=repr)
+            ),
+            self.edge_version,
+            tuple(self.fragment[key].record() for key in sorted(self.fragment)) if self.fragment else (),
+        )
+
+    def merge(self, record: StateRecord) -> None:
+        """Take what is newer in a copy from elsewhere."""
+        for label, version in record.edges:
+            known = self.edges.get(label, 0)
+            if abs(version) > abs(known) or (abs(version) == abs(known) and version < known):
+                self.edges[label] = version
+        for predicates, claims in record.accepted:
+            for claim, registration in claims:
+                self.register(predicates, claim, registration)
+        self.edge_version = max(self.edge_version, record.edge_version)
+        for copy in record.fragment:
+            self.copy_of(copy.key).merge(copy)
+
+    def forget_withdrawn(self, before: float) -> None:
+        """Drop notes of claims withdrawn long ago."""
+        for predicates, claims in list((self.accepted or {}).items()):
+            for claim in [c for c, r in claims.items() if not r.present and r.time < before]:
+                del claims[claim]
+            if not claims and self.accepted:
+                del self.accepted[predicates]
+
+
+class StateStore:
+    """The states a peer holds, as owner or as replica, by key."""
+
+    __slots__ = ("bits", "states")
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        self.states: dict[str, State] = {}
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def get(self, key: str) -> State | None:
+        """The state with a key, if held."""
+        return self.states.get(key)
+
+    def ensure(self, key: str) -> State:
+        """The state with a key, made where it is missing."""
+        state = self.states.get(key)
+        if state is None:
+            state = self.states[key] = State(key)
+        return state
+
+    def merge(self, records: Iterable[StateRecord]) -> None:
+        """Take what is newer in states from elsewhere."""
+        for record in records:
+            self.ensure(record.key).merge(record)
+
+    def in_range(self, low: int, high: int) -> list[State]:
+        """The states with keys in (low, high], in order of their keys' text."""
+        circle = 1 << self.bits
+        span = (high - low) % circle or circle
+        return [
+            state
+            for key, state in sorted(self.states.items())
+            if 0 < ((identifier_of_key(key, self.bits) - low) % circle or circle) <= span
+        ]

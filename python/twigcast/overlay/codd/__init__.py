@@ -1,0 +1,1 @@
+"""Cooperative dissemination without servers (Anand and Chawathe, University of Maryland)."""
