@@ -3,26 +3,35 @@
 import pytest
 from lxml import etree
 
+from twigcast.errors import QueryError
 from twigcast.query import (
     NODE,
     And,
     Arithmetic,
+    Attribute,
     Axis,
     Call,
+    Comment,
     Element,
     Enclosed,
     Expr,
     Filtered,
+    For,
     ForWhereReturn,
+    If,
     KindTest,
+    Let,
     Literal,
     NameTest,
     Negate,
     Number,
     Operator,
     Or,
+    OrderKey,
     Path,
+    ProcessingInstruction,
     Root,
+    Sequence,
     Step,
     Text,
     Union,
@@ -34,6 +43,7 @@ from twigcast.query import (
     expressions,
     itself,
     nested,
+    parse,
     position,
     text,
 )
@@ -107,17 +117,30 @@ def test_prefixes_are_spelling_not_meaning() -> None:
 
 
 def test_for_where_return_prints() -> None:
-    query = ForWhereReturn(
-        "s",
-        Path.absolute(descendant("section", compare(attribute("id"), "<=", 2))),
-        (equal(Path.of("s", child("title")), "Rail"), Or((Path.of("s"), Path.of("s", child("x"))))),
-        (Element("hit", (Text("a{<"), Enclosed(Path.of("s", descendant("figure")))), (("n", 'x"{'),)),),
-    )
-    assert str(Element("all", (query,))) == (
+    figures = Path.of("s", descendant("figure"))
+    hit = Element("hit", (Text("a{<"), Enclosed(figures)), (Attribute("n", (Text('x"{'), Enclosed(Path.of("s")))),))
+    sections = Path.absolute(descendant("section", compare(attribute("id"), "<=", 2)))
+    where = And((equal(Path.of("s", child("title")), "Rail"), Or((Path.of("s"), Path.of("s", child("x"))))))
+    query = Element("all", (Enclosed(ForWhereReturn((For("s", sections),), hit, where)),))
+    assert str(query) == (
         '<all>{ for $s in //section[@id <= 2] where $s/title = "Rail" and ($s or $s/x) '
-        'return <hit n="x&quot;{{">a{{&lt;{ $s//figure }</hit> }</all>'
+        'return <hit n="x&quot;{{{ $s }">a{{&lt;{ $s//figure }</hit> }</all>'
     )
-    assert Path.of("s", descendant("figure")) in set(expressions(Element("all", (query,))))
+    assert {figures, sections, attribute("id"), where} <= set(expressions(query))
+
+
+def test_every_part_of_for_where_return_prints() -> None:
+    one, two = Path.absolute(descendant("a")), Path.of("v", child("b"))
+    ordered = ForWhereReturn(
+        (Let("v", one), For("w", two)), If(two, Sequence(()), one), None, (OrderKey(two, True, True),)
+    )
+    assert str(Sequence((ordered, Comment("c"), ProcessingInstruction("t", "d")))) == (
+        "(let $v := //a for $w in $v/b order by $v/b descending empty greatest "
+        "return if ($v/b) then () else //a, <!--c-->, <?t d?>)"
+    )
+    tag = Element("p:a", (Text(" "), Text("x ")), (Attribute("b", (Text("\n"),)),), (("p", "urn:x"), ("", "u&")))
+    assert str(tag) == '<p:a xmlns:p="urn:x" xmlns="u&amp;" b="&#10;">&#32;x </p:a>'
+    assert list(expressions(ordered)).count(two) == 3
 
 
 def test_expressions_reach_every_corner() -> None:
@@ -125,3 +148,64 @@ def test_expressions_reach_every_corner() -> None:
     inside = Path(Filtered(Path.absolute(child("a", Negate(leaf)))), ())
     comparison = equal(Arithmetic(Operator.ADD, Union((inside, inside)), ONE), 2)
     assert leaf in set(expressions(Call("not", (Or((comparison, ONE)),))))
+
+
+NAMESPACES = {"": "urn:d", "d": "urn:d", "p": "urn:p"}
+
+TEXTS = [
+    '/a//b[2][@x = "1"]/@y',
+    "//text()",
+    "/",
+    "//a[.//b]/..",
+    "//a[not(b or c) and position() > 1]",
+    "count(//a) > 2",
+    "(//a)[1]/b | //c",
+    "//p:a[@p:x]/d:*",
+    "//*:a/@*:b",
+    "//a[b = -1.5]",
+    "string(//a) = concat('\"', \"'\")",
+    "//a[1 + 1]",
+    "//processing-instruction('x')",
+    "/a/descendant::b[2]",
+    "//a/ancestor-or-self::*[@x]",
+    "//a[. = 'x' or ./b]",
+    "/a/./b",
+    "//@d:x",
+    "//a[//b]",
+    "id('x')/b",
+    "//a//descendant-or-self::node()",
+    "- //a < 1 div 3",
+    "//a[last()]",
+    "(/)/a",
+]
+
+
+@pytest.mark.parametrize("query", TEXTS)
+def test_text_to_algebra_to_text(query: str) -> None:
+    """What is printed reads back as the same algebra, and means the same to libxml2."""
+    pytest.importorskip("twigcast._core", reason="the compiled module is not built")
+    algebra = parse(query, NAMESPACES)
+    printed = str(algebra)
+    assert parse(printed, NAMESPACES) == algebra
+    if "*:" not in query and "d:" not in query:
+        document = etree.fromstring(b'<a><b x="1">t<a><b y="">1</b><c/></a></b><c x="2"><a/></c><?x y?></a>')
+        plain = {"p": "urn:p"}
+        assert repr(document.xpath(str(parse(query, plain)), namespaces=plain)) == repr(
+            document.xpath(query, namespaces=plain)
+        )
+
+
+def test_parse_folds_double_slashes_exactly() -> None:
+    pytest.importorskip("twigcast._core", reason="the compiled module is not built")
+    assert parse("//a[2]/.//b") == Path.absolute(descendant("a", position("=", 2)), descendant("b"))
+    assert parse("//a[.//b/@x > 1]") == Path.absolute(
+        descendant("a", compare(nested(descendant("b"), *attribute("x").steps), ">", 1))
+    )
+    assert parse("/descendant::a[2]") != parse("//a[2]")
+
+
+def test_a_refused_query_says_where() -> None:
+    pytest.importorskip("twigcast._core", reason="the compiled module is not built")
+    with pytest.raises(QueryError) as caught:
+        parse("/a[")
+    assert caught.value.column == 4

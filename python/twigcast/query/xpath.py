@@ -1,21 +1,8 @@
-"""Queries as data: the algebra of XPath 1.0 and of For-Where-Return, in Python.
-
-The compiled core parses and matches; this module is for programs that *look at* queries or *make* them: the published
-algorithms (:mod:`twigcast.reference`), the generators (:mod:`twigcast.workload`), planning (:mod:`twigcast.transform`).
-Every class is a frozen dataclass, so queries compare and hash by structure, and ``str()`` gives query text again::
-
-    >>> from twigcast.query import Path, child, descendant, attribute, equal
-    >>> str(Path.absolute(child("nitf"), descendant("p", equal(attribute("lang"), "en"), child("em"))))
-    '/nitf//p[@lang = "en"][em]'
-
-Steps follow XPath with one convenience: ``//name``, which XPath defines as ``/descendant-or-self::node()/child::name``,
-is one step whose axis is :attr:`Axis.DESCENDANT_CHILD`, as in all the papers. Positions in it count among siblings.
-"""
+"""The algebra of XPath 1.0 expressions, and their text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -210,7 +197,7 @@ class Or:
     operands: tuple[Expr, ...]
 
     def __str__(self) -> str:
-        return " or ".join(_operand(operand, 1) for operand in self.operands)
+        return " or ".join(operand_text(operand, 1) for operand in self.operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +207,7 @@ class And:
     operands: tuple[Expr, ...]
 
     def __str__(self) -> str:
-        return " and ".join(_operand(operand, 2) for operand in self.operands)
+        return " and ".join(operand_text(operand, 2) for operand in self.operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +219,7 @@ class Compare:
     right: Expr
 
     def __str__(self) -> str:
-        return f"{_operand(self.left, 3)} {self.operator} {_operand(self.right, 3)}"
+        return f"{operand_text(self.left, 3)} {self.operator} {operand_text(self.right, 3)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +231,7 @@ class Arithmetic:
     right: Expr
 
     def __str__(self) -> str:
-        return f"{_operand(self.left, 4)} {self.operator} {_operand(self.right, 4)}"
+        return f"{operand_text(self.left, 4)} {self.operator} {operand_text(self.right, 4)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +241,7 @@ class Negate:
     operand: Expr
 
     def __str__(self) -> str:
-        return f"-{_operand(self.operand, 5)}"
+        return f"-{operand_text(self.operand, 5)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +251,7 @@ class Union:
     operands: tuple[Expr, ...]
 
     def __str__(self) -> str:
-        return " | ".join(_operand(operand, 6) for operand in self.operands)
+        return " | ".join(operand_text(operand, 6) for operand in self.operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,166 +267,6 @@ class Call:
 
 Expr: TypeAlias = Or | And | Compare | Arithmetic | Negate | Union | Path | Literal | Number | Call
 """An XPath 1.0 expression (W3C Recommendation of 16 November 1999, section 3)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Constant text inside a constructor, unescaped."""
-
-    value: str
-
-    def __str__(self) -> str:
-        escaped = self.value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return escaped.replace("{", "{{").replace("}", "}}")
-
-
-@dataclass(frozen=True, slots=True)
-class Enclosed:
-    """``{ expression }`` inside a constructor: copies of the selected nodes, in document order."""
-
-    expression: Expr
-
-    def __str__(self) -> str:
-        return f"{{ {self.expression} }}"
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """A constant element of a constructor: ``<name attribute="value">content</name>``."""
-
-    name: str
-    content: tuple[Content, ...] = ()
-    attributes: tuple[tuple[str, str], ...] = ()
-
-    def __str__(self) -> str:
-        attributes = "".join(f" {name}={_attribute_value(value)}" for name, value in self.attributes)
-        inner = "".join(f"{{ {part} }}" if isinstance(part, ForWhereReturn) else str(part) for part in self.content)
-        return f"<{self.name}{attributes}>{inner}</{self.name}>"
-
-
-@dataclass(frozen=True, slots=True)
-class ForWhereReturn:
-    """``for $variable in binding where condition return content`` (Diao 2005, section 2.2.2).
-
-    Predicates of the where clause are conjuncts of ``where``; the return paths are the enclosed expressions in
-    ``content``. A constant element around the whole is an :class:`Element` that holds the query.
-    """
-
-    variable: str
-    binding: Path
-    where: tuple[Expr, ...] = ()
-    content: tuple[Content, ...] = ()
-
-    def __str__(self) -> str:
-        where = f" where {' and '.join(_operand(condition, 2) for condition in self.where)}" if self.where else ""
-        return f"for ${self.variable} in {self.binding}{where} return {''.join(str(part) for part in self.content)}"
-
-
-Content: TypeAlias = Element | Text | Enclosed | ForWhereReturn
-
-Query: TypeAlias = Expr | ForWhereReturn | Element
-"""What a subscriber may leave: an XPath expression, or a For-Where-Return query, perhaps inside a constant element."""
-
-
-# Making queries in programs.
-
-
-def child(name: str, *predicates: Expr) -> Step:
-    """``/name[...]``; ``*`` for any."""
-    return Step(Axis.CHILD, _name_test(name), predicates)
-
-
-def descendant(name: str, *predicates: Expr) -> Step:
-    """``//name[...]``; ``*`` for any."""
-    return Step(Axis.DESCENDANT_CHILD, _name_test(name), predicates)
-
-
-def attribute(name: str) -> Path:
-    """``@name``, of the context node."""
-    return Path.relative(Step(Axis.ATTRIBUTE, _name_test(name)))
-
-
-def text() -> Path:
-    """``text()``, of the context node."""
-    return Path.relative(Step(Axis.CHILD, TEXT))
-
-
-def itself() -> Path:
-    """``.``"""
-    return Path.relative(Step(Axis.SELF, NODE))
-
-
-def nested(*steps: Step) -> Path:
-    """A nested path: ``[step/step...]`` when it stands as a predicate."""
-    return Path.relative(*steps)
-
-
-def compare(left: Expr, operator: Operator | str, right: Expr | str | float) -> Compare:
-    """``left op right``; a plain string or number on the right becomes a constant."""
-    return Compare(Operator(operator), left, _constant(right))
-
-
-def equal(left: Expr, right: Expr | str | float) -> Compare:
-    """``left = right``"""
-    return compare(left, Operator.EQUAL, right)
-
-
-def position(operator: Operator | str, value: float) -> Compare:
-    """``position() op value``"""
-    return compare(Call("position"), operator, value)
-
-
-def expressions(query: Query) -> Iterator[Expr]:
-    """Every XPath expression in a query, outermost first: itself, operands, predicates, arguments, return paths."""
-    match query:
-        case ForWhereReturn():
-            yield from expressions(query.binding)
-            for part in (*query.where, *query.content):
-                yield from _expressions_in_content(part)
-        case Element():
-            for part in query.content:
-                yield from _expressions_in_content(part)
-        case _:
-            yield query
-            for inner in _inner(query):
-                yield from expressions(inner)
-
-
-def _expressions_in_content(part: Content | Expr) -> Iterator[Expr]:
-    match part:
-        case Text():
-            return
-        case Enclosed(expression):
-            yield from expressions(expression)
-        case _:
-            yield from expressions(part)
-
-
-def _inner(expression: Expr) -> tuple[Expr, ...]:
-    match expression:
-        case Or(operands) | And(operands) | Union(operands):
-            return operands
-        case Compare(_, left, right) | Arithmetic(_, left, right):
-            return (left, right)
-        case Negate(operand):
-            return (operand,)
-        case Call(_, arguments):
-            return arguments
-        case Path(start, steps):
-            begin = (start.primary, *start.predicates) if isinstance(start, Filtered) else ()
-            return begin + tuple(predicate for step in steps for predicate in step.predicates)
-        case Literal() | Number():
-            return ()
-
-
-def _name_test(name: str) -> NameTest:
-    return ANY if name == "*" else NameTest(name)
-
-
-def _constant(value: Expr | str | float) -> Expr:
-    if isinstance(value, str):
-        return Literal(value)
-    return Number(float(value)) if isinstance(value, int | float) else value
 
 
 # Printing.
@@ -497,7 +324,7 @@ def _predicate(expression: Expr) -> str:
 _PRECEDENCE = {Or: 1, And: 2, Compare: 3, Arithmetic: 4, Negate: 5, Union: 6}
 
 
-def _operand(expression: Expr, outer: int) -> str:
+def operand_text(expression: Expr, outer: int) -> str:
     """An operand of an operator with precedence `outer`, in parentheses where they could be needed."""
     inner = _PRECEDENCE.get(type(expression), 7)
     # `/ * 2` would read as the path `/*`.
@@ -530,8 +357,3 @@ def _split_quotes(value: str) -> list[str]:
     for piece in rest:
         pieces += ['"', piece]
     return [piece for piece in pieces if piece]
-
-
-def _attribute_value(value: str) -> str:
-    escaped = value.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return '"' + escaped.replace("{", "{{").replace("}", "}}") + '"'

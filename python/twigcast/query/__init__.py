@@ -1,0 +1,134 @@
+"""Queries as data: the algebra of XPath 1.0 and of For-Where-Return, in Python.
+
+The compiled core parses and matches; this module is for programs that *look at* queries or *make* them: the published
+algorithms (:mod:`twigcast.reference`), planning (:mod:`twigcast.transform`), the overlays. Every class is a frozen
+dataclass, so queries compare and hash by structure; :func:`parse` makes them from text, ``str()`` gives text again::
+
+    >>> from twigcast.query import Path, child, descendant, attribute, equal
+    >>> str(Path.absolute(child("nitf"), descendant("p", equal(attribute("lang"), "en"), child("em"))))
+    '/nitf//p[@lang = "en"][em]'
+
+Steps follow XPath with one convenience: ``//name``, which XPath defines as ``/descendant-or-self::node()/child::name``,
+is one step whose axis is :attr:`Axis.DESCENDANT_CHILD`, as in all the papers. Positions in it count among siblings.
+
+What lives where: ``xpath``: XPath 1.0; ``flwr``: For-Where-Return; ``making``: functions to make queries with;
+``reading``: from text.
+"""
+
+from twigcast.query.flwr import (
+    Attribute,
+    Clause,
+    Comment,
+    Constructor,
+    Content,
+    Element,
+    Enclosed,
+    For,
+    ForWhereReturn,
+    If,
+    Item,
+    Let,
+    OrderKey,
+    ProcessingInstruction,
+    Query,
+    Sequence,
+    Text,
+    expressions,
+)
+from twigcast.query.making import (
+    attribute,
+    child,
+    compare,
+    descendant,
+    equal,
+    itself,
+    nested,
+    position,
+    text,
+)
+from twigcast.query.reading import parse
+from twigcast.query.xpath import (
+    ANY,
+    COMPARISONS,
+    NODE,
+    TEXT,
+    And,
+    Arithmetic,
+    Axis,
+    Call,
+    Compare,
+    Context,
+    Expr,
+    Filtered,
+    KindTest,
+    Literal,
+    NameTest,
+    Negate,
+    NodeTest,
+    Number,
+    Operator,
+    Or,
+    Path,
+    PathStart,
+    Root,
+    Step,
+    Union,
+    Variable,
+)
+
+__all__ = [
+    "ANY",
+    "COMPARISONS",
+    "NODE",
+    "TEXT",
+    "And",
+    "Arithmetic",
+    "Attribute",
+    "Axis",
+    "Call",
+    "Clause",
+    "Comment",
+    "Compare",
+    "Constructor",
+    "Content",
+    "Context",
+    "Element",
+    "Enclosed",
+    "Expr",
+    "Filtered",
+    "For",
+    "ForWhereReturn",
+    "If",
+    "Item",
+    "KindTest",
+    "Let",
+    "Literal",
+    "NameTest",
+    "Negate",
+    "NodeTest",
+    "Number",
+    "Operator",
+    "Or",
+    "OrderKey",
+    "Path",
+    "PathStart",
+    "ProcessingInstruction",
+    "Query",
+    "Root",
+    "Sequence",
+    "Step",
+    "Text",
+    "Union",
+    "Variable",
+    "attribute",
+    "child",
+    "compare",
+    "descendant",
+    "equal",
+    "expressions",
+    "itself",
+    "nested",
+    "parse",
+    "position",
+    "text",
+]

@@ -1,0 +1,249 @@
+"""The algebra of For-Where-Return queries, and their text.
+
+A query is an *item*: something that evaluates to a sequence of nodes and values. The papers' form, ``for $v in path
+where conditions return constructor`` (Diao 2005, section 2.2.2), is a :class:`ForWhereReturn` with one :class:`For`
+clause whose result is an :class:`Element`; a constant element around it is an :class:`Element` that encloses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from twigcast.query.xpath import (
+    And,
+    Arithmetic,
+    Call,
+    Compare,
+    Expr,
+    Filtered,
+    Literal,
+    Negate,
+    Number,
+    Or,
+    Path,
+    Union,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """``(a, b, ...)``: the items one after the other; none: ``()``."""
+
+    items: tuple[Item, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(str(item) for item in self.items)})"
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``for $variable in source``: the variable is each node in turn."""
+
+    variable: str
+    source: Expr
+
+    def __str__(self) -> str:
+        return f"for ${self.variable} in {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """``let $variable := value``."""
+
+    variable: str
+    value: Expr
+
+    def __str__(self) -> str:
+        return f"let ${self.variable} := {self.value}"
+
+
+Clause: TypeAlias = For | Let
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """A key of ``order by``."""
+
+    key: Expr
+    descending: bool = False
+    empty_greatest: bool = False
+    """An empty node-set goes after everything instead of before."""
+
+    def __str__(self) -> str:
+        direction = " descending" if self.descending else ""
+        return f"{self.key}{direction}{' empty greatest' if self.empty_greatest else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ForWhereReturn:
+    """``for ... let ... where condition order by ... return result``."""
+
+    clauses: tuple[Clause, ...]
+    result: Item
+    where: Expr | None = None
+    order: tuple[OrderKey, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [str(clause) for clause in self.clauses]
+        if self.where is not None:
+            parts.append(f"where {self.where}")
+        if self.order:
+            parts.append(f"order by {', '.join(str(key) for key in self.order)}")
+        return " ".join([*parts, f"return {self.result}"])
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """``if (condition) then a else b``."""
+
+    condition: Expr
+    then: Item
+    otherwise: Item
+
+    def __str__(self) -> str:
+        return f"if ({self.condition}) then {self.then} else {self.otherwise}"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Constant text inside a constructor, unescaped."""
+
+    value: str
+
+    def __str__(self) -> str:
+        if self.value.isspace():
+            # As it is, it would only set the query out.
+            return "".join(f"&#{ord(character)};" for character in self.value)
+        return _escaped(self.value).replace(">", "&gt;")
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    """``{ item }`` inside a constructor: copies of its nodes, or its values."""
+
+    item: Item
+
+    def __str__(self) -> str:
+        return f"{{ {self.item} }}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of a constructor."""
+
+    name: str
+    """As written, prefix included."""
+    value: tuple[Text | Enclosed, ...]
+
+    def __str__(self) -> str:
+        value = "".join(_quoted(part.value) if isinstance(part, Text) else str(part) for part in self.value)
+        return f'{self.name}="{value}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """``<name attribute="value">content</name>``."""
+
+    name: str
+    """As written, prefix included."""
+    content: tuple[Content, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    declarations: tuple[tuple[str, str], ...] = ()
+    """Namespaces declared in the start tag: prefix (empty: default) and URI."""
+
+    def __str__(self) -> str:
+        declared = [
+            f'xmlns:{prefix}="{_quoted(uri)}"' if prefix else f'xmlns="{_quoted(uri)}"'
+            for prefix, uri in self.declarations
+        ]
+        tag = " ".join([self.name, *declared, *map(str, self.attributes)])
+        return f"<{tag}>{''.join(str(part) for part in self.content)}</{self.name}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """``<!--text-->``."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"<!--{self.text}-->"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessingInstruction:
+    """``<?target data?>``."""
+
+    target: str
+    data: str
+
+    def __str__(self) -> str:
+        return f"<?{self.target} {self.data}?>"
+
+
+Constructor: TypeAlias = Element | Comment | ProcessingInstruction
+Content: TypeAlias = Text | Enclosed | Constructor
+Item: TypeAlias = Sequence | ForWhereReturn | If | Constructor | Expr
+"""Something that evaluates to a sequence of nodes and values. An expression: copies of its nodes, or its value."""
+
+Query: TypeAlias = Item
+"""What a subscriber may leave: an XPath expression, or a For-Where-Return query."""
+
+
+def expressions(query: Query) -> Iterator[Expr]:
+    """Every XPath expression in a query, outermost first: itself, operands, predicates, arguments, return paths."""
+    if isinstance(query, Expr):
+        yield query
+        parts: Iterable[Item] = _parts_of_expression(query)
+    else:
+        parts = _parts_of_item(query)
+    for part in parts:
+        yield from expressions(part)
+
+
+def _parts_of_item(item: Sequence | ForWhereReturn | If | Constructor) -> Iterator[Item]:
+    match item:
+        case Sequence(items):
+            yield from items
+        case ForWhereReturn(clauses, result, where, order):
+            yield from (clause.source if isinstance(clause, For) else clause.value for clause in clauses)
+            yield from () if where is None else (where,)
+            yield from (key.key for key in order)
+            yield result
+        case If(condition, then, otherwise):
+            yield from (condition, then, otherwise)
+        case Element():
+            for part in (*(part for attribute in item.attributes for part in attribute.value), *item.content):
+                if isinstance(part, Enclosed):
+                    yield part.item
+                elif not isinstance(part, Text):
+                    yield part
+
+
+def _parts_of_expression(expression: Expr) -> tuple[Expr, ...]:
+    match expression:
+        case Or(operands) | And(operands) | Union(operands):
+            return operands
+        case Compare(_, left, right) | Arithmetic(_, left, right):
+            return (left, right)
+        case Negate(operand):
+            return (operand,)
+        case Call(_, arguments):
+            return arguments
+        case Path(start, steps):
+            begin = (start.primary, *start.predicates) if isinstance(start, Filtered) else ()
+            return begin + tuple(predicate for step in steps for predicate in step.predicates)
+        case Literal() | Number():
+            return ()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
+
+
+def _quoted(value: str) -> str:
+    """Text inside a quoted attribute value, where white space has to be kept from being normalised."""
+    escaped = _escaped(value).replace('"', "&quot;")
+    return "".join(f"&#{ord(character)};" if character in "\t\n\r" else character for character in escaped)
