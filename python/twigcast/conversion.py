@@ -28,8 +28,8 @@ _ASCII_PROBE: Final = bytes(range(0x20, 0x7F))
 _CODECS_THAT_ARE_NO_CHARSETS: Final = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"})
 
 _DECLARED_ENCODING = re.compile(
-    r"""<\?xml\s+version\s*=\s*(?:"[^"<>]*"|'[^'<>]*')"""
-    r"""(?P<field>\s+encoding\s*=\s*(?P<quote>["'])(?P<name>[A-Za-z][A-Za-z0-9._-]*)(?P=quote))"""
+    r"""<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(?:"[^"<>]*"|'[^'<>]*')"""
+    r"""(?P<field>[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(?P<quote>["'])(?P<name>[A-Za-z][A-Za-z0-9._-]*)(?P=quote))"""
 )
 
 
@@ -49,7 +49,10 @@ def to_utf8(data: bytes, bytes_max: int = Limits().message_bytes_max) -> bytes:
             (where there is a DOCTYPE) the message is not well-formed or expands without measure.
         MessageLimitExceeded: The answer would have more than ``bytes_max`` bytes.
     """
-    utf8 = _decoded(data).encode()
+    text = _decoded(data)
+    if text[:1] in {"\ufeff", "\x00"} or text[1:2] == "\x00":
+        raise MalformedMessage(1, 1, "the message does not start with markup")
+    utf8 = text.encode()
     if b"<!DOCTYPE" in utf8:
         _check(utf8)
         utf8 = _Rewriter(bytes_max).rewrite(utf8)
@@ -72,9 +75,9 @@ def _decoded(data: bytes) -> str:
     marked = data.startswith(codecs.BOM_UTF8)
     head = data[len(codecs.BOM_UTF8) if marked else 0 :]
     declared = _DECLARED_ENCODING.match(_ascii_prefix(head))
-    if declared and marked and declared["name"].lower() not in {"utf-8", "us-ascii"}:
-        raise _conflict(declared, "starts with the byte-order mark of UTF-8")
     codec = _codec(declared) if declared else "utf-8"
+    if declared and marked and codec not in {"utf-8", "ascii"}:
+        raise _conflict(declared, "starts with the byte-order mark of UTF-8")
     return _blanked(_decode(head, codec), declared)
 
 
@@ -89,7 +92,7 @@ def _utf16_codec(data: bytes) -> str | None:
 
 def _ascii_prefix(data: bytes) -> str:
     """What may be the XML declaration: everything before the first ``>``."""
-    end = data.find(b">") if data.startswith(b"<?xml") else 0
+    end = data.find(b">") if data.startswith(b"<?xml") else -1
     return data[: max(end, 0)].decode("latin-1")
 
 
@@ -97,15 +100,15 @@ def _codec(declared: re.Match[str]) -> str:
     """The codec of a declared encoding. It has to agree with ASCII, since the declaration was read as ASCII."""
     name = declared["name"]
     try:
-        is_charset = codecs.lookup(name).name not in _CODECS_THAT_ARE_NO_CHARSETS
-        agrees = is_charset and _ASCII_PROBE.decode(name) == _ASCII_PROBE.decode()
+        codec = codecs.lookup(name).name
+        agrees = codec not in _CODECS_THAT_ARE_NO_CHARSETS and _ASCII_PROBE.decode(codec) == _ASCII_PROBE.decode()
     except LookupError:
         raise _declaration_error(declared, f"the message declares the encoding {name!r}, which is unknown") from None
     except UnicodeError:
         agrees = False
     if not agrees:
         raise _declaration_error(declared, f"the message declares the encoding {name!r}, but its bytes are not in it")
-    return name
+    return codec
 
 
 def _conflict(declared: re.Match[str], fact: str) -> MalformedMessage:

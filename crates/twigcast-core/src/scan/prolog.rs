@@ -38,6 +38,7 @@ pub fn opening(source: &[u8]) -> Step<Opening> {
 
 fn xml_declaration(source: &[u8], start: usize) -> Step<Opening> {
     let mut opening = Opening::default();
+    let mut other_encoding = None;
     let mut at = start + b"<?xml".len();
     let mut order = 0;
     loop {
@@ -62,7 +63,11 @@ fn xml_declaration(source: &[u8], start: usize) -> Step<Opening> {
         order = rank;
         match rank {
             1 => version(field.value, at)?,
-            2 => opening.ascii_only = encoding(field.value, at)?,
+            2 => match encoding(field.value, at)? {
+                Encoding::Utf8 => {}
+                Encoding::Ascii => opening.ascii_only = true,
+                Encoding::Other(fault) => other_encoding = Some(fault),
+            },
             _ => opening.standalone = standalone(field.value, at)?,
         }
         at = field.end;
@@ -72,6 +77,10 @@ fn xml_declaration(source: &[u8], start: usize) -> Step<Opening> {
     }
     if byte(source, at + 1) != b'>' {
         return declaration_fault(at, "must end with \"?>\"");
+    }
+    // Only a declaration that is whole can be trusted.
+    if let Some(fault) = other_encoding {
+        return Err(fault);
     }
     opening.end = at + 2;
     Ok(opening)
@@ -122,20 +131,26 @@ fn version(value: &[u8], at: usize) -> Step<()> {
     }
 }
 
-/// Answers whether only ASCII may follow.
-fn encoding(value: &[u8], at: usize) -> Step<bool> {
+enum Encoding {
+    Utf8,
+    Ascii,
+    /// Expat has to read it.
+    Other(Fault),
+}
+
+fn encoding(value: &[u8], at: usize) -> Step<Encoding> {
     let is_name = value.first().is_some_and(u8::is_ascii_alphabetic)
         && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
     if !is_name {
         return declaration_fault(at, &format!("has the encoding {:?}, which is no name of one", shown(value)));
     }
     if value.eq_ignore_ascii_case(b"UTF-8") {
-        return Ok(false);
+        return Ok(Encoding::Utf8);
     }
     if value.eq_ignore_ascii_case(b"US-ASCII") {
-        return Ok(true);
+        return Ok(Encoding::Ascii);
     }
-    Err(Fault::conversion(at, format!("the message declares the encoding {:?}", shown(value))))
+    Ok(Encoding::Other(Fault::conversion(at, format!("the message declares the encoding {:?}", shown(value)))))
 }
 
 fn standalone(value: &[u8], at: usize) -> Step<bool> {

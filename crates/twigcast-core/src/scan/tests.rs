@@ -166,6 +166,8 @@ const MALFORMED: &[(&str, (u32, u32), &str)] = &[
     ("<?xml version='1.0\"?><a/>", (1, 15), "does not close"),
     ("<?xml version='1.1'?><a/>", (1, 7), "XML 1.1"),
     ("<?xml version='2.0'?><a/>", (1, 7), "version \"2.0\""),
+    ("<?xml version='1.0' encoding='latin-1'", (1, 39), "must end with"),
+    ("<?xml version='1.0' encoding='latin-1' x", (1, 41), "needs \"=\""),
     ("<?xml version='1.0'><a/>", (1, 20), "must end with \"?>\""),
     ("<!DOCTYPE><a/>", (1, 10), "white space"),
     ("<!DOCTYPE a SYSTEM><a/>", (1, 19), "white space"),
