@@ -241,10 +241,13 @@ fn is_in_document_order(steps: &[Step]) -> bool {
     while let Some((hop, after)) = Hop::first(rest) {
         let forward =
             !matches!(hop.axis, Axis::Ancestor | Axis::AncestorOrSelf | Axis::Preceding | Axis::PrecedingSibling);
-        if nested || !forward {
+        // All children of an element are visited before their own children.
+        let interleaved = hop.from_descendants && hop.axis == Axis::Child;
+        let stays = matches!(hop.axis, Axis::SelfAxis | Axis::Attribute | Axis::Namespace);
+        if !forward || interleaved || (nested && !stays) {
             return false;
         }
-        nested = hop.can_nest();
+        nested |= hop.can_nest();
         rest = after;
     }
     is_streamable(steps)

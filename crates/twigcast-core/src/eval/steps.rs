@@ -7,11 +7,27 @@ use rustc_hash::FxHashSet;
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Step};
 
+use super::cache::Indexed;
 use super::predicates::{Dependence, dependence_of_all, position_limit, predicate_dependence};
 use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit, found};
 
 /// Predicates that count positions on the fly; longer lists are filtered one after the other.
 const COUNTERS_MAX: usize = 8;
+
+/// Smaller subtrees are gone through faster than looked up.
+const INDEXED_RANGE_MIN: u32 = 16;
+
+/// The part of an index that lies in one subtree.
+struct Subtree {
+    index: Rc<[NodeId]>,
+    range: std::ops::Range<usize>,
+}
+
+impl Subtree {
+    fn iter(&self) -> std::slice::Iter<'_, NodeId> {
+        self.index[self.range.clone()].iter()
+    }
+}
 
 /// A step as it is carried out. `//name` is two steps of XPath but one hop.
 pub(super) struct Hop<'a> {
@@ -94,6 +110,12 @@ impl<'a> Evaluator<'a> {
             let NodeRef::Node(id) = from else { return Ok(()) };
             return self.select_range(hop, id, self.message.document.nodes[id as usize].end, visit);
         }
+        if let Some(indexed) = self.indexed(hop, from)? {
+            return indexed.iter().try_for_each(|&node| {
+                self.charge(1)?;
+                visit(NodeRef::Node(node))
+            });
+        }
         let predicates = &hop.step.predicates;
         let walk = |visit: Visit<'_>| self.walk(from, hop.axis, &hop.step.test, visit);
         match hop.dependence {
@@ -110,6 +132,38 @@ impl<'a> Evaluator<'a> {
                 candidates.into_iter().try_for_each(visit)
             }
         }
+    }
+
+    /// What a descendant hop inside a predicate selects, from an index of what it selects in the whole message.
+    ///
+    /// Such a hop is taken from many nodes, which may lie inside each other: `//a[.//b]`. As soon as going through their
+    /// subtrees has cost as much as going through the message, the index is made.
+    fn indexed(&self, hop: &Hop<'a>, from: NodeRef) -> Result<Option<Subtree>, EvalError> {
+        let (NodeRef::Node(id), true) = (from, self.nesting.get() > 0) else { return Ok(None) };
+        let nodes = &self.message.document.nodes;
+        let Some((start, end)) = hop.range(id, nodes[id as usize].end) else { return Ok(None) };
+        if end - start < INDEXED_RANGE_MIN {
+            return Ok(None);
+        }
+        let total = nodes.len() as u32;
+        let known = self.cache.borrow_mut().index(hop.step, end - start, total);
+        let index = match known {
+            Indexed::NotYet => return Ok(None),
+            Indexed::Due => {
+                let mut found_nodes = Vec::new();
+                found(self.select_range(hop, 0, total, &mut |node| {
+                    found_nodes.push(node.tree_node(self.message.document));
+                    Ok(())
+                }))?;
+                let index: Rc<[NodeId]> = found_nodes.into();
+                self.cache.borrow_mut().keep_index(hop.step, &index);
+                index
+            }
+            Indexed::Known(index) => index,
+        };
+        let first = index.partition_point(|&node| node < start);
+        let last = index.partition_point(|&node| node < end);
+        Ok(Some(Subtree { index, range: first..last }))
     }
 
     /// Positions without sizes: one counter per predicate, and the walk ends when a position is used up.
@@ -169,8 +223,8 @@ impl<'a> Evaluator<'a> {
         let nodes = &self.message.document.nodes;
         if hop.from_descendants {
             let plain = Hop { from_descendants: false, ..*hop };
-            self.charge(u64::from(end.saturating_sub(start)))?;
             for id in start..end {
+                self.charge(1)?;
                 let node = &nodes[id as usize];
                 let barren = match hop.axis {
                     Axis::Attribute => node.attributes_start == node.attributes_end,
