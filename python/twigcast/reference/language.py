@@ -262,7 +262,18 @@ def path_query(query: algebra.Query) -> PathQuery:
     """
     if not isinstance(query, algebra.Path) or not isinstance(query.start, algebra.Root):
         raise UnsupportedQuery("anything but an absolute location path", str(query))
-    return _Translation(str(query)).path(query.steps, None)
+    return _Translation(str(query)).path(_with_an_element(query.steps), None)
+
+
+def _with_an_element(steps: tuple[algebra.Step, ...]) -> tuple[algebra.Step, ...]:
+    """``//@n`` and ``//text()``, from the document node, as ``//*/@n`` and ``//*/text()``: some element has it."""
+    any_element = algebra.descendant("*")
+    match steps:
+        case (algebra.Step(algebra.Axis.DESCENDANT_OR_SELF, algebra.NODE, ()), last):
+            return (any_element, last)
+        case (algebra.Step(algebra.Axis.DESCENDANT_CHILD, algebra.TEXT, predicates),):
+            return (any_element, algebra.Step(algebra.Axis.CHILD, algebra.TEXT, predicates))
+    return steps
 
 
 class _Translation:
@@ -282,10 +293,6 @@ class _Translation:
             last = index == len(steps) - 1
             if last and (value := self._value(step, test)) is not None:
                 return self._tested(translated, value)
-            if step == algebra.Step(algebra.Axis.DESCENDANT_OR_SELF, algebra.NODE) and index == len(steps) - 2 == 0:
-                # `//@n` at the start: some element has it.
-                translated.append(LocationStep("//", "*"))
-                continue
             translated.append(self._step(step))
         if not translated:
             raise self._refuse("a path without steps")

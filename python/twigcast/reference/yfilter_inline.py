@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from twigcast.reference.algorithm import Algorithm
+from twigcast.reference.algorithm import Algorithm, Counters
 from twigcast.reference.events import Element
 from twigcast.reference.language import PathQuery, UnsupportedQuery
 from twigcast.reference.nfa import NFA, Entry, Run, State
@@ -113,7 +113,8 @@ class YFilterInline(Algorithm):
 
     def _start_document(self, document: Element) -> None:
         self._run = Run(self.nfa, document, self.counters)
-        self._selection = SelectionPostponed(self.counters)
+        # What counts as an evaluation is the test of an element, not the look at a set.
+        self._selection = SelectionPostponed(Counters())
         self._undo: list[list[TableEntry]] = []
         self._blocked: list[list[TableEntry]] = []
         for stored in self._stored.values():
