@@ -1,0 +1,111 @@
+"""The record of which files of a watched folder belong to which micro-batch.
+
+Spark asks a streaming source for offsets and expects that a range of offsets always means the same data, also after a
+kill. So the files of each micro-batch are written down, in order, before Spark hears of them: offset *n* means the
+first *n* entries of this log. A file stands in the log at most once; that is what makes files land exactly once.
+
+The log is one file of JSON lines that only grows. A line that was cut off by a kill was never told to Spark, and is
+dropped.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import astuple
+from pathlib import Path
+from typing import IO, Final
+
+from twigcast.errors import PipelineError
+from twigcast.messages import Source, find_sources
+
+LOCK_SECONDS: Final = 60.0
+"""How long to wait for a killed predecessor to be gone."""
+
+
+class FolderLog:
+    """The entries of one watched folder. One process at a time holds a log open.
+
+    Args:
+        path: The log; made if missing.
+        folder: The watched folder.
+        include: A pattern that names of files must match.
+        lock_seconds: How long to wait for another holder.
+
+    Raises:
+        PipelineError: Another process holds it, or it belongs to another folder.
+    """
+
+    def __init__(self, path: str, folder: str, include: str | None = None, lock_seconds: float = LOCK_SECONDS) -> None:
+        self._folder = str(Path(folder).absolute())
+        self._include = include
+        self._entries: list[list[Source]] = []
+        self._known: set[str] = set()
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self._file: IO[bytes] = Path(path).open("a+b")  # noqa: SIM115 - held as long as the log is in use
+        _lock(self._file, path, lock_seconds)
+        self._load(path)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def files(self, start: int, end: int) -> list[Source]:
+        """The files of entries ``start`` (from 0) up to, not including, ``end``."""
+        return [source for entry in self._entries[start:end] for source in entry]
+
+    def pending(self) -> list[Source]:
+        """Files in the folder that no entry has yet, oldest name first."""
+        return [
+            source for source in find_sources([self._folder], include=self._include) if source.path not in self._known
+        ]
+
+    def append(self, sources: Iterable[Source]) -> None:
+        """Write down the next entry; it is on disk when this returns."""
+        entry = list(sources)
+        self._write([astuple(source) for source in entry])
+        self._remember(entry)
+
+    def close(self) -> None:
+        """Let another process have the log."""
+        self._file.close()
+
+    def _load(self, path: str) -> None:
+        self._file.seek(0)
+        lines = self._file.read().split(b"\n")
+        torn = lines.pop()
+        if torn:
+            self._file.truncate(self._file.tell() - len(torn))
+        if not lines:
+            self._write({"folder": self._folder})
+            return
+        folder = json.loads(lines[0])["folder"]
+        if folder != self._folder:
+            raise PipelineError(
+                f"{path} is the record of {folder}, not of {self._folder}; use another output or checkpoint"
+            )
+        for line in lines[1:]:
+            self._remember([Source(*fields) for fields in json.loads(line)])
+
+    def _remember(self, entry: list[Source]) -> None:
+        self._entries.append(entry)
+        self._known.update(source.path for source in entry)
+
+    def _write(self, value: object) -> None:
+        self._file.write(json.dumps(value).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _lock(file: IO[bytes], path: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                file.close()
+                raise PipelineError(f"{path} is in use by another stream") from None
+            time.sleep(0.05)
+        else:
+            return

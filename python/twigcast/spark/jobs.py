@@ -1,0 +1,91 @@
+"""Running one Spark job over messages: a batch job, or one micro-batch of a stream."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from twigcast.errors import PipelineError
+from twigcast.spark.parts import REPORT_DDL, Report, answer_writing
+from twigcast.spark.progress import Listener, Progress
+from twigcast.spark.snapshots import Snapshot
+
+_POLL_SECONDS: Final = 0.2
+_EXCEPTION_LINE = re.compile(r"^(?:[A-Za-z_][\w.]*)(?:Error|Exception|Limit\w*): .*$", re.MULTILINE)
+
+
+def run_job(
+    messages: DataFrame, snapshot: Snapshot, staging: Path, *, nodes: bool, listener: Listener | None = None
+) -> list[Report]:
+    """Match messages, and write the answers to a staging folder.
+
+    Args:
+        messages: ``message_id``, ``xml`` and perhaps ``problem``.
+        snapshot: The subscriptions.
+        staging: Where tasks write.
+        nodes: Whether to count selected nodes.
+        listener: Told of progress, from a thread of its own.
+
+    Raises:
+        PipelineError: Spark or a worker failed.
+    """
+    context = messages.sparkSession.sparkContext
+    done = context.accumulator(0)
+    write_answers = answer_writing(snapshot, str(staging), nodes=nodes, count=done.add)
+    with spark_errors(), _watching(messages, listener, lambda: done.value):
+        rows = messages.mapInArrow(write_answers, REPORT_DDL).collect()
+    return sorted((Report(*row) for row in rows), key=lambda report: report.partition)
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Turn what Spark raises into our own error, with the cause in one sentence."""
+    try:
+        yield
+    except Py4JNetworkError as error:
+        raise PipelineError("the Java process of Spark is gone; it may have run out of memory") from error
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(cause(str(error))) from error
+
+
+def cause(report: str) -> str:
+    """The sentence in a stack trace, Java's around Python's, that says what went wrong."""
+    lines = _EXCEPTION_LINE.findall(report)
+    own = [line for line in lines if line.startswith("twigcast.")]
+    line: str = own[-1] if own else lines[-1] if lines else report.strip().splitlines()[0]
+    return line.split(": ", 1)[1] if own else line
+
+
+@contextmanager
+def _watching(messages: DataFrame, listener: Listener | None, done: Callable[[], int]) -> Iterator[None]:
+    """Tell of progress while a job runs."""
+    if listener is None:
+        yield
+        return
+    ended = threading.Event()
+    tracker = messages.sparkSession.sparkContext.statusTracker()
+
+    def watch() -> None:
+        while not ended.wait(_POLL_SECONDS):
+            try:
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            except Py4JError:  # the job is being torn down; its own thread reports why
+                return
+            running = [stage for stage in stages if stage is not None]
+            if running:
+                tasks = sum(stage.numTasks for stage in running)
+                listener(Progress(tasks, sum(stage.numCompletedTasks for stage in running), done()))
+
+    thread = threading.Thread(target=watch, name="twigcast-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,48 @@
+"""Matching in Spark programs of one's own."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from twigcast.spark.matching import Matcher
+from twigcast.spark.schemas import ANSWERS_DDL
+from twigcast.spark.snapshots import Snapshot, load_engine, publish
+from twigcast.spark.sources import check_columns
+from twigcast.subscriptions import SubscriptionSet
+
+
+def match_messages(
+    messages: DataFrame, subscriptions: Snapshot | SubscriptionSet, *, deliver: bool = True, nodes: bool = False
+) -> DataFrame:
+    """Match messages, in one pass: a row per message with everything about it.
+
+    Use :func:`~twigcast.spark.matches`, :func:`~twigcast.spark.deliveries` and :func:`~twigcast.spark.rejected` for
+    tables with a row each; cache the answer first if more than one of them is needed, since Spark would match again
+    for each. Works on streaming DataFrames too. For best speed set ``spark.sql.execution.arrow.maxBytesPerBatch`` to
+    about 1 MB, as :func:`~twigcast.spark.run_pipeline` does.
+
+    Args:
+        messages: ``message_id`` and ``xml`` (string or binary), and perhaps ``problem``: why a message could not be
+            read.
+        subscriptions: A set, or a snapshot that was published in this session already.
+        deliver: Whether to rewrite messages.
+        nodes: Whether to count the selected nodes (takes longer).
+
+    Returns:
+        ``message_id``; ``matches``, an array of (``key``, ``nodes``); ``deliveries``, an array of (``key``,
+        ``payload``), with an element per subscription that rewrites; ``rejected``, null or (``reason``, ``line``,
+        ``column``, ``xml``).
+
+    Raises:
+        SourceError: A column is missing.
+    """
+    snapshot = subscriptions if isinstance(subscriptions, Snapshot) else publish(messages.sparkSession, subscriptions)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        matcher = Matcher(load_engine(snapshot), snapshot.limits, deliver=deliver, nodes=nodes)
+        for batch in batches:
+            for answers in matcher.answers(batch):
+                yield from answers.by_message()
+
+    return check_columns(messages, "the DataFrame of messages").mapInArrow(answer, ANSWERS_DDL)

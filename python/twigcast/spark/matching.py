@@ -1,0 +1,338 @@
+"""Matching Arrow batches of messages: no Spark in here.
+
+The messages of a batch go to the engine as the buffers they are, and the answers come back as buffers. Python objects
+are made only for the few messages that are rejected or have to be converted first.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twigcast._core import BatchResult, Engine
+from twigcast.conversion import to_utf8
+from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
+from twigcast.limits import Limits
+from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
+
+NULL_MESSAGE: Final = "there is no message: xml is null"
+
+_ROWS_PER_BATCH_MAX: Final = 1 << 18
+"""Matches in one batch of answers."""
+
+_STEP_FIRST: Final = 32
+_STEP_MAX: Final = 1 << 14
+"""Messages handed to the engine at a time: the first time, and at most."""
+
+_ANSWER_BYTES_LOW: Final = 8 << 20
+_ANSWER_BYTES_HIGH: Final = 64 << 20
+"""Below and above these sizes of an answer, more and fewer messages are handed over the next time."""
+
+_MATCH: Final = pa.struct([MATCHES.field("key"), MATCHES.field("nodes")])
+_DELIVERY: Final = pa.struct([DELIVERIES.field("key"), DELIVERIES.field("payload")])
+_REJECTION: Final = pa.struct([REJECTED.field(name) for name in ("reason", "line", "column", "xml")])
+_BY_MESSAGE: Final = pa.schema(
+    [
+        ("message_id", pa.string()),
+        ("matches", pa.list_(_MATCH)),
+        ("deliveries", pa.list_(_DELIVERY)),
+        ("rejected", _REJECTION),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why the message in one row was rejected."""
+
+    row: int
+    reason: str
+    line: int | None = None
+    column: int | None = None
+
+    @classmethod
+    def of(cls, row: int, error: TwigcastError) -> "Rejection":
+        """The rejection that an error stands for."""
+        reason = str(getattr(error, "reason", error))
+        if isinstance(error, LimitExceeded):
+            reason = f"{reason} ({error.remedy})"
+        return cls(row, reason, getattr(error, "line", None), getattr(error, "column", None))
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a subscription set says to some messages."""
+
+    ids: pa.StringArray
+    """Id of each message."""
+
+    xml: pa.BinaryArray
+    """The messages as they came."""
+
+    offsets: pa.Int32Array
+    """Where the matches of each message begin; one more than there are messages."""
+
+    keys: pa.StringArray
+    """All keys of the population, by slot."""
+
+    slots: pa.Int32Array
+    """Slot of each match, message after message."""
+
+    nodes: pa.Int32Array | None
+    """Number of selected nodes of each match, where asked for."""
+
+    has_payload: pa.BooleanArray
+    """Per match, whether the subscription rewrites."""
+
+    payloads: pa.StringArray
+    """Rewritten fragments, in the order of the matches that have one."""
+
+    rejections: Sequence[Rejection]
+    """Messages that could not be processed."""
+
+    left_out: frozenset[int] = frozenset()
+    """Rows that are answered elsewhere."""
+
+    def matches(self) -> Iterator[pa.RecordBatch]:
+        """Rows of :data:`~twigcast.spark.schemas.MATCHES`, in the order of the messages."""
+        parents = self._parents()
+        for start in range(0, len(self.slots), _ROWS_PER_BATCH_MAX):
+            part = slice(start, start + _ROWS_PER_BATCH_MAX)
+            keys = self.keys.take(self.slots[part])
+            nodes = pa.nulls(len(keys), pa.int32()) if self.nodes is None else self.nodes[part]
+            yield pa.RecordBatch.from_arrays([self.ids.take(parents[part]), keys, nodes], schema=MATCHES)
+
+    def deliveries(self) -> pa.RecordBatch:
+        """Rows of :data:`~twigcast.spark.schemas.DELIVERIES`, in the order of the messages."""
+        rewritten = pc.indices_nonzero(self.has_payload)
+        ids = self.ids.take(self._parents().take(rewritten))
+        keys = self.keys.take(self.slots.take(rewritten))
+        return pa.RecordBatch.from_arrays([ids, keys, self.payloads], schema=DELIVERIES)
+
+    def rejected(self) -> pa.RecordBatch:
+        """Rows of :data:`~twigcast.spark.schemas.REJECTED`."""
+        rows = pa.array([rejection.row for rejection in self.rejections], pa.int64())
+        columns = [
+            self.ids.take(rows),
+            pa.array([rejection.reason for rejection in self.rejections], pa.string()),
+            pa.array([rejection.line for rejection in self.rejections], pa.int64()),
+            pa.array([rejection.column for rejection in self.rejections], pa.int64()),
+            self.xml.take(rows),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=REJECTED)
+
+    def by_message(self) -> Iterator[pa.RecordBatch]:
+        """A row per message with its matches, deliveries and rejection: :data:`~twigcast.spark.schemas.ANSWERS_DDL`."""
+        offsets = self.offsets.to_pylist()
+        start = 0
+        for end in range(1, len(offsets)):
+            if end == len(offsets) - 1 or offsets[end + 1] - offsets[start] > _ROWS_PER_BATCH_MAX:
+                yield self._rows(start, end)
+                start = end
+
+    def _rows(self, start: int, end: int) -> pa.RecordBatch:
+        offsets = self.offsets[start : end + 1]
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        keys = self.keys.take(self.slots[first:last])
+        nodes = pa.nulls(len(keys), pa.int32()) if self.nodes is None else self.nodes[first:last]
+        matches = pa.StructArray.from_arrays([keys, nodes], fields=list(_MATCH))
+
+        rewritten = pc.indices_nonzero(self.has_payload[first:last])
+        before = pc.sum(self.has_payload[:first]).as_py() or 0
+        fragments = self.payloads[before : before + len(rewritten)]
+        deliveries = pa.StructArray.from_arrays([keys.take(rewritten), fragments], fields=list(_DELIVERY))
+
+        local = pc.subtract(offsets, offsets[0])
+        columns = [
+            self.ids[start:end],
+            pa.ListArray.from_arrays(local, matches, type=_BY_MESSAGE.field("matches").type),
+            pa.ListArray.from_arrays(
+                self._delivery_offsets(first, last, local), deliveries, type=_BY_MESSAGE.field("deliveries").type
+            ),
+            self._rejection_column(start, end),
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=_BY_MESSAGE)
+        if not self.left_out:
+            return batch
+        return batch.filter(pa.array([row not in self.left_out for row in range(start, end)]))
+
+    def _delivery_offsets(self, first: int, last: int, match_offsets: pa.Int32Array) -> pa.Int32Array:
+        counted = pc.cumulative_sum(self.has_payload[first:last].cast(pa.int32()))
+        return pa.concat_arrays([pa.array([0], pa.int32()), counted]).take(match_offsets)
+
+    def _rejection_column(self, start: int, end: int) -> pa.StructArray:
+        found = [rejection for rejection in self.rejections if start <= rejection.row < end]
+        if not found:
+            return pa.nulls(end - start, _REJECTION)
+        column: list[dict[str, object] | None] = [None] * (end - start)
+        for rejection in found:
+            column[rejection.row - start] = {
+                "reason": rejection.reason,
+                "line": rejection.line,
+                "column": rejection.column,
+                "xml": self.xml[rejection.row].as_py(),
+            }
+        return pa.array(column, _REJECTION)
+
+    def _parents(self) -> pa.Array:
+        return pc.list_parent_indices(pa.ListArray.from_arrays(self.offsets, self.slots))
+
+
+class Matcher:
+    """Matches batches of messages against one subscription set.
+
+    Args:
+        engine: The set; it is not changed while this is in use.
+        limits: Those of the set, for messages that have to be converted.
+        deliver: Whether to rewrite messages.
+        nodes: Whether to count the selected nodes.
+    """
+
+    def __init__(self, engine: Engine, limits: Limits, *, deliver: bool = True, nodes: bool = False) -> None:
+        self._engine = engine
+        self._limits = limits
+        self._deliver = deliver
+        self._nodes = nodes
+        self._keys = pa.array(engine.slot_keys(), pa.string())
+        self._step = _STEP_FIRST
+
+    def answers(self, messages: pa.RecordBatch) -> Iterator[Answers]:
+        """Match messages.
+
+        Args:
+            messages: ``message_id`` (any type that casts to a string), ``xml`` (string or binary, large or not) and,
+                if there is one, ``problem`` (string).
+
+        Yields:
+            Answers; each message is in exactly one of them, in no particular order.
+        """
+        ids = messages.column("message_id").cast(pa.string())
+        xml = messages.column("xml").cast(pa.large_binary())
+        unusable = _problems(messages, xml)
+        if unusable:
+            rows = pa.array([rejection.row for rejection in unusable], pa.int64())
+            numbered = [Rejection(row, rejection.reason) for row, rejection in enumerate(unusable)]
+            yield self._without_matches(ids.take(rows), xml.take(rows), numbered)
+            usable = pa.array(sorted(set(range(len(xml))).difference(rows.to_pylist())), pa.int64())
+            ids, xml = ids.take(usable), xml.take(usable)
+        start = 0
+        while start < len(xml):
+            end = start + self._step
+            yield from self._match(ids[start:end], xml[start:end])
+            start = end
+
+    def _match(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[Answers]:
+        result = self._ask(xml)
+        odd = result.needs_conversion
+        yield self._collect(
+            ids, xml, result, [Rejection.of(row, error) for row, error in result.errors], frozenset(odd)
+        )
+        if odd:
+            yield from self._match_converted(ids.take(pa.array(odd)), xml.take(pa.array(odd)))
+
+    def _match_converted(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[Answers]:
+        """Match messages that the engine wants as plain UTF-8, one at a time: they are rare, and may be large."""
+        for row in range(len(xml)):
+            ids_one, xml_one = ids[row : row + 1], xml[row : row + 1]
+            try:
+                plain = to_utf8(xml_one[0].as_py(), self._limits.message_bytes_max)
+            except RejectedMessage as error:
+                yield self._without_matches(ids_one, xml_one, [Rejection.of(0, error)])
+                continue
+            result = self._ask(pa.array([plain], pa.large_binary()))
+            yield self._collect(ids_one, xml_one, result, [Rejection.of(0, error) for _, error in result.errors])
+
+    def _ask(self, xml: pa.LargeBinaryArray) -> BatchResult:
+        """Hand messages to the engine, and learn from the size of the answer how many to hand over next."""
+        whole = pa.concat_arrays([xml])  # drops what lies before and behind a slice
+        _, offsets, data = whole.buffers()
+        result = self._engine.match_batch(
+            offsets.to_pybytes(),
+            b"" if data is None else data.to_pybytes(),
+            len(whole),
+            None,
+            self._deliver,
+            self._nodes,
+            1,
+        )
+        size = 2 * len(result.slots) + len(result.payloads)
+        if size > _ANSWER_BYTES_HIGH:
+            self._step = max(1, self._step // 4)
+        elif size < _ANSWER_BYTES_LOW:
+            self._step = min(_STEP_MAX, self._step * 2)
+        return result
+
+    def _collect(
+        self,
+        ids: pa.StringArray,
+        xml: pa.LargeBinaryArray,
+        result: BatchResult,
+        rejections: Sequence[Rejection],
+        left_out: frozenset[int] = frozenset(),
+    ) -> Answers:
+        slots = _int32(result.slots)
+        if self._deliver:
+            has_payload = _bytes(result.payload_validity).cast(pa.bool_())
+            payloads = _strings(result.payload_offsets, result.payloads, len(slots))
+            payloads = payloads.take(pc.indices_nonzero(has_payload)).cast(pa.string())
+        else:
+            has_payload = pa.array([False]).take(pa.nulls(len(slots), pa.int8()).fill_null(0))
+            payloads = pa.array([], pa.string())
+        return Answers(
+            ids=ids,
+            xml=xml.cast(pa.binary()),
+            offsets=_int32(result.key_offsets),
+            keys=self._keys,
+            slots=slots,
+            nodes=_int32(result.node_counts) if self._nodes else None,
+            has_payload=has_payload,
+            payloads=payloads,
+            rejections=rejections,
+            left_out=left_out,
+        )
+
+    def _without_matches(
+        self, ids: pa.StringArray, xml: pa.LargeBinaryArray, rejections: Sequence[Rejection]
+    ) -> Answers:
+        return Answers(
+            ids=ids,
+            xml=xml.cast(pa.binary()),
+            offsets=pa.array([0] * (len(ids) + 1), pa.int32()),
+            keys=self._keys,
+            slots=pa.array([], pa.int32()),
+            nodes=pa.array([], pa.int32()) if self._nodes else None,
+            has_payload=pa.array([], pa.bool_()),
+            payloads=pa.array([], pa.string()),
+            rejections=rejections,
+        )
+
+
+def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[Rejection]:
+    """The rows in which there is no message to match."""
+    if "problem" in messages.schema.names:
+        problems = messages.column("problem")
+        if problems.null_count < len(problems):
+            return [
+                Rejection(row, NULL_MESSAGE if reason is None else reason)
+                for row, reason in enumerate(problems.to_pylist())
+                if reason is not None or not xml[row].is_valid
+            ]
+    if not xml.null_count:
+        return []
+    return [Rejection(row, NULL_MESSAGE) for row in pc.indices_nonzero(pc.is_null(xml)).to_pylist()]
+
+
+def _int32(data: bytes) -> pa.Int32Array:
+    return pa.Array.from_buffers(pa.int32(), len(data) // 4, [None, pa.py_buffer(data)])
+
+
+def _bytes(data: bytes) -> pa.UInt8Array:
+    return pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+
+
+def _strings(offsets: bytes, data: bytes, count: int) -> pa.LargeStringArray:
+    if not count:
+        return pa.array([], pa.large_string())
+    return pa.Array.from_buffers(pa.large_string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -1,0 +1,162 @@
+"""The pipeline: messages and subscriptions in; matches, deliveries and rejected messages out."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from twigcast.errors import PipelineError
+from twigcast.limits import Limits
+from twigcast.spark.jobs import run_job, spark_errors
+from twigcast.spark.output import BatchOutput, StreamOutput
+from twigcast.spark.population import OnBad, Population, PopulationFeed
+from twigcast.spark.progress import Reporter, Silent
+from twigcast.spark.session import arrow_settings, open_session
+from twigcast.spark.sources import Reading, check_columns, check_readable, is_parquet, read_messages
+from twigcast.spark.streaming import StreamSettings, folder_stream, run_stream
+from twigcast.spark.summary import Summary
+from twigcast.subscriptions import SubscriptionSet
+
+SPARK_LOG: Final = "_spark.log"
+"""In the output folder: what Spark and its workers write to standard error."""
+
+INTERVAL_SECONDS: Final = 1.0
+"""How often a stream looks for new messages."""
+
+
+def run_pipeline(
+    messages: DataFrame | str | os.PathLike[str],
+    subscriptions: SubscriptionSet | str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    stream: bool = False,
+    once: bool = False,
+    master: str | None = None,
+    record: str | None = None,
+    include: str | None = None,
+    nodes: bool = False,
+    namespaces: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    on_bad_subscription: OnBad = "fail",
+    checkpoint: str | os.PathLike[str] | None = None,
+    interval_seconds: float = INTERVAL_SECONDS,
+    spark: SparkSession | None = None,
+    reporter: Reporter | None = None,
+) -> Summary:
+    """Match, rewrite and sort out messages with Spark.
+
+    Writes Parquet to ``matches/``, ``deliveries/`` and ``rejected/`` below the output folder, then ``summary.json``.
+    One bad message never fails a pipeline: it is kept, whole, among the rejected. A batch job replaces what an
+    earlier one left in the folder; killed and started again, it leaves the same output. A stream adds to the folder;
+    killed at any point and started again, it goes on where it was, and each file lands exactly once.
+
+    Args:
+        messages: A file, folder or archive; Parquet with ``message_id`` and ``xml``; or a DataFrame with these
+            columns, also a streaming one.
+        subscriptions: A set, or a file of subscriptions: JSON lines, Parquet, CSV or a snapshot. A stream looks at it
+            before each micro-batch and takes what changed.
+        output: The output folder, on a file system that driver and executors share.
+        stream: Watch the folder of messages and go on until stopped.
+        once: With ``stream``: take what is there now, then stop.
+        master: Where Spark runs; by default what ``spark-submit`` says, else ``local[*]``.
+        record: Cut each document into messages at this element.
+        include: A pattern such as ``*.xml`` that names of files in folders and archives must match.
+        nodes: Count the nodes that each subscription selects (takes longer).
+        namespaces: Prefixes of the subscriptions in a file, besides those they bring.
+        limits: For messages and subscriptions.
+        on_bad_subscription: ``"fail"`` before any work begins, or ``"skip"`` and report.
+        checkpoint: Where a stream remembers how far it is; by default inside the output folder.
+        interval_seconds: How often a stream looks for new messages.
+        spark: A session to use, which is left running; by default that of the DataFrame, or a new one.
+        reporter: Whom to tell what goes on.
+
+    Returns:
+        What was done; of a stream, by all its runs together.
+
+    Raises:
+        SourceError: There are no messages at the path.
+        SubscriptionError: The subscriptions cannot be used.
+        OutputError: The output folder cannot be written; nothing has been done then.
+        MissingJava: There is no Java runtime that Spark can use.
+        PipelineError: Spark failed.
+    """
+    if once and not stream:
+        raise PipelineError("once goes with stream: a batch job always stops when it is done")
+    telling = reporter or Silent()
+    population = Population(subscriptions, dict(namespaces or {}), limits or Limits(), on_bad_subscription)
+    _check_messages(messages, stream=stream)
+    settings = StreamSettings(
+        once, interval_seconds, nodes, None if checkpoint is None else Path(checkpoint).absolute()
+    )
+    reading = Reading(record, include, population.limits.message_bytes_max)
+    opened: StreamOutput | BatchOutput
+    with (
+        StreamOutput(output) if stream else BatchOutput(output) as opened,
+        _session(messages, spark, master, opened.path / SPARK_LOG) as session,
+        arrow_settings(session),
+    ):
+        telling.say("reading the subscriptions")
+        feed = PopulationFeed(session, population, telling)
+        if isinstance(opened, StreamOutput):
+            frame = (
+                messages
+                if isinstance(messages, DataFrame)
+                else folder_stream(session, messages, reading, opened, settings)
+            )
+            return run_stream(frame, feed, opened, settings, telling)
+        with spark_errors():
+            frame = _table(session, messages, reading)
+        return _run_batch(frame, feed, opened, nodes, telling)
+
+
+def _run_batch(frame: DataFrame, feed: PopulationFeed, output: BatchOutput, nodes: bool, reporter: Reporter) -> Summary:
+    began = time.monotonic()
+    staging = output.new_staging()
+    snapshot = feed.snapshot
+    reporter.say(f"matching against {snapshot.subscriptions:,} subscriptions")
+    reports = run_job(frame, snapshot, staging, nodes=nodes, listener=reporter.progress)
+    reporter.finished()
+    summary = Summary().plus(reports, time.monotonic() - began, snapshot.subscriptions, len(snapshot.refused))
+    output.commit(staging, reports, summary)
+    return summary
+
+
+def _check_messages(messages: DataFrame | str | os.PathLike[str], *, stream: bool) -> None:
+    """See that there are messages before Spark is started."""
+    if isinstance(messages, DataFrame):
+        if messages.isStreaming != stream:
+            raise PipelineError(
+                "the DataFrame of messages is a streaming one: use stream=True"
+                if messages.isStreaming
+                else "the DataFrame of messages is not a streaming one: use stream=False"
+            )
+        return
+    location = os.fspath(messages)
+    if stream and not Path(location).is_dir():
+        raise PipelineError(f"{location} is not a folder: a stream watches a folder")
+    if not is_parquet(location):
+        check_readable(location)
+
+
+def _table(spark: SparkSession, messages: DataFrame | str | os.PathLike[str], reading: Reading) -> DataFrame:
+    if isinstance(messages, DataFrame):
+        return check_columns(messages, "the DataFrame of messages")
+    return read_messages(spark, messages, reading)
+
+
+@contextmanager
+def _session(messages: object, spark: SparkSession | None, master: str | None, log: Path) -> Iterator[SparkSession]:
+    """The session to work in; one made here is stopped afterwards."""
+    given = messages.sparkSession if isinstance(messages, DataFrame) else spark
+    if given is not None:
+        yield given
+        return
+    made = open_session(master, log=log)
+    try:
+        yield made
+    finally:
+        made.stop()

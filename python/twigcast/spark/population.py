@@ -1,0 +1,121 @@
+"""The subscriptions that a pipeline runs with, picked up again whenever their file changes."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pyspark.sql import SparkSession
+
+from twigcast.errors import RefusedSubscriptions, SubscriptionFileError, TwigcastError
+from twigcast.limits import Limits
+from twigcast.spark.progress import Reporter
+from twigcast.spark.snapshots import Snapshot, publish
+from twigcast.subscription_files import read_subscriptions
+from twigcast.subscriptions import Subscription, SubscriptionSet
+
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+
+OnBad = Literal["fail", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Where subscriptions come from and how they are read."""
+
+    source: SubscriptionSet | str | os.PathLike[str]
+    """A set, or a file: JSON lines, Parquet, CSV or a snapshot."""
+
+    namespaces: dict[str, str]
+    """For subscriptions in a file: prefixes of all of them."""
+
+    limits: Limits
+    on_bad: OnBad = "fail"
+
+    def load(self) -> tuple[SubscriptionSet, Sequence[tuple[str, TwigcastError]]]:
+        """The set as it is now, and the subscriptions that were refused.
+
+        Raises:
+            RefusedSubscriptions: Some were, and ``on_bad`` is ``"fail"``.
+            SubscriptionFileError: The file cannot be read.
+        """
+        if isinstance(self.source, SubscriptionSet):
+            return self.source, ()
+        if is_snapshot(self.source):
+            return SubscriptionSet.load(self.source, limits=self.limits), ()
+        refused: list[tuple[str, TwigcastError]] = []
+        loaded = SubscriptionSet(namespaces=self.namespaces, limits=self.limits)
+        wrong = loaded.add_many(_subscriptions(self.source, refused))
+        refused += [(one.key, one.error) for one in wrong]
+        if refused and self.on_bad == "fail":
+            raise RefusedSubscriptions(refused)
+        return loaded, refused
+
+
+def is_snapshot(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of subscriptions is a snapshot."""
+    return os.fspath(path).endswith(SNAPSHOT_SUFFIX)
+
+
+def _subscriptions(path: str | os.PathLike[str], refused: list[tuple[str, TwigcastError]]) -> Iterator[Subscription]:
+    """The subscriptions of a file; what is none goes to ``refused``."""
+    for row in read_subscriptions(path):
+        if isinstance(row, SubscriptionFileError):
+            refused.append((f"in line {row.line}" if row.line is not None else os.fspath(path), row))
+        else:
+            yield row.subscription
+
+
+class PopulationFeed:
+    """Publishes a population, and publishes it anew when its file has changed."""
+
+    def __init__(self, spark: SparkSession, population: Population, reporter: Reporter) -> None:
+        self._spark = spark
+        self._population = population
+        self._reporter = reporter
+        self._stamp = self._look()
+        self._snapshot = self._publish()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot that was published."""
+        return self._snapshot
+
+    def refresh(self) -> Snapshot:
+        """The newest snapshot, after a look at the file.
+
+        A file that cannot be used stops the pipeline with ``on_bad="fail"``; with ``"skip"`` the last usable one
+        stays in force.
+        """
+        stamp = self._look()
+        if stamp == self._stamp:
+            return self._snapshot
+        try:
+            fresh = self._publish()
+        except SubscriptionFileError as error:
+            if self._population.on_bad == "fail":
+                raise
+            self._reporter.say(f"the subscriptions stay as they were: {error}")
+        else:
+            if fresh.version != self._snapshot.version:
+                self._reporter.say(f"{fresh.subscriptions:,} subscriptions from now on")
+            self._snapshot = fresh
+        self._stamp = stamp
+        return self._snapshot
+
+    def _look(self) -> object:
+        """What changes when the subscriptions do."""
+        source = self._population.source
+        if isinstance(source, SubscriptionSet):
+            return source.version
+        try:
+            info = os.stat(source)  # noqa: PTH116 - one call on whatever it is
+        except OSError:
+            return None
+        return info.st_mtime_ns, info.st_size, info.st_ino
+
+    def _publish(self) -> Snapshot:
+        subscriptions, refused = self._population.load()
+        for key, error in refused:
+            self._reporter.say(f"subscription {key} was refused: {error}")
+        return publish(self._spark, subscriptions, refused)

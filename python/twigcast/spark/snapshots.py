@@ -1,0 +1,90 @@
+"""How a subscription set reaches the workers: as a snapshot file that Spark ships, loaded once per worker and version.
+
+A snapshot is named after its contents, so workers tell versions apart by name and keep the engines they have loaded.
+"""
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from twigcast._core import Engine
+from twigcast.errors import SnapshotError, TwigcastError
+from twigcast.limits import Limits
+from twigcast.subscriptions import SubscriptionSet
+
+_ENGINES_MAX: Final = 2
+"""Engines that a worker keeps: the current one, and one more for a job that runs beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A subscription set as the workers of one Spark application find it."""
+
+    version: str
+    """Digest of the contents."""
+
+    file_name: str
+    """Name under which Spark ships it."""
+
+    subscriptions: int
+    """How many there are."""
+
+    limits: Limits
+
+    refused: Sequence[tuple[str, TwigcastError]] = ()
+    """Key and error of the subscriptions that are not in it because they were refused."""
+
+
+def publish(
+    spark: SparkSession, subscriptions: SubscriptionSet, refused: Sequence[tuple[str, TwigcastError]] = ()
+) -> Snapshot:
+    """Ship a subscription set to the workers, present and future, of a Spark application.
+
+    Args:
+        spark: The session.
+        subscriptions: The set as it is now; later changes do not travel.
+        refused: Subscriptions that should have been in it, to be reported.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="twigcast-"))
+    # Executors that start later fetch it from here, so it stays as long as the driver does.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    saved = folder / "snapshot"
+    subscriptions.save(saved)
+    version = _digest(saved)
+    named = saved.rename(folder / f"twigcast-{version}.snapshot")
+    spark.sparkContext.addFile(os.fspath(named))
+    return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, tuple(refused))
+
+
+def load_engine(snapshot: Snapshot) -> Engine:
+    """The engine of a snapshot, in a worker."""
+    engine = _engines.get(snapshot.version)
+    if engine is None:
+        path = SparkFiles.get(snapshot.file_name)
+        if not Path(path).is_file():
+            raise SnapshotError(path, "the snapshot did not reach this worker")
+        while len(_engines) >= _ENGINES_MAX:
+            _engines.popitem(last=False)
+        engine = Engine.load(path, snapshot.limits.as_dict())
+        _engines[snapshot.version] = engine
+    _engines.move_to_end(snapshot.version)
+    return engine
+
+
+_engines: OrderedDict[str, Engine] = OrderedDict()
+"""By version, least recently used first. Workers are processes that Spark uses again."""
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
