@@ -67,7 +67,7 @@ def _broken(chance: random.Random, text: str, kind: int) -> bytes:
         lambda: f"{text[:end]}<p>Salt & vinegar</p>{text[end:]}".encode(),  # an ampersand as it is
         lambda: f"{text[:end]}<b><i>news</b></i>{text[end:]}".encode(),  # tags crossed
         lambda: f"{text[:end]}<geo:point>1 2</geo:point>{text[end:]}".encode(),  # a prefix from nowhere
-        lambda: f"{text[:end]}<p>caf\xe9</p>{text[end:]}".encode("iso-8859-1", "replace"),  # not the encoding it should be
+        lambda: f"{text[:end]}<p>caf\xe9</p>{text[end:]}".encode("iso-8859-1", "replace"),  # not UTF-8
         lambda: f"{text[:end]}<p>\x0b</p>{text[end:]}".encode(),  # a character that XML does not allow
         lambda: b"",  # nothing at all
         lambda: (text + text).encode(),  # two messages in one
@@ -78,45 +78,46 @@ def _broken(chance: random.Random, text: str, kind: int) -> bytes:
 
 
 def _time(chance: random.Random) -> str:
-    return f"2026-{chance.randint(1, 12):02d}-{chance.randint(1, 28):02d}T{chance.randint(0, 23):02d}:{chance.randint(0, 59):02d}:00Z"
+    month, day = chance.randint(1, 12), chance.randint(1, 28)
+    return f"2026-{month:02d}-{day:02d}T{chance.randint(0, 23):02d}:{chance.randint(0, 59):02d}:00Z"
 
 
 def _story(chance: random.Random, number: int) -> str:
     city, country = chance.choice(CITIES)
     topics = chance.sample(TOPICS, chance.randint(1, 3))
-    section = chance.choice(SECTIONS)
-    heading = f"{city}: {topics[0].capitalize()} and {chance.choice(TOPICS)} this {chance.choice(('week', 'month', 'year'))}"
-    paragraphs = [
-        f"<p>{escape(_sentence(chance, city, topics))}</p>" for _ in range(chance.randint(2, 6))
-    ]
+    period = chance.choice(("week", "month", "year"))
+    paragraphs = [f"<p>{escape(_sentence(chance, city, topics))}</p>" for _ in range(chance.randint(2, 6))]
     if chance.random() < 0.2:
         paragraphs.append("<p>See also <a href='/archive?topic=1&amp;page=2'>the archive</a>.</p>")
-    photos = "".join(
-        f"<photo width='{chance.choice((640, 1280, 1920))}'><caption>{city}, <em>{chance.choice(topics)}</em></caption></photo>"
-        for _ in range(chance.choice((0, 0, 1, 2)))
-    )
+    paragraphs += [_photo(chance, city, topics) for _ in range(chance.choice((0, 0, 1, 2)))]
     return f"""<story id="n{number}" lang="{chance.choice(LANGUAGES)}" priority="{chance.randint(1, 9)}">
   <head>
-    <title>{escape(heading)}</title>
+    <title>{city}: {topics[0].capitalize()} and {chance.choice(TOPICS)} this {period}</title>
     <byline>{chance.choice(AUTHORS)}</byline>
     <published>{_time(chance)}</published>
-    <section>{section}</section>
+    <section>{chance.choice(SECTIONS)}</section>
     <place country="{country}">{city}</place>
     <topics>{"".join(f"<topic>{topic}</topic>" for topic in topics)}</topics>
   </head>
-  <body words="{chance.randint(80, 1500)}">{"".join(paragraphs)}{photos}</body>
+  <body words="{chance.randint(80, 1500)}">{"".join(paragraphs)}</body>
 </story>"""
 
 
+def _photo(chance: random.Random, city: str, topics: list[str]) -> str:
+    width = chance.choice((640, 1280, 1920))
+    return f"<photo width='{width}'><caption>{city}, <em>{chance.choice(topics)}</em></caption></photo>"
+
+
 def _sentence(chance: random.Random, city: str, topics: list[str]) -> str:
+    topic = chance.choice(topics)
     return chance.choice(
         (
-            f"Officials in {city} will discuss {chance.choice(topics)} on {chance.choice(('Monday', 'Thursday', 'Friday'))}.",
-            f"Spending on {chance.choice(topics)} rose by {chance.randint(1, 30)}% < last year's {chance.randint(31, 60)}%.",
-            f"\N{LEFT DOUBLE QUOTATION MARK}We expect more,\N{RIGHT DOUBLE QUOTATION MARK} said {chance.choice(AUTHORS)}.",
-            f"Readers & guests met in {city} to talk about {chance.choice(topics)}.",
+            f"Officials in {city} will discuss {topic} on {chance.choice(('Monday', 'Thursday', 'Friday'))}.",
+            f"Spending on {topic} rose by {chance.randint(1, 30)}% < last year's {chance.randint(31, 60)}%.",
+            f'"We expect more," said {chance.choice(AUTHORS)}.',
+            f"Readers & guests met in {city} to talk about {topic}.",
         )
-    ).encode("iso-8859-1", "ignore").decode("iso-8859-1")
+    )
 
 
 def _alert(chance: random.Random, number: int) -> str:
@@ -160,11 +161,12 @@ def _auction(chance: random.Random, number: int) -> str:
         price += chance.randint(1, 60)
         bids.append(f"<bid by={quoteattr(chance.choice(BIDDERS))} at={quoteattr(_time(chance))}>{price:.2f}</bid>")
     city, country = chance.choice(CITIES)
+    origin = chance.choice(("private house", "museum", "workshop"))
     reserve = f"\n  <reserve>{price + chance.randint(-80, 120):.2f}</reserve>" if chance.random() < 0.5 else ""
     return f"""<auction id="a{number}" status="{chance.choice(("open", "open", "closed", "cancelled"))}">
   <item category="{category}" condition="{chance.choice(("new", "good", "worn"))}">
     <name>{escape(chance.choice(GOODS[category]))}</name>
-    <description>From a {chance.choice(("private house", "museum", "workshop"))} in <location country="{country}">{city}</location>, <!-- checked --> no {chance.randint(1, 99)}.</description>
+    <description>From a {origin} in <location country="{country}">{city}</location>, <!-- seen --> as is.</description>
   </item>
   <seller rating="{chance.randint(1, 50) / 10}">{chance.choice(BIDDERS)}</seller>{reserve}
   <payment>{" ".join(chance.sample(PAYMENTS, chance.randint(1, 3)))}</payment>

@@ -1,6 +1,7 @@
 """A thousand made-up subscriptions: what readers, emergency desks and bidders might ask for.
 
-Two in three are path queries, which deliver the message as it is; the others are For-Where-Return queries, which say what to make of it.
+Two in three are path queries, which deliver the message as it is; the others are For-Where-Return queries, which say
+what to make of it.
 """
 
 import random
@@ -69,9 +70,7 @@ def _alert_paths() -> tuple[Maker, ...]:
             f"//cap:info[cap:urgency='{c.choice(URGENCIES)}']"
             f"[cap:parameter[cap:valueName='level']/cap:value >= {c.randint(2, 5)}]/cap:headline"
         ),
-        lambda c: (
-            f"//cap:area[cap:geocode/cap:value='{c.choice(CITIES)[1]}']/cap:areaDesc[.='{c.choice(CITIES)[0]}']"
-        ),
+        lambda c: f"//cap:area[cap:geocode/cap:value='{c.choice(CITIES)[1]}']/cap:areaDesc[.='{c.choice(CITIES)[0]}']",
         lambda c: f"/cap:alert[cap:msgType='{c.choice(('Update', 'Cancel'))}']//cap:event[.='{c.choice(EVENTS)}']",
     )
 
@@ -82,7 +81,9 @@ def _auction_paths() -> tuple[Maker, ...]:
         lambda c: f"//bid[. > {c.randrange(50, 700, 5)}]",
         lambda c: f"/auction[bids/bid/@by='{c.choice(BIDDERS)}']",
         lambda c: f"/auction[seller/@rating >= {c.randint(30, 50) / 10}]/item[@category='{c.choice(CATEGORIES)}']/name",
-        lambda c: f"//bids[@count > {c.randint(1, 5)}]/bid[1][@by='{c.choice(BIDDERS)}' or . < {c.randrange(10, 400, 10)}]",
+        lambda c: (
+            f"//bids[@count > {c.randint(1, 5)}]/bid[1][@by='{c.choice(BIDDERS)}' or . < {c.randrange(10, 400, 10)}]"
+        ),
         lambda c: f"//item[@category='{c.choice(CATEGORIES)}']/description/location[@country='{c.choice(CITIES)[1]}']",
     )
 
@@ -94,7 +95,8 @@ def _news_rewriting() -> tuple[Maker, ...]:
             "return <brief>{ $s/head/title }{ $s/head/byline }{ $s/head/published }</brief>"
         ),
         lambda c: (
-            f"for $p in /story[head/section='{c.choice(SECTIONS)}']//photo where $p/@width >= {c.choice((640, 1280, 1920))} "
+            f"for $p in /story[head/section='{c.choice(SECTIONS)}']//photo "
+            f"where $p/@width >= {c.choice((640, 1280, 1920))} "
             f"return <picture wanted-by='{c.choice(BIDDERS)}'>{{ $p/caption }}</picture>"
         ),
         lambda c: (
@@ -107,12 +109,14 @@ def _news_rewriting() -> tuple[Maker, ...]:
 def _alert_rewriting() -> tuple[Maker, ...]:
     return (
         lambda c: (
-            f"for $i in //cap:info where $i/cap:event = '{c.choice(EVENTS)}' and $i/cap:area/cap:areaDesc = '{c.choice(CITIES)[0]}' "
+            f"for $i in //cap:info where $i/cap:event = '{c.choice(EVENTS)}' "
+            f"and $i/cap:area/cap:areaDesc = '{c.choice(CITIES)[0]}' "
             "return <warning>{ $i/cap:headline }{ $i/cap:severity }{ $i/cap:area }</warning>"
         ),
         lambda c: (
             f"for $a in /cap:alert where $a/cap:info/cap:severity = '{c.choice(SEVERITIES)}' "
-            f"and $a/cap:info/cap:urgency = '{c.choice(URGENCIES)}' and $a/cap:info/cap:language = '{c.choice(LANGUAGES)}' "
+            f"and $a/cap:info/cap:urgency = '{c.choice(URGENCIES)}' "
+            f"and $a/cap:info/cap:language = '{c.choice(LANGUAGES)}' "
             "return <page>{ $a/cap:identifier }{ $a/cap:info/cap:headline }</page>"
         ),
     )
@@ -121,7 +125,8 @@ def _alert_rewriting() -> tuple[Maker, ...]:
 def _auction_rewriting() -> tuple[Maker, ...]:
     return (
         lambda c: (
-            f"for $a in /auction where $a/item/@category = '{c.choice(CATEGORIES)}' and $a/bids/bid < {c.randrange(20, 400, 10)} "
+            f"for $a in /auction where $a/item/@category = '{c.choice(CATEGORIES)}' "
+            f"and $a/bids/bid < {c.randrange(20, 400, 10)} "
             "return <offer>{ $a/item/name }{ $a/bids/bid }</offer>"
         ),
         lambda c: (

@@ -19,7 +19,7 @@ from twigcast.spark.session import arrow_settings, open_session
 from twigcast.spark.sources import Reading, check_columns, check_readable, is_parquet, read_messages
 from twigcast.spark.streaming import StreamSettings, folder_stream, run_stream
 from twigcast.spark.summary import Summary
-from twigcast.subscriptions import SubscriptionSet
+from twigcast.subscriptions import Dialect, SubscriptionSet
 
 SPARK_LOG: Final = "_spark.log"
 """In the output folder: what Spark and its workers write to standard error."""
@@ -40,6 +40,7 @@ def run_pipeline(
     include: str | None = None,
     nodes: bool = False,
     namespaces: Mapping[str, str] | None = None,
+    dialect: Dialect = "xpath",
     limits: Limits | None = None,
     on_bad_subscription: OnBad = "fail",
     checkpoint: str | os.PathLike[str] | None = None,
@@ -67,7 +68,8 @@ def run_pipeline(
         include: A pattern such as ``*.xml`` that names of files in folders and archives must match.
         nodes: Count the nodes that each subscription selects (takes longer).
         namespaces: Prefixes of the subscriptions in a file, besides those they bring.
-        limits: For messages and subscriptions.
+        dialect: How subscriptions in a file are read.
+        limits: For messages, and for subscriptions in a file.
         on_bad_subscription: ``"fail"`` before any work begins, or ``"skip"`` and report.
         checkpoint: Where a stream remembers how far it is; by default inside the output folder.
         interval_seconds: How often a stream looks for new messages.
@@ -87,12 +89,12 @@ def run_pipeline(
     if once and not stream:
         raise PipelineError("once goes with stream: a batch job always stops when it is done")
     telling = reporter or Silent()
-    population = Population(subscriptions, dict(namespaces or {}), limits or Limits(), on_bad_subscription)
+    population = Population(subscriptions, namespaces, dialect, limits, on_bad_subscription)
     _check_messages(messages, stream=stream)
     settings = StreamSettings(
         once, interval_seconds, nodes, None if checkpoint is None else Path(checkpoint).absolute()
     )
-    reading = Reading(record, include, population.limits.message_bytes_max)
+    reading = Reading(record, include, (limits or Limits()).message_bytes_max)
     opened: StreamOutput | BatchOutput
     with (
         StreamOutput(output) if stream else BatchOutput(output) as opened,
@@ -120,7 +122,7 @@ def _run_batch(frame: DataFrame, feed: PopulationFeed, output: BatchOutput, node
     reporter.say(f"matching against {snapshot.subscriptions:,} subscriptions")
     reports = run_job(frame, snapshot, staging, nodes=nodes, listener=reporter.progress)
     reporter.finished()
-    summary = Summary().plus(reports, time.monotonic() - began, snapshot.subscriptions, len(snapshot.refused))
+    summary = Summary().plus(reports, time.monotonic() - began, snapshot.subscriptions, snapshot.refused)
     output.commit(staging, reports, summary)
     return summary
 

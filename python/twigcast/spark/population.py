@@ -1,9 +1,9 @@
 """The subscriptions that a pipeline runs with, picked up again whenever their file changes."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from pyspark.sql import SparkSession
 
@@ -11,10 +11,8 @@ from twigcast.errors import RefusedSubscriptions, SubscriptionFileError, Twigcas
 from twigcast.limits import Limits
 from twigcast.spark.progress import Reporter
 from twigcast.spark.snapshots import Snapshot, publish
-from twigcast.subscription_files import read_subscriptions
-from twigcast.subscriptions import Subscription, SubscriptionSet
-
-SNAPSHOT_SUFFIX: Final = ".snapshot"
+from twigcast.subscription_files import load_subscriptions
+from twigcast.subscriptions import Dialect, SubscriptionSet
 
 OnBad = Literal["fail", "skip"]
 
@@ -24,12 +22,15 @@ class Population:
     """Where subscriptions come from and how they are read."""
 
     source: SubscriptionSet | str | os.PathLike[str]
-    """A set, or a file: JSON lines, Parquet, CSV or a snapshot."""
+    """A set, or a file (see :func:`twigcast.subscription_files.load_subscriptions`)."""
 
-    namespaces: dict[str, str]
+    namespaces: Mapping[str, str] | None = None
     """For subscriptions in a file: prefixes of all of them."""
 
-    limits: Limits
+    dialect: Dialect = "xpath"
+    """For subscriptions in a file: how they are read unless they say so themselves."""
+
+    limits: Limits | None = None
     on_bad: OnBad = "fail"
 
     def load(self) -> tuple[SubscriptionSet, Sequence[tuple[str, TwigcastError]]]:
@@ -41,29 +42,13 @@ class Population:
         """
         if isinstance(self.source, SubscriptionSet):
             return self.source, ()
-        if is_snapshot(self.source):
-            return SubscriptionSet.load(self.source, limits=self.limits), ()
-        refused: list[tuple[str, TwigcastError]] = []
-        loaded = SubscriptionSet(namespaces=self.namespaces, limits=self.limits)
-        wrong = loaded.add_many(_subscriptions(self.source, refused))
-        refused += [(one.key, one.error) for one in wrong]
+        loaded, wrong = load_subscriptions(
+            self.source, namespaces=self.namespaces, dialect=self.dialect, limits=self.limits
+        )
+        refused = [(row.label, row.error) for row in wrong]
         if refused and self.on_bad == "fail":
             raise RefusedSubscriptions(refused)
         return loaded, refused
-
-
-def is_snapshot(path: str | os.PathLike[str]) -> bool:
-    """Whether a file of subscriptions is a snapshot."""
-    return os.fspath(path).endswith(SNAPSHOT_SUFFIX)
-
-
-def _subscriptions(path: str | os.PathLike[str], refused: list[tuple[str, TwigcastError]]) -> Iterator[Subscription]:
-    """The subscriptions of a file; what is none goes to ``refused``."""
-    for row in read_subscriptions(path):
-        if isinstance(row, SubscriptionFileError):
-            refused.append((f"in line {row.line}" if row.line is not None else os.fspath(path), row))
-        else:
-            yield row.subscription
 
 
 class PopulationFeed:
@@ -117,5 +102,5 @@ class PopulationFeed:
     def _publish(self) -> Snapshot:
         subscriptions, refused = self._population.load()
         for key, error in refused:
-            self._reporter.say(f"subscription {key} was refused: {error}")
-        return publish(self._spark, subscriptions, refused)
+            self._reporter.say(f"left out: {key}: {error}")
+        return publish(self._spark, subscriptions, len(refused))

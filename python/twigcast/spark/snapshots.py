@@ -9,7 +9,6 @@ import os
 import shutil
 import tempfile
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from twigcast._core import Engine
-from twigcast.errors import SnapshotError, TwigcastError
+from twigcast.errors import SnapshotError
 from twigcast.limits import Limits
 from twigcast.subscriptions import SubscriptionSet
 
@@ -41,19 +40,17 @@ class Snapshot:
 
     limits: Limits
 
-    refused: Sequence[tuple[str, TwigcastError]] = ()
-    """Key and error of the subscriptions that are not in it because they were refused."""
+    refused: int = 0
+    """How many are not in it because they were refused."""
 
 
-def publish(
-    spark: SparkSession, subscriptions: SubscriptionSet, refused: Sequence[tuple[str, TwigcastError]] = ()
-) -> Snapshot:
+def publish(spark: SparkSession, subscriptions: SubscriptionSet, refused: int = 0) -> Snapshot:
     """Ship a subscription set to the workers, present and future, of a Spark application.
 
     Args:
         spark: The session.
         subscriptions: The set as it is now; later changes do not travel.
-        refused: Subscriptions that should have been in it, to be reported.
+        refused: How many should have been in it.
     """
     folder = Path(tempfile.mkdtemp(prefix="twigcast-"))
     # Executors that start later fetch it from here, so it stays as long as the driver does.
@@ -63,7 +60,7 @@ def publish(
     version = _digest(saved)
     named = saved.rename(folder / f"twigcast-{version}.snapshot")
     spark.sparkContext.addFile(os.fspath(named))
-    return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, tuple(refused))
+    return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, refused)
 
 
 def load_engine(snapshot: Snapshot) -> Engine:

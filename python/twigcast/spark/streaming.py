@@ -135,7 +135,7 @@ class _Batches:
         self._reporter.finished()
         seconds = time.monotonic() - began
         before = self._output.totals()
-        totals = before.plus(reports, seconds, snapshot.subscriptions, len(snapshot.refused))
+        totals = before.plus(reports, seconds, snapshot.subscriptions, snapshot.refused)
         self._output.commit(batch, staging, reports, totals, stream)
         counts = ", ".join(
             f"{getattr(totals, name) - getattr(before, name):,} {name}"
