@@ -4,6 +4,8 @@ Exit status: 0 done, 1 nothing matched (``match`` only), 2 bad usage or query, 3
 Ctrl-C and 141 when the reader of the output went away, as usual.
 """
 
+import inspect
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from twigcast.cli.check import check
 from twigcast.cli.common import guarded
 from twigcast.cli.deliver import deliver
 from twigcast.cli.match import match
+from twigcast.cli.pipeline import pipeline
 
 app = typer.Typer(
     name="twigcast",
@@ -22,8 +25,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (match, deliver, check):
-    app.command()(guarded(_command))
+
+
+def _help(command: Callable[..., int]) -> str:
+    """The docstring of a command, with the marks that keep its examples from being wrapped."""
+    return inspect.cleandoc(command.__doc__ or "").replace("\\b\n", "\b\n")
+
+
+for _command in (match, deliver, check, pipeline):
+    app.command(help=_help(_command))(guarded(_command))
 
 
 def _show_version(wanted: bool) -> None:

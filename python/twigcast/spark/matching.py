@@ -90,7 +90,7 @@ class Answers:
     """Rewritten fragments, in the order of the matches that have one."""
 
     rejections: Sequence[Rejection]
-    """Messages that could not be processed."""
+    """Messages that could not be processed, or on which some subscription could not be decided."""
 
     left_out: frozenset[int] = frozenset()
     """Rows that are answered elsewhere."""
@@ -226,9 +226,7 @@ class Matcher:
     def _match(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[Answers]:
         result = self._ask(xml)
         odd = result.needs_conversion
-        yield self._collect(
-            ids, xml, result, [Rejection.of(row, error) for row, error in result.errors], frozenset(odd)
-        )
+        yield self._collect(ids, xml, result, frozenset(odd))
         if odd:
             yield from self._match_converted(ids.take(pa.array(odd)), xml.take(pa.array(odd)))
 
@@ -242,7 +240,7 @@ class Matcher:
                 yield self._without_matches(ids_one, xml_one, [Rejection.of(0, error)])
                 continue
             result = self._ask(pa.array([plain], pa.large_binary()))
-            yield self._collect(ids_one, xml_one, result, [Rejection.of(0, error) for _, error in result.errors])
+            yield self._collect(ids_one, xml_one, result)
 
     def _ask(self, xml: pa.LargeBinaryArray) -> BatchResult:
         """Hand messages to the engine, and learn from the size of the answer how many to hand over next."""
@@ -269,7 +267,6 @@ class Matcher:
         ids: pa.StringArray,
         xml: pa.LargeBinaryArray,
         result: BatchResult,
-        rejections: Sequence[Rejection],
         left_out: frozenset[int] = frozenset(),
     ) -> Answers:
         slots = _int32(result.slots)
@@ -289,7 +286,7 @@ class Matcher:
             nodes=_int32(result.node_counts) if self._nodes else None,
             has_payload=has_payload,
             payloads=payloads,
-            rejections=rejections,
+            rejections=[Rejection.of(row, error) for row, error in result.errors] + _undecided(result.failures),
             left_out=left_out,
         )
 
@@ -322,6 +319,17 @@ def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[Reject
     if not xml.null_count:
         return []
     return [Rejection(row, NULL_MESSAGE) for row in pc.indices_nonzero(pc.is_null(xml)).to_pylist()]
+
+
+def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[Rejection]:
+    """The messages that some subscriptions failed on: one rejection each, beside their other answers."""
+    by_row: dict[int, list[TwigcastError]] = {}
+    for row, error in failures:
+        by_row.setdefault(row, []).append(error)
+    return [
+        Rejection(row, str(errors[0]) + (f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""))
+        for row, errors in by_row.items()
+    ]
 
 
 def _int32(data: bytes) -> pa.Int32Array:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pyspark.sql import SparkSession
 
@@ -13,6 +13,8 @@ from twigcast.spark.progress import Reporter
 from twigcast.spark.snapshots import Snapshot, publish
 from twigcast.subscription_files import load_subscriptions
 from twigcast.subscriptions import Dialect, SubscriptionSet
+
+_REFUSED_SHOWN: Final = 20
 
 OnBad = Literal["fail", "skip"]
 
@@ -101,6 +103,9 @@ class PopulationFeed:
 
     def _publish(self) -> Snapshot:
         subscriptions, refused = self._population.load()
-        for key, error in refused:
-            self._reporter.say(f"left out: {key}: {error}")
+        for label, error in refused[:_REFUSED_SHOWN]:
+            self._reporter.say(f"left out: {label}: {error}")
+        if len(refused) > _REFUSED_SHOWN:
+            more = len(refused) - _REFUSED_SHOWN
+            self._reporter.say(f"left out: {more:,} more subscriptions; twigcast check -s tells of all")
         return publish(self._spark, subscriptions, len(refused))

@@ -1,0 +1,83 @@
+"""``twigcast pipeline``: all of it, on Spark."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twigcast.cli import common
+
+
+def pipeline(
+    messages: Annotated[
+        str,
+        typer.Option(
+            "--messages",
+            "-m",
+            metavar="PATH",
+            help="File, folder, .zip, .tar.gz, .gz, or Parquet with the columns message_id and xml.",
+        ),
+    ],
+    subscriptions: common.SubscriptionsOption,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Folder for matches/, deliveries/, rejected/ and summary.json."
+        ),
+    ],
+    stream: Annotated[bool, typer.Option("--stream", help="Watch the folder of messages until stopped.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="With --stream: take what is there, then stop.")] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where Spark runs.", show_default="spark-submit's, else local[*]")
+    ] = None,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Count the nodes that each query selects.")] = False,
+    record: common.RecordOption = None,
+    include: common.IncludeOption = None,
+    namespace: common.NamespaceOption = None,
+    dialect: common.DialectOption = common.DialectName.XPATH,
+    on_bad_subscription: common.OnBadOption = common.OnBad.FAIL,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where a stream remembers how far it is.", show_default="in the output"),
+    ] = None,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="How often a stream looks for new messages.")
+    ] = 1.0,
+) -> int:
+    r"""Match, rewrite and sort out messages with Spark, as a batch job or as a stream.
+
+    A batch job replaces what an earlier one left in the output folder. A stream adds to it; each file of the watched
+    folder lands exactly once, whatever is killed in between, and changes of the subscriptions are picked up. Files
+    must be moved into the folder whole, for example written elsewhere and renamed.
+
+    \b
+    Examples:
+      twigcast pipeline --messages feed/ --subscriptions subscriptions.jsonl --output results
+      twigcast pipeline --messages feed.zip --record item -s subscriptions.jsonl --output results
+      twigcast pipeline --messages inbox/ -s subscriptions.jsonl --output results --stream
+
+    Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
+    """
+    from twigcast.spark import Terminal, run_pipeline
+
+    if once and not stream:
+        raise typer.BadParameter("it goes with --stream", param_hint="--once")
+    summary = run_pipeline(
+        messages,
+        subscriptions,
+        output,
+        stream=stream,
+        once=once,
+        master=master,
+        record=record,
+        include=include,
+        nodes=nodes,
+        namespaces=common.parse_namespaces(namespace),
+        dialect=dialect.dialect,
+        on_bad_subscription=on_bad_subscription.value,
+        checkpoint=checkpoint,
+        interval_seconds=interval,
+        reporter=Terminal(),
+    )
+    print(summary.table())
+    return common.SOME_REJECTED if summary.rejected else 0
