@@ -3,10 +3,12 @@
 //! The text is abbreviated where XPath has an abbreviation. Every name in a namespace gets a prefix, so the text means
 //! the same whatever default namespace it is read under.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::ast::{ArithmeticOp, Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
+use super::ast::{
+    ArithmeticOp, Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step, VariableId,
+};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
 /// Text, and the prefixes that it uses.
@@ -46,12 +48,24 @@ pub(super) struct Printer<'a> {
     declared: &'a BTreeMap<String, String>,
     variables: &'a [Box<str>],
     used: BTreeMap<NamespaceId, String>,
+    /// In XQuery strings `&` starts a reference.
+    pub references: bool,
+    /// Prefixes that mean something else in parts of the text.
+    avoided: BTreeSet<String>,
 }
 
 impl<'a> Printer<'a> {
     /// `variables`: names by number.
     pub fn new(vocabulary: &'a Vocabulary, declared: &'a BTreeMap<String, String>, variables: &'a [Box<str>]) -> Self {
-        Self { text: String::new(), vocabulary, declared, variables, used: BTreeMap::new() }
+        Self {
+            text: String::new(),
+            vocabulary,
+            declared,
+            variables,
+            used: BTreeMap::new(),
+            references: false,
+            avoided: BTreeSet::new(),
+        }
     }
 
     pub fn finish(self) -> Printed {
@@ -69,15 +83,32 @@ impl<'a> Printer<'a> {
             return prefix.clone();
         }
         let uri = self.vocabulary.namespace_uri(namespace);
-        let declared = self.declared.iter().find(|(prefix, known)| !prefix.is_empty() && *known == uri);
+        let fits = |prefix: &str| !prefix.is_empty() && !self.avoided.contains(prefix);
+        let declared = self.declared.iter().find(|(prefix, known)| *known == uri && fits(prefix));
         let prefix = declared.map_or_else(|| self.unused_prefix(), |(prefix, _)| prefix.clone());
         self.used.insert(namespace, prefix.clone());
         prefix
     }
 
     fn unused_prefix(&self) -> String {
-        let taken = |prefix: &String| self.declared.contains_key(prefix) || self.used.values().any(|p| p == prefix);
+        let taken = |prefix: &String| {
+            self.declared.contains_key(prefix)
+                || self.avoided.contains(prefix)
+                || self.used.values().any(|p| p == prefix)
+        };
         (1..).map(|number| format!("ns{number}")).find(|prefix| !taken(prefix)).unwrap_or_default()
+    }
+
+    /// Keeps paths from using a prefix that a constructor binds, unless it is to what the prefix means anyway.
+    pub fn avoid_prefix(&mut self, prefix: &str, uri: &str) {
+        if self.declared.get(prefix).is_none_or(|known| known != uri) {
+            self.avoided.insert(prefix.to_owned());
+        }
+    }
+
+    /// The name of a variable, without `$`.
+    pub fn variable_name(&self, id: VariableId) -> &str {
+        self.variables.get(id.0 as usize).map_or("variable", |name| name)
     }
 
     /// Writes an expression, in parentheses if it binds more loosely than `least`.
@@ -150,7 +181,7 @@ impl<'a> Printer<'a> {
             }
             PathStart::Context => false,
             PathStart::Variable(id) => {
-                let name = self.variables.get(id.0 as usize).map_or("variable", |name| name);
+                let name = self.variable_name(*id).to_owned();
                 let _ = write!(self.text, "${name}");
                 true
             }
@@ -270,7 +301,10 @@ impl<'a> Printer<'a> {
             if character == quote {
                 self.text.push(quote);
             }
-            self.text.push(character);
+            match character {
+                '&' if self.references => self.text.push_str("&amp;"),
+                other => self.text.push(other),
+            }
         }
         self.text.push(quote);
     }

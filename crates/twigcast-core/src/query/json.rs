@@ -15,21 +15,43 @@
 //! | start: `variable` | `name`, `id` |
 //! | start: `filter` | `primary`, `predicates` |
 //!
+//! For-Where-Return queries:
+//!
+//! | kind | fields |
+//! |---|---|
+//! | `flwr-query` | `body` |
+//! | `sequence` | `items` |
+//! | `flwr` | `clauses`, `where` (or null), `order` (objects with `key`, `descending`, `empty_greatest`), `return` |
+//! | clause: `for` | `name`, `id`, `source` |
+//! | clause: `let` | `name`, `id`, `value` |
+//! | `if` | `condition`, `then`, `else` |
+//! | `element` | `qname`, `namespace`, `local`, `declarations` (`prefix`, `uri`), `attributes`, `content` |
+//! | `attribute` | `qname`, `namespace`, `local`, `value`: a list of `text` and `enclosed` |
+//! | content: `text` | `value` |
+//! | content: `enclosed` | `item` |
+//! | `comment-constructor` | `value` |
+//! | `processing-instruction-constructor` | `target`, `data` |
+//!
 //! A step has `axis`, `test` and `predicates`. A test is `{"kind": "name", "namespace": uri or null (any), "local": name or
 //! "*"}`, or `{"kind": "node" | "text" | "comment"}`, or `{"kind": "processing-instruction", "target": text or null}`.
 
 use std::fmt::Write;
 
 use super::Query;
-use super::ast::{Expr, NameTest, NodeTest, Path, PathStart, Step};
+use super::ast::{Expr, NameTest, NodeTest, Path, PathStart, Step, VariableId};
 use super::display::{arithmetic_symbol, compare_symbol};
 use crate::vocabulary::Vocabulary;
 
 /// A query as a JSON object.
 pub fn query(query: &Query, vocabulary: &Vocabulary) -> String {
-    let mut writer = Writer { out: String::new(), vocabulary, variables: &[] };
+    let names: Vec<Box<str>> = match query {
+        Query::XPath(_) => Vec::new(),
+        Query::Flwr(flwr) => flwr.variables.iter().map(|variable| variable.name.clone()).collect(),
+    };
+    let mut writer = Writer { out: String::new(), vocabulary, variables: &names };
     match query {
         Query::XPath(expr) => writer.expr(expr),
+        Query::Flwr(flwr) => writer.flwr_query(flwr),
     }
     writer.out
 }
@@ -112,9 +134,8 @@ impl Writer<'_> {
             PathStart::Context => self.out.push_str("{\"kind\":\"context\"}"),
             PathStart::Variable(id) => {
                 self.open("variable");
-                let name = self.variables.get(id.0 as usize).map_or("", |name| name);
-                self.text_field("name", name);
-                let _ = write!(self.out, ",\"id\":{}}}", id.0);
+                self.variable(*id);
+                self.out.push('}');
             }
             PathStart::Filter { primary, predicates } => {
                 self.open("filter");
@@ -167,6 +188,13 @@ impl Writer<'_> {
         }
         self.text_field("local", local);
         self.out.push('}');
+    }
+
+    /// The fields `name` and `id`.
+    pub fn variable(&mut self, id: VariableId) {
+        let name = self.variables.get(id.0 as usize).map_or("", |name| name);
+        self.text_field("name", name);
+        let _ = write!(self.out, ",\"id\":{}", id.0);
     }
 
     /// `{"kind":"..."`, to be continued with fields.

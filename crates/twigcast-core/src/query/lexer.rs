@@ -253,10 +253,18 @@ impl<'a> Lexer<'a> {
         self.token(Kind::Number, start, end)
     }
 
+    /// In XQuery (where there are comments) a doubled quote stands for one and does not end the string.
     fn literal(&mut self, start: usize, quote: u8) -> Token {
-        match memchr::memchr(quote, &self.text.as_bytes()[start + 1..]) {
-            Some(length) => self.token(Kind::Literal, start, start + length + 2),
-            None => self.token(Kind::UnclosedLiteral, start, self.text.len()),
+        let mut end = start + 1;
+        loop {
+            match memchr::memchr(quote, self.text.as_bytes().get(end..).unwrap_or_default()) {
+                Some(length) => end += length + 1,
+                None => return self.token(Kind::UnclosedLiteral, start, self.text.len()),
+            }
+            if !self.comments || self.byte(end) != quote {
+                return self.token(Kind::Literal, start, end);
+            }
+            end += 1;
         }
     }
 }

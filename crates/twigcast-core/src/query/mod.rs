@@ -1,7 +1,8 @@
 //! The query language: text to algebra.
 //!
 //! [`parse`] reads a query: an XPath 1.0 expression or a For-Where-Return query. [`normal::normalise`] simplifies an
-//! expression without changing its meaning; [`display::expression`] writes one back as text; [`json`] as JSON.
+//! expression without changing its meaning; [`display::expression`] and
+//! [`flwr_text::query`] write them back as text; [`json`] as JSON.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
@@ -11,7 +12,11 @@ use crate::limits::Limits;
 use crate::vocabulary::Vocabulary;
 
 pub mod ast;
+mod constructor;
 pub mod display;
+pub mod flwr;
+mod flwr_parser;
+pub mod flwr_text;
 pub mod functions;
 mod hints;
 pub mod json;
@@ -80,10 +85,17 @@ pub enum Query {
     /// An XPath expression, to be evaluated with the document node as context node: it matches when its `boolean()` is
     /// true.
     XPath(Expr),
+    /// A For-Where-Return query: it matches when a binding passes, and delivers what it returns.
+    Flwr(flwr::Query),
 }
 
 /// Parses a query. Names that it mentions are added to the vocabulary (also when it is refused in the end).
 pub fn parse(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Result<Query, QueryError> {
     let mut parser = parser::Parser::new(text, options, vocabulary).map_err(|error| *error)?;
-    parser.whole_expression().map(Query::XPath).map_err(|error| *error)
+    let parsed = if flwr_parser::is_flwr(text) {
+        parser.whole_flwr().map(Query::Flwr)
+    } else {
+        parser.whole_expression().map(Query::XPath)
+    };
+    parsed.map_err(|error| *error)
 }

@@ -7,7 +7,8 @@
 use super::ast::{
     ArithmeticOp, Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step, VariableId,
 };
-use super::functions::{Type, signature_of};
+use super::flwr::Variable;
+use super::functions::{Signature, Type, signature_of};
 use super::hints;
 use super::lexer::{Kind, Lexer, Token, first_forbidden_character};
 use super::{Dialect, ParseOptions};
@@ -32,6 +33,16 @@ pub(crate) struct Parser<'a, 'v> {
     pub(super) variable_types: Vec<Type>,
     /// Namespaces declared by enclosing constructors, innermost last; the URI's id.
     pub(super) declared: Vec<(&'a str, NamespaceId)>,
+    /// Namespaces that enclosing constructors will have declared in the output, innermost last.
+    pub(super) in_output: Vec<(&'a str, NamespaceId)>,
+    /// All variables declared so far, by number.
+    pub(super) declared_variables: Vec<Variable>,
+    /// Those that certainly hold attributes.
+    pub(super) attribute_variables: Vec<VariableId>,
+    /// How many constructors are open.
+    pub(super) constructors: usize,
+    /// Offset of the innermost `{` that is open.
+    pub(super) open_brace: usize,
     /// The text is a For-Where-Return query.
     pub(super) flwr: bool,
     steps: usize,
@@ -63,6 +74,11 @@ impl<'a, 'v> Parser<'a, 'v> {
             variables: Vec::new(),
             variable_types: Vec::new(),
             declared: Vec::new(),
+            in_output: Vec::new(),
+            declared_variables: Vec::new(),
+            attribute_variables: Vec::new(),
+            constructors: 0,
+            open_brace: 0,
             flwr: false,
             steps: 0,
             nesting: 0,
@@ -101,13 +117,24 @@ impl<'a, 'v> Parser<'a, 'v> {
 
     /// Expr.
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
+        self.enter()?;
+        let expr = self.binary(0)?;
+        self.leave();
+        Ok(expr)
+    }
+
+    /// One level deeper.
+    pub(super) fn enter(&mut self) -> Parsed<()> {
         self.nesting += 1;
         if self.nesting > self.options.limits.query_nesting_max {
             return Err(self.too_nested());
         }
-        let expr = self.binary(0)?;
+        Ok(())
+    }
+
+    /// One level back.
+    pub(super) fn leave(&mut self) {
         self.nesting -= 1;
-        Ok(expr)
     }
 
     /// An expression of operators that bind at least as tightly as `weakest`.
@@ -117,6 +144,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             if strength < weakest {
                 break;
             }
+            self.refuse_end_tag()?;
             self.advance();
             let left_height = self.height;
             let right = self.binary(strength + 1)?;
@@ -131,6 +159,16 @@ impl<'a, 'v> Parser<'a, 'v> {
             left = combine(operator, left, right);
         }
         Ok(left)
+    }
+
+    /// In a constructor `</` is an end tag that comes too early, not a comparison with an absolute path.
+    fn refuse_end_tag(&self) -> Parsed<()> {
+        let start = self.token.start;
+        if self.constructors == 0 || self.predicate_depth > 0 || !self.lexer.text[start..].starts_with("</") {
+            return Ok(());
+        }
+        let message = format!("the `{{` at column {} is not closed before this end tag", self.column(self.open_brace));
+        Err(self.error(start, QueryErrorKind::Syntax, message, &["}"]))
     }
 
     /// The operator that the current token is, with its binding strength.
@@ -220,10 +258,12 @@ impl<'a, 'v> Parser<'a, 'v> {
             return Ok(PathStart::Context);
         }
         if self.flwr {
-            let message = format!(
-                "a path must start at a variable, at `/` or at $doc here; `{}` has no context node",
-                self.text_of(self.token)
-            );
+            let word = self.text_of(self.token);
+            if matches!(word, "return" | "where" | "order" | "stable" | "in" | "then" | "else" | "for" | "let") {
+                return Err(self.unexpected_word());
+            }
+            let message =
+                format!("a path must start at a variable, at `/` or at $doc here; `{word}` has no context node");
             return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["$variable", "/"]));
         }
         Ok(PathStart::Root)
@@ -373,7 +413,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         self.advance();
         let mut target = None;
         if self.token.kind == Kind::Literal && name == "processing-instruction" {
-            target = Some(self.literal_of(self.token).into());
+            target = Some(self.literal_of(self.token)?);
             self.advance();
         } else if !matches!(self.token.kind, Kind::CloseParen | Kind::End) {
             let message = match name {
@@ -466,7 +506,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             }
             Kind::Literal => {
                 self.advance();
-                Ok(Expr::Literal(self.literal_of(token).into()))
+                Ok(Expr::Literal(self.literal_of(token)?))
             }
             Kind::Variable => self.variable(),
             Kind::OpenParen => {
@@ -545,10 +585,31 @@ impl<'a, 'v> Parser<'a, 'v> {
             );
             return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[signature.usage]));
         }
+        self.check_context(&signature, arguments.len(), name)?;
         Ok(Expr::Call { function: signature.function, arguments })
     }
 
-    fn require_node_set(&self, expr: &Expr, start: usize, role: &str) -> Parsed<()> {
+    /// In For-Where-Return nothing outside predicates has a context node, so nothing can be said of it.
+    fn check_context(&self, signature: &Signature, arguments: usize, name: Token) -> Parsed<()> {
+        let about_context = match signature.function {
+            Function::True | Function::False => false,
+            Function::Lang => true,
+            _ => arguments == 0,
+        };
+        if !self.flwr || self.predicate_depth > 0 || !about_context {
+            return Ok(());
+        }
+        let name_text = self.text_of(name);
+        let message = match signature.function {
+            Function::Position | Function::Last | Function::Lang => {
+                format!("{name_text}() has no context node here; it can stand in a predicate")
+            }
+            _ => format!("{name_text}() has no context node here; write {name_text}($variable)"),
+        };
+        Err(self.error(name.start, QueryErrorKind::Syntax, message, &[signature.usage]))
+    }
+
+    pub(super) fn require_node_set(&self, expr: &Expr, start: usize, role: &str) -> Parsed<()> {
         let found = expr.static_type(&self.variable_types);
         if found == Type::NodeSet {
             return Ok(());
@@ -612,9 +673,13 @@ impl<'a, 'v> Parser<'a, 'v> {
         &self.lexer.text[token.start..token.end]
     }
 
-    /// A literal without its quotes. In For-Where-Return (XQuery) a doubled quote stands for one.
-    pub(super) fn literal_of(&self, token: Token) -> &'a str {
-        &self.lexer.text[token.start + 1..token.end - 1]
+    /// A literal without its quotes.
+    pub(super) fn literal_of(&self, token: Token) -> Parsed<Box<str>> {
+        let inner = &self.lexer.text[token.start + 1..token.end - 1];
+        if self.flwr {
+            return Ok(self.flwr_literal(token)?.into());
+        }
+        Ok(inner.into())
     }
 }
 

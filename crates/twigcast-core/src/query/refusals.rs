@@ -154,6 +154,12 @@ impl Parser<'_, '_> {
         self.error(token.start, QueryErrorKind::Syntax, message, expected)
     }
 
+    /// A word of the For-Where-Return language where an expression was due.
+    pub(super) fn unexpected_word(&self) -> Box<QueryError> {
+        let message = format!("{} stands where a path, a value or a function is due", self.shown(self.token));
+        self.error(self.token.start, QueryErrorKind::Syntax, message, &["a path", "a value", "a function"])
+    }
+
     /// Something that is no operator, after a complete operand.
     pub(super) fn unexpected_after_operand(&self, expected: &[&str]) -> Box<QueryError> {
         if let Some(error) = self.broken_token() {
@@ -193,6 +199,9 @@ impl Parser<'_, '_> {
             Kind::OpenBracket => "a predicate cannot stand here; it follows a step or a parenthesis".into(),
             Kind::OpenBrace => "`{` belongs to For-Where-Return queries, which start with `for`, `let` or a tag".into(),
             Kind::Assign => "`:=` belongs to `let` in For-Where-Return queries".into(),
+            Kind::Comma if self.flwr => "a sequence can stand only in `return` and in constructors; \
+                 write a | b for the nodes of both, or two comparisons joined by `or`"
+                .into(),
             Kind::Comma => "`,` separates the arguments of a function; XPath 1.0 has no sequences".into(),
             _ => format!("{} follows {}; an operator is missing between them", self.shown(token), self.shown(previous)),
         };
@@ -235,7 +244,7 @@ impl Parser<'_, '_> {
 }
 
 /// `a, b or c`.
-fn any_of(choices: &[&str]) -> String {
+pub(super) fn any_of(choices: &[&str]) -> String {
     match choices {
         [] => "something else".into(),
         [only] => (*only).into(),

@@ -4,12 +4,12 @@ use twigcast_core::error::QueryErrorKind;
 use twigcast_core::query::Dialect;
 use twigcast_core::vocabulary::Vocabulary;
 
-use super::try_xpath;
+use super::{parse_with, prefixes, try_xpath};
 
 /// Every refusal as one line, `query --> column kind: message`.
 fn refusal(text: &str) -> String {
-    let error = match try_xpath(text, Dialect::XPath, &mut Vocabulary::new()) {
-        Ok(expr) => return format!("{text} --> accepted as {expr:?}"),
+    let error = match parse_with(text, &prefixes(), Dialect::XPath, &mut Vocabulary::new()) {
+        Ok(query) => return format!("{text} --> accepted as {query:?}"),
         Err(error) => error,
     };
     let kind = match error.kind {
@@ -21,19 +21,28 @@ fn refusal(text: &str) -> String {
     format!("{text} --> {} {kind}: {}", error.column, error.message)
 }
 
-/// The snapshot, one refusal a line. `UPDATE_SNAPSHOTS=1` rewrites it.
-#[test]
-fn refusals_are_those_of_the_snapshot() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/query/refusals.txt");
-    let snapshot = std::fs::read_to_string(path).unwrap();
+/// Compares with a snapshot, one refusal a line. `UPDATE_SNAPSHOTS=1` rewrites it.
+fn compare(name: &str) {
+    let path = format!("{}/tests/query/{name}", env!("CARGO_MANIFEST_DIR"));
+    let snapshot = std::fs::read_to_string(&path).unwrap();
     let found: String = snapshot.lines().map(|line| refusal(line.split(" --> ").next().unwrap()) + "\n").collect();
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(path, &found).unwrap();
+        std::fs::write(&path, &found).unwrap();
     }
     for (expected, found) in snapshot.lines().zip(found.lines()) {
         assert_eq!(found, expected);
         assert!(!found.contains("--> accepted"), "{found}");
     }
+}
+
+#[test]
+fn refusals_of_xpath_are_those_of_the_snapshot() {
+    compare("refusals.txt");
+}
+
+#[test]
+fn refusals_of_for_where_return_are_those_of_the_snapshot() {
+    compare("refusals_flwr.txt");
 }
 
 #[test]

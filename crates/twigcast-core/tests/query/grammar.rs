@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use twigcast_core::query::{Dialect, json};
+use twigcast_core::query::{Dialect, Query, display, json};
 
 use super::{parse_with, shown, try_xpath, xpath_of};
 use twigcast_core::vocabulary::Vocabulary;
@@ -279,14 +279,15 @@ fn the_default_namespace_is_for_elements_only() {
         ("/a/ancestor::g", "/ns1:a/ancestor::ns1:g"),
         ("/*:h", "/*:h"),
     ] {
-        let twigcast_core::query::Query::XPath(expr) =
-            parse_with(text, &namespaces, Dialect::XPath, &mut vocabulary).unwrap();
-        let printed = twigcast_core::query::display::expression(&expr, &vocabulary, &namespaces);
+        let Ok(Query::XPath(expr)) = parse_with(text, &namespaces, Dialect::XPath, &mut vocabulary) else {
+            panic!("{text}")
+        };
+        let printed = display::expression(&expr, &vocabulary, &namespaces);
         assert_eq!(printed.text, expected, "{text}");
         let made_up = printed.text.contains("ns1:").then_some("urn:default");
         assert_eq!(printed.namespaces.get("ns1").map(String::as_str), made_up);
         let reread = parse_with(&printed.text, &printed.namespaces, Dialect::XPath, &mut vocabulary).unwrap();
-        assert_eq!(reread, twigcast_core::query::Query::XPath(expr), "{text}");
+        assert_eq!(reread, Query::XPath(expr), "{text}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the query language through its public face.
 
 mod errors;
+mod flwr;
 mod grammar;
 mod hostile;
 mod normal;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use twigcast_core::error::QueryError;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::ast::Expr;
-use twigcast_core::query::{Dialect, ParseOptions, Query, display, parse};
+use twigcast_core::query::{Dialect, ParseOptions, Query, display, flwr_text, parse};
 use twigcast_core::vocabulary::Vocabulary;
 
 /// The prefixes that every test may use.
@@ -29,12 +30,22 @@ fn parse_with(
 }
 
 fn try_xpath(text: &str, dialect: Dialect, vocabulary: &mut Vocabulary) -> Result<Expr, QueryError> {
-    let Query::XPath(expr) = parse_with(text, &prefixes(), dialect, vocabulary)?;
-    Ok(expr)
+    match parse_with(text, &prefixes(), dialect, vocabulary)? {
+        Query::XPath(expr) => Ok(expr),
+        Query::Flwr(query) => panic!("{text} was read as {query:?}"),
+    }
 }
 
 fn xpath_of(text: &str, vocabulary: &mut Vocabulary) -> Expr {
     try_xpath(text, Dialect::XPath, vocabulary).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// A query's text again.
+fn printed(query: &Query, vocabulary: &Vocabulary) -> display::Printed {
+    match query {
+        Query::XPath(expr) => display::expression(expr, vocabulary, &prefixes()),
+        Query::Flwr(query) => flwr_text::query(query, vocabulary, &prefixes()),
+    }
 }
 
 /// The text of an expression in normal form.

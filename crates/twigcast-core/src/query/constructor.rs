@@ -1,0 +1,549 @@
+//! Direct constructors: markup inside a For-Where-Return query.
+//!
+//! Markup has tokens of its own, so this part of the grammar reads characters; between `{` and `}` it hands over to the
+//! token-based part. White space that only sets the query out (between tags, braces and the ends of the content) is
+//! dropped, as XQuery does by default; white space written as a reference or in CDATA stays.
+
+use super::flwr::{Attribute, Content, Element, Item, ValuePart};
+use super::lexer::{Kind, is_name_character, is_name_start_character, is_space};
+use super::parser::{Parsed, Parser};
+use crate::error::QueryErrorKind;
+use crate::vocabulary::{Name, NamespaceId, XML_NAMESPACE, XMLNS_NAMESPACE};
+
+/// A name as written in markup: where it starts and its parts.
+#[derive(Clone, Copy)]
+struct Written<'a> {
+    offset: usize,
+    text: &'a str,
+    prefix: &'a str,
+    local: &'a str,
+}
+
+/// An attribute of a start tag, before prefixes are resolved.
+struct RawAttribute<'a> {
+    name: Written<'a>,
+    value: Vec<ValuePart>,
+}
+
+impl<'a> Parser<'a, '_> {
+    /// DirectConstructor; the current token is its `<`.
+    pub(super) fn constructor(&mut self) -> Parsed<Item> {
+        let start = self.token.start;
+        let (item, end) = self.constructor_at(start)?;
+        self.lexer.position = end;
+        self.advance();
+        if matches!(self.token.kind, Kind::OpenBracket | Kind::Slash | Kind::DoubleSlash) {
+            let message = "a constructed element takes no step or predicate".into();
+            return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &[]));
+        }
+        Ok(item)
+    }
+
+    /// The constructor at an offset, and where it ends.
+    fn constructor_at(&mut self, start: usize) -> Parsed<(Item, usize)> {
+        let rest = &self.lexer.text[start..];
+        if let Some(inner) = rest.strip_prefix("<!--") {
+            return self.comment(start, inner);
+        }
+        if let Some(inner) = rest.strip_prefix("<?") {
+            return self.processing_instruction(start, inner);
+        }
+        self.enter()?;
+        self.constructors += 1;
+        let (element, end) = self.element(start)?;
+        self.constructors -= 1;
+        self.leave();
+        Ok((Item::Element(Box::new(element)), end))
+    }
+
+    fn comment(&self, start: usize, inner: &str) -> Parsed<(Item, usize)> {
+        let Some(length) = inner.find("-->") else { return Err(self.unclosed_markup(start, "comment", "-->")) };
+        let text = &inner[..length];
+        if text.contains("--") || text.ends_with('-') {
+            let message = "a comment cannot hold `--` or end in `-`".into();
+            return Err(self.error(start, QueryErrorKind::Syntax, message, &[]));
+        }
+        Ok((Item::Comment(line_ends(text).into()), start + length + "<!---->".len()))
+    }
+
+    fn processing_instruction(&self, start: usize, inner: &str) -> Parsed<(Item, usize)> {
+        let Some(length) = inner.find("?>") else {
+            return Err(self.unclosed_markup(start, "processing instruction", "?>"));
+        };
+        let text = &inner[..length];
+        let target = &text[..ncname_length(text)];
+        let data = &text[target.len()..];
+        if target.is_empty() || target.eq_ignore_ascii_case("xml") || !(data.is_empty() || data.starts_with(space)) {
+            let message = "a processing instruction starts with a name that is not `xml`: <?target data?>".into();
+            return Err(self.error(start, QueryErrorKind::Syntax, message, &["a name"]));
+        }
+        let data = line_ends(data.trim_start_matches(space)).into();
+        Ok((Item::ProcessingInstruction { target: target.into(), data }, start + length + "<??>".len()))
+    }
+
+    fn unclosed_markup(&self, start: usize, what: &str, end: &str) -> Box<crate::error::QueryError> {
+        let message = format!("the {what} that starts here is not closed; `{end}` is missing");
+        self.error(start, QueryErrorKind::Syntax, message, &[end])
+    }
+
+    /// The element whose `<` is at an offset, and where it ends.
+    fn element(&mut self, start: usize) -> Parsed<(Element, usize)> {
+        let name = self.written_name(start + 1, "`<` must be followed by a name; in text write &lt;")?;
+        let (declared, in_output) = (self.declared.len(), self.in_output.len());
+        let mut declarations = self.declare_namespaces(name.offset + name.text.len())?;
+        let (raw, position, empty) = self.attributes(&name)?;
+        let element_name = self.constructed_name(name, true, &mut declarations)?;
+        let attributes = self.resolve_attributes(raw, &mut declarations)?;
+        let mut element =
+            Element { qname: name.text.into(), name: element_name, declarations, attributes, content: Vec::new() };
+        let end = if empty { position } else { self.content(start, name.text, position, &mut element.content)? };
+        self.declared.truncate(declared);
+        self.in_output.truncate(in_output);
+        Ok((element, end))
+    }
+
+    /// The QName at an offset.
+    fn written_name(&self, offset: usize, otherwise: &str) -> Parsed<Written<'a>> {
+        let rest = &self.lexer.text[offset..];
+        let first = ncname_length(rest);
+        if first == 0 {
+            return Err(self.error(offset, QueryErrorKind::Syntax, otherwise.into(), &["a name"]));
+        }
+        let second = rest[first..].strip_prefix(':').map_or(0, ncname_length);
+        if second == 0 {
+            let text = &rest[..first];
+            return Ok(Written { offset, text, prefix: "", local: text });
+        }
+        let text = &rest[..first + 1 + second];
+        Ok(Written { offset, text, prefix: &rest[..first], local: &text[first + 1..] })
+    }
+
+    /// Reads the start tag ahead for its namespace declarations: they hold in the whole tag, also to their left.
+    fn declare_namespaces(&mut self, from: usize) -> Parsed<Vec<(Box<str>, Box<str>)>> {
+        let mut declarations: Vec<(Box<str>, Box<str>)> = Vec::new();
+        for (prefix, offset, raw) in declarations_ahead(self.lexer.text, from) {
+            let uri = self.namespace_value(offset, raw)?;
+            let problem = match prefix {
+                "xmlns" => Some("the prefix `xmlns` cannot be declared"),
+                "xml" if uri != XML_NAMESPACE => Some("the prefix `xml` cannot be bound to another namespace"),
+                _ if prefix != "xml" && uri == XML_NAMESPACE => {
+                    Some("only the prefix `xml` can be bound to this namespace")
+                }
+                _ if uri == XMLNS_NAMESPACE => Some("no prefix can be bound to this namespace"),
+                "" => None,
+                _ if uri.is_empty() => Some("a prefix cannot be bound to no namespace"),
+                _ if declarations.iter().any(|(known, _)| **known == *prefix) => Some("the prefix is declared twice"),
+                _ => None,
+            };
+            let twice = prefix.is_empty() && declarations.iter().any(|(known, _)| known.is_empty());
+            if let Some(problem) = problem.or(twice.then_some("the default namespace is declared twice")) {
+                return Err(self.error(offset, QueryErrorKind::Syntax, problem.into(), &[]));
+            }
+            let id = self.vocabulary.intern_namespace(&uri);
+            self.declared.push((prefix, id));
+            self.in_output.push((prefix, id));
+            declarations.push((prefix.into(), uri.into()));
+        }
+        Ok(declarations)
+    }
+
+    /// The URI of a namespace declaration.
+    fn namespace_value(&self, offset: usize, raw: &str) -> Parsed<String> {
+        let mut uri = String::with_capacity(raw.len());
+        let mut position = 0;
+        while let Some(character) = raw[position..].chars().next() {
+            let (value, length) = match character {
+                '&' => self.reference(offset + position)?,
+                '{' | '}' => {
+                    let message = "a namespace must be a constant; it holds no `{ ... }`".into();
+                    return Err(self.error(offset + position, QueryErrorKind::Syntax, message, &[]));
+                }
+                other => (other, other.len_utf8()),
+            };
+            uri.push(value);
+            position += length;
+        }
+        Ok(uri.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    /// The attributes of a start tag; where the tag ends; whether it is an empty-element tag.
+    fn attributes(&mut self, element: &Written<'a>) -> Parsed<(Vec<RawAttribute<'a>>, usize, bool)> {
+        let text = self.lexer.text;
+        let mut position = element.offset + element.text.len();
+        let mut attributes = Vec::new();
+        loop {
+            let spaced = skip_space(text, &mut position);
+            let rest = &text[position..];
+            if rest.starts_with("/>") {
+                return Ok((attributes, position + 2, true));
+            }
+            if rest.starts_with('>') {
+                return Ok((attributes, position + 1, false));
+            }
+            if rest.is_empty() {
+                let message =
+                    format!("the tag <{} at column {} is not closed", element.text, self.column(element.offset - 1));
+                return Err(self.error(position, QueryErrorKind::Syntax, message, &[">", "/>"]));
+            }
+            let name = self.written_name(position, "an attribute's name, `>` or `/>` is due in a tag")?;
+            if !spaced {
+                let message = format!("white space is due before the attribute `{}`", name.text);
+                return Err(self.error(position, QueryErrorKind::Syntax, message, &["white space"]));
+            }
+            position += name.text.len();
+            skip_space(text, &mut position);
+            if !text[position..].starts_with('=') {
+                let message = format!("the attribute `{}` has no value; write {}=\"...\"", name.text, name.text);
+                return Err(self.error(position, QueryErrorKind::Syntax, message, &["="]));
+            }
+            position += 1;
+            skip_space(text, &mut position);
+            let value = self.attribute_value(&mut position, &name)?;
+            if name.text != "xmlns" && name.prefix != "xmlns" {
+                attributes.push(RawAttribute { name, value });
+            }
+        }
+    }
+
+    /// AttributeValue, quotes included.
+    fn attribute_value(&mut self, position: &mut usize, name: &Written<'a>) -> Parsed<Vec<ValuePart>> {
+        let text = self.lexer.text;
+        let start = *position;
+        let Some(quote) = text[start..].chars().next().filter(|quote| matches!(quote, '"' | '\'')) else {
+            let message = format!("the value of the attribute `{}` must be in quotes", name.text);
+            return Err(self.error(start, QueryErrorKind::Syntax, message, &["\"", "'"]));
+        };
+        *position += 1;
+        let (mut parts, mut constant) = (Vec::new(), String::new());
+        loop {
+            let Some(character) = text[*position..].chars().next() else {
+                let message = format!("the value of the attribute `{}` is not closed; {quote} is missing", name.text);
+                return Err(self.error(start, QueryErrorKind::Syntax, message, &[]));
+            };
+            let next = text[*position + character.len_utf8()..].chars().next();
+            match character {
+                _ if character == quote && next == Some(quote) => {
+                    constant.push(quote);
+                    *position += 2;
+                }
+                _ if character == quote => {
+                    *position += 1;
+                    flush(&mut constant, |text| parts.push(ValuePart::Text(text)));
+                    return Ok(parts);
+                }
+                '{' | '}' if next == Some(character) => {
+                    constant.push(character);
+                    *position += 2;
+                }
+                '{' => {
+                    flush(&mut constant, |text| parts.push(ValuePart::Text(text)));
+                    let (item, end) = self.enclosed(*position)?;
+                    self.refuse_constructors(&item, *position)?;
+                    parts.push(ValuePart::Enclosed(item));
+                    *position = end;
+                }
+                '}' => return Err(self.lone_brace(*position)),
+                '<' => {
+                    let message = "`<` cannot stand in an attribute's value; write &lt;".into();
+                    return Err(self.error(*position, QueryErrorKind::Syntax, message, &["&lt;"]));
+                }
+                '&' => {
+                    let (referred, length) = self.reference(*position)?;
+                    constant.push(referred);
+                    *position += length;
+                }
+                '\r' if next == Some('\n') => *position += 1,
+                '\t' | '\n' | '\r' => {
+                    constant.push(' ');
+                    *position += 1;
+                }
+                other => {
+                    constant.push(other);
+                    *position += other.len_utf8();
+                }
+            }
+        }
+    }
+
+    /// An attribute's value is made of values; an element there is surely a mistake.
+    fn refuse_constructors(&self, item: &Item, offset: usize) -> Parsed<()> {
+        match item {
+            Item::Element(_) | Item::Comment(_) | Item::ProcessingInstruction { .. } => {
+                let message = "an attribute's value cannot hold markup".into();
+                Err(self.error(offset, QueryErrorKind::Unsupported, message, &["a path", "a value"]))
+            }
+            Item::Sequence(items) => items.iter().try_for_each(|item| self.refuse_constructors(item, offset)),
+            Item::Flwr(flwr) => self.refuse_constructors(&flwr.result, offset),
+            Item::If(choice) => {
+                self.refuse_constructors(&choice.then, offset)?;
+                self.refuse_constructors(&choice.otherwise, offset)
+            }
+            Item::Value(_) => Ok(()),
+        }
+    }
+
+    /// `{ items }` at an offset, and where it ends.
+    fn enclosed(&mut self, open: usize) -> Parsed<(Item, usize)> {
+        self.lexer.position = open + 1;
+        self.advance();
+        if self.token.kind == Kind::CloseBrace {
+            let message = "`{ }` encloses nothing; for a brace in text write {{ or }}".into();
+            return Err(self.error(open, QueryErrorKind::Syntax, message, &["a path", "a value"]));
+        }
+        let outer_brace = std::mem::replace(&mut self.open_brace, open);
+        let item = self.items()?;
+        self.open_brace = outer_brace;
+        if self.token.kind != Kind::CloseBrace {
+            if self.token.kind == Kind::End {
+                return Err(self.unclosed(Kind::CloseBrace, open));
+            }
+            return Err(self.unexpected_in_flwr(&["}", ","]));
+        }
+        Ok((item, self.token.end))
+    }
+
+    fn lone_brace(&self, offset: usize) -> Box<crate::error::QueryError> {
+        let message = "`}` closes nothing that is open here; for a brace in text write }}".into();
+        self.error(offset, QueryErrorKind::Syntax, message, &["}}"])
+    }
+
+    /// The content of an element up to and with its end tag; returns where that ends.
+    fn content(&mut self, start: usize, qname: &str, from: usize, content: &mut Vec<Content>) -> Parsed<usize> {
+        let text = self.lexer.text;
+        let mut position = from;
+        let mut run = TextRun::default();
+        loop {
+            let rest = &text[position..];
+            let Some(character) = rest.chars().next() else {
+                let message = format!(
+                    "the element <{qname}> at column {} is not closed; </{qname}> is missing",
+                    self.column(start)
+                );
+                let expected = format!("</{qname}>");
+                return Err(self.error(position, QueryErrorKind::Syntax, message, &[&expected]));
+            };
+            match character {
+                '<' if rest.starts_with("</") => {
+                    run.end(content);
+                    return self.end_tag(start, qname, position);
+                }
+                '<' => {
+                    if let Some(inner) = rest.strip_prefix("<![CDATA[") {
+                        let Some(length) = inner.find("]]>") else {
+                            return Err(self.unclosed_markup(position, "CDATA section", "]]>"));
+                        };
+                        run.push_kept(&line_ends(&inner[..length]));
+                        position += length + "<![CDATA[]]>".len();
+                        continue;
+                    }
+                    run.end(content);
+                    let (item, end) = self.constructor_at(position)?;
+                    content.push(Content::Constructor(item));
+                    position = end;
+                }
+                '{' if rest.starts_with("{{") => {
+                    run.push_kept("{");
+                    position += 2;
+                }
+                '}' if rest.starts_with("}}") => {
+                    run.push_kept("}");
+                    position += 2;
+                }
+                '{' => {
+                    run.end(content);
+                    let (item, end) = self.enclosed(position)?;
+                    content.push(Content::Enclosed(item));
+                    position = end;
+                }
+                '}' => return Err(self.lone_brace(position)),
+                '&' => {
+                    let (referred, length) = self.reference(position)?;
+                    run.push_kept(referred.encode_utf8(&mut [0; 4]));
+                    position += length;
+                }
+                _ => {
+                    let length = rest.find(['<', '{', '}', '&']).unwrap_or(rest.len());
+                    run.push(&rest[..length]);
+                    position += length;
+                }
+            }
+        }
+    }
+
+    /// `</qname>` at an offset; returns where it ends.
+    fn end_tag(&self, start: usize, qname: &str, offset: usize) -> Parsed<usize> {
+        let name = self.written_name(offset + 2, "`</` must be followed by a name")?;
+        if name.text != qname {
+            let message = format!(
+                "</{}> cannot close <{qname}>, which opened at column {}; write </{qname}>",
+                name.text,
+                self.column(start)
+            );
+            let expected = format!("</{qname}>");
+            return Err(self.error(offset, QueryErrorKind::Syntax, message, &[&expected]));
+        }
+        let mut position = offset + 2 + qname.len();
+        skip_space(self.lexer.text, &mut position);
+        if !self.lexer.text[position..].starts_with('>') {
+            let message = format!("the end tag </{qname} is not closed; `>` is missing");
+            return Err(self.error(position, QueryErrorKind::Syntax, message, &[">"]));
+        }
+        Ok(position + 1)
+    }
+
+    fn resolve_attributes(
+        &mut self,
+        raw: Vec<RawAttribute<'a>>,
+        declarations: &mut Vec<(Box<str>, Box<str>)>,
+    ) -> Parsed<Vec<Attribute>> {
+        let mut attributes: Vec<Attribute> = Vec::with_capacity(raw.len());
+        for RawAttribute { name: written, value } in raw {
+            let name = self.constructed_name(written, false, declarations)?;
+            if attributes.iter().any(|known| known.name == name) {
+                let message = format!("the attribute `{}` stands twice in the tag", written.text);
+                return Err(self.error(written.offset, QueryErrorKind::Syntax, message, &[]));
+            }
+            attributes.push(Attribute { qname: written.text.into(), name, value });
+        }
+        Ok(attributes)
+    }
+
+    /// The expanded name of an element or attribute that is constructed. Its prefix is added to the declarations if
+    /// nothing around declares it.
+    fn constructed_name(
+        &mut self,
+        written: Written<'a>,
+        element: bool,
+        declarations: &mut Vec<(Box<str>, Box<str>)>,
+    ) -> Parsed<Name> {
+        let namespace = match (written.prefix, element) {
+            ("", true) => self.default_namespace(),
+            ("", false) => NamespaceId::NONE,
+            (prefix, _) => self.namespace_of(prefix, written.offset)?,
+        };
+        let needed = written.prefix != "xml" && (element || !written.prefix.is_empty());
+        let known = self.in_output.iter().rev().find(|(prefix, _)| *prefix == written.prefix).map(|&(_, id)| id);
+        let nothing = if written.prefix.is_empty() { Some(NamespaceId::NONE) } else { None };
+        if needed && known.or(nothing) != Some(namespace) {
+            self.in_output.push((written.prefix, namespace));
+            declarations.push((written.prefix.into(), self.vocabulary.namespace_uri(namespace).into()));
+        }
+        Ok(Name { namespace, local: self.vocabulary.intern_local(written.local) })
+    }
+}
+
+/// Constant text of an element's content, up to the next markup.
+#[derive(Default)]
+struct TextRun {
+    text: String,
+    /// Holds something else than white space written as such.
+    kept: bool,
+}
+
+impl TextRun {
+    fn push(&mut self, text: &str) {
+        self.kept |= !text.bytes().all(is_space);
+        self.text.push_str(&line_ends(text));
+    }
+
+    fn push_kept(&mut self, text: &str) {
+        self.kept = true;
+        self.text.push_str(text);
+    }
+
+    fn end(&mut self, content: &mut Vec<Content>) {
+        let kept = std::mem::take(&mut self.kept);
+        let text = std::mem::take(&mut self.text);
+        if kept && !text.is_empty() {
+            content.push(Content::Text(text.into()));
+        }
+    }
+}
+
+fn flush(text: &mut String, push: impl FnOnce(Box<str>)) {
+    if !text.is_empty() {
+        push(std::mem::take(text).into());
+    }
+}
+
+/// Line ends as XML has them: CR LF and CR are LF.
+fn line_ends(text: &str) -> String {
+    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text.into() }
+}
+
+fn space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\r' | '\n')
+}
+
+/// Moves past white space; whether there was any.
+fn skip_space(text: &str, position: &mut usize) -> bool {
+    let start = *position;
+    while text.as_bytes().get(*position).copied().is_some_and(is_space) {
+        *position += 1;
+    }
+    *position > start
+}
+
+/// Bytes of the NCName that a text starts with; 0 if it starts with none.
+fn ncname_length(text: &str) -> usize {
+    let mut length = 0;
+    for character in text.chars() {
+        let fits = if length == 0 { is_name_start_character(character) } else { is_name_character(character) };
+        if !fits {
+            break;
+        }
+        length += character.len_utf8();
+    }
+    length
+}
+
+/// The namespace declarations of the start tag whose attributes begin at an offset: prefix, offset and raw text of the
+/// URI. Anything malformed ends the search; the parser proper will come to it.
+fn declarations_ahead(text: &str, from: usize) -> Vec<(&str, usize, &str)> {
+    let mut found = Vec::new();
+    let mut position = from;
+    loop {
+        skip_space(text, &mut position);
+        let name_start = position;
+        let rest = &text[position..];
+        let length = rest.find(|c: char| c != ':' && !is_name_character(c)).unwrap_or(rest.len());
+        position += length;
+        let name = &text[name_start..position];
+        skip_space(text, &mut position);
+        if name.is_empty() || !text[position..].starts_with('=') {
+            return found;
+        }
+        position += 1;
+        skip_space(text, &mut position);
+        let Some(end) = value_end(text, position) else { return found };
+        let value = &text[position + 1..end - 1];
+        match name.strip_prefix("xmlns") {
+            Some("") => found.push(("", position + 1, value)),
+            Some(prefix) if prefix.len() > 1 && prefix.starts_with(':') => {
+                found.push((&prefix[1..], position + 1, value));
+            }
+            _ => {}
+        }
+        position = end;
+    }
+}
+
+/// One past the end of the quoted value at an offset. Inside `{ }` quotes belong to strings of the enclosed expression.
+fn value_end(text: &str, start: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let quote = *bytes.get(start).filter(|quote| matches!(quote, b'"' | b'\''))?;
+    let (mut position, mut depth) = (start + 1, 0usize);
+    while let Some(&byte) = bytes.get(position) {
+        position += 1;
+        match byte {
+            b'{' if depth == 0 && bytes.get(position) == Some(&b'{') => position += 1,
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            b'"' | b'\'' if depth > 0 => position += memchr::memchr(byte, bytes.get(position..)?)? + 1,
+            _ if byte == quote && bytes.get(position) == Some(&quote) => position += 1,
+            _ if byte == quote => return Some(position),
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,492 @@
+//! The grammar of For-Where-Return queries, apart from constructors (`constructor.rs`).
+
+use super::ast::{Axis, Expr, Path, PathStart, VariableId};
+use super::flwr::{Clause, Flwr, If, Item, OrderKey, Query, Variable};
+use super::functions::Type;
+use super::hints;
+use super::lexer::{Kind, Lexer, Token, is_space};
+use super::parser::{Parsed, Parser};
+use super::refusals::any_of;
+use crate::error::QueryErrorKind;
+
+/// Is a query's text For-Where-Return rather than XPath? XPath can start with none of these.
+pub(super) fn is_flwr(text: &str) -> bool {
+    let mut lexer = Lexer { text, position: 0, comments: true, angle_not_equal: false };
+    let mut token = lexer.next();
+    while token.kind == Kind::OpenParen {
+        token = lexer.next();
+    }
+    match token.kind {
+        Kind::Less => true,
+        Kind::Name => match &text[token.start..token.end] {
+            "for" | "let" => lexer.peek() == b'$',
+            "if" => lexer.peek() == b'(',
+            "declare" | "xquery" | "import" | "module" => {
+                matches!(lexer.next().kind, Kind::Name)
+            }
+            "element" | "document" | "text" | "comment" | "attribute" => lexer.peek() == b'{',
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl<'a> Parser<'a, '_> {
+    /// The whole text as a For-Where-Return query.
+    pub fn whole_flwr(mut self) -> Parsed<Query> {
+        self.flwr = true;
+        self.lexer.comments = true;
+        self.lexer.angle_not_equal = false;
+        self.lexer.position = 0;
+        self.advance();
+        let body = self.items()?;
+        if self.token.kind != Kind::End {
+            return Err(self.unexpected_in_flwr(&["the end of the query"]));
+        }
+        let variables = std::mem::take(&mut self.declared_variables);
+        let query = Query { body, variables };
+        if query.outermost().is_empty() {
+            let message = "nothing here says which messages are wanted; write a `for`".into();
+            return Err(self.error(0, QueryErrorKind::Syntax, message, &["for $variable in path return ..."]));
+        }
+        Ok(query)
+    }
+
+    /// One or more items, separated by commas.
+    pub(super) fn items(&mut self) -> Parsed<Item> {
+        let first = self.item()?;
+        if self.token.kind != Kind::Comma {
+            return Ok(first);
+        }
+        let mut items = vec![first];
+        while self.token.kind == Kind::Comma {
+            self.advance();
+            items.push(self.item()?);
+        }
+        Ok(Item::Sequence(items))
+    }
+
+    /// One item (ExprSingle).
+    fn item(&mut self) -> Parsed<Item> {
+        self.enter()?;
+        let item = match self.token.kind {
+            Kind::Less => self.constructor()?,
+            Kind::OpenParen if self.opens_sequence() => self.sequence()?,
+            Kind::Name => match (self.text_of(self.token), self.lexer.peek()) {
+                ("for" | "let", b'$') => Item::Flwr(Box::new(self.flwr_expression()?)),
+                ("if", b'(') => Item::If(Box::new(self.conditional()?)),
+                _ => self.value()?,
+            },
+            _ => self.value()?,
+        };
+        self.leave();
+        Ok(item)
+    }
+
+    /// An expression of the path language.
+    fn value(&mut self) -> Parsed<Item> {
+        self.refuse_xquery()?;
+        let start = self.token.start;
+        let expr = self.expression()?;
+        if self.constructors == 0 && self.selects_attributes(&expr) {
+            let message = "an attribute cannot stand on its own in a result; \
+                           write string(...) for its value, or put it into an element: <x>{ ... }</x>"
+                .into();
+            return Err(self.error(start, QueryErrorKind::Syntax, message, &[]));
+        }
+        if let Expr::Path(Path { steps, .. }) = &expr {
+            if steps.last().is_some_and(|step| step.axis == Axis::Namespace) {
+                let message = "a namespace cannot be returned; namespaces come with the elements that use them".into();
+                return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
+            }
+        }
+        Ok(Item::Value(expr))
+    }
+
+    /// Does an expression certainly select attributes?
+    fn selects_attributes(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Union(members) => members.iter().any(|member| self.selects_attributes(member)),
+            Expr::Path(path) => match (path.steps.last(), &path.start) {
+                (Some(step), _) => step.axis == Axis::Attribute,
+                (None, PathStart::Variable(id)) => self.attribute_variables.contains(id),
+                (None, PathStart::Filter { primary, .. }) => self.selects_attributes(primary),
+                (None, _) => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Does the parenthesis at hand hold a sequence rather than a parenthesised path expression?
+    fn opens_sequence(&self) -> bool {
+        let mut ahead = self.lexer;
+        let mut token = ahead.next();
+        while token.kind == Kind::OpenParen {
+            token = ahead.next();
+        }
+        if matches!(token.kind, Kind::Less | Kind::CloseParen) {
+            return true;
+        }
+        if token.kind == Kind::Name {
+            let next = ahead.peek();
+            match &ahead.text[token.start..token.end] {
+                "for" | "let" if next == b'$' => return true,
+                "if" if next == b'(' => return true,
+                _ => {}
+            }
+        }
+        self.has_comma_before_close()
+    }
+
+    /// Is there a comma between the parenthesis at hand and its partner, outside inner brackets?
+    fn has_comma_before_close(&self) -> bool {
+        let mut ahead = self.lexer;
+        let mut depth = 1usize;
+        loop {
+            match ahead.next().kind {
+                Kind::OpenParen | Kind::OpenBracket => depth += 1,
+                Kind::CloseParen | Kind::CloseBracket => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return false;
+                    }
+                }
+                Kind::Comma if depth == 1 => return true,
+                Kind::End | Kind::UnclosedLiteral | Kind::UnclosedComment => return false,
+                _ => {}
+            }
+        }
+    }
+
+    /// `( items )`.
+    fn sequence(&mut self) -> Parsed<Item> {
+        let open = self.token.start;
+        self.advance();
+        let items = if self.token.kind == Kind::CloseParen { Item::Sequence(Vec::new()) } else { self.items()? };
+        self.close(Kind::CloseParen, open)?;
+        if matches!(self.token.kind, Kind::OpenBracket | Kind::Slash | Kind::DoubleSlash) {
+            let message = "a sequence takes no step or predicate here; write a | b for the nodes of both".into();
+            return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &[]));
+        }
+        Ok(items)
+    }
+
+    /// FLWORExpr.
+    fn flwr_expression(&mut self) -> Parsed<Flwr> {
+        let scope = self.variables.len();
+        let mut clauses = Vec::new();
+        loop {
+            match self.text_of(self.token) {
+                "for" if self.lexer.peek() == b'$' => self.for_clause(&mut clauses)?,
+                "let" if self.lexer.peek() == b'$' => self.let_clause(&mut clauses)?,
+                _ => break,
+            }
+        }
+        let condition = if self.accept_keyword("where") { Some(self.condition()?) } else { None };
+        let order = self.order_clause()?;
+        if !self.accept_keyword("return") {
+            let due: &[&str] = match (condition.is_some(), order.is_empty()) {
+                (false, true) => &["return", "where", "order by", "for", "let"],
+                (true, true) => &["return", "order by"],
+                _ => &["return"],
+            };
+            return Err(self.unexpected_in_flwr(due));
+        }
+        let result = self.item()?;
+        self.variables.truncate(scope);
+        Ok(Flwr { clauses, condition, order, result })
+    }
+
+    /// ForClause.
+    fn for_clause(&mut self, clauses: &mut Vec<Clause>) -> Parsed<()> {
+        self.advance();
+        loop {
+            let name = self.new_variable("for")?;
+            if !self.accept_keyword("in") {
+                return Err(self.no_binding_word("in"));
+            }
+            let start = self.token.start;
+            let source = self.condition()?;
+            self.require_node_set(&source, start, "what `for` runs over")?;
+            let attributes = self.selects_attributes(&source);
+            let variable = self.declare(name, Type::NodeSet, attributes);
+            clauses.push(Clause::For { variable, source });
+            if self.token.kind != Kind::Comma {
+                return Ok(());
+            }
+            self.advance();
+        }
+    }
+
+    /// LetClause.
+    fn let_clause(&mut self, clauses: &mut Vec<Clause>) -> Parsed<()> {
+        self.advance();
+        loop {
+            let name = self.new_variable("let")?;
+            if self.token.kind != Kind::Assign {
+                return Err(self.no_binding_word(":="));
+            }
+            self.advance();
+            let value = self.condition()?;
+            let (value_type, attributes) = (value.static_type(&self.variable_types), self.selects_attributes(&value));
+            let variable = self.declare(name, value_type, attributes);
+            clauses.push(Clause::Let { variable, value });
+            if self.token.kind != Kind::Comma {
+                return Ok(());
+            }
+            self.advance();
+        }
+    }
+
+    /// The name in a `for` or `let` clause.
+    fn new_variable(&mut self, clause: &str) -> Parsed<&'a str> {
+        if self.token.kind != Kind::Variable {
+            let message = format!("{} stands where `{clause}` needs a variable", self.shown(self.token));
+            return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["$variable"]));
+        }
+        let name = self.text_of(self.token)[1..].trim_start();
+        self.advance();
+        Ok(name)
+    }
+
+    fn declare(&mut self, name: &'a str, value_type: Type, attributes: bool) -> VariableId {
+        let id = VariableId(u32::try_from(self.declared_variables.len()).unwrap_or(u32::MAX));
+        self.declared_variables.push(Variable { name: name.into(), value_type });
+        self.variable_types.push(value_type);
+        self.variables.push((name, id));
+        if attributes {
+            self.attribute_variables.push(id);
+        }
+        id
+    }
+
+    /// `in` or `:=` is missing after a variable.
+    fn no_binding_word(&self, due: &str) -> Box<crate::error::QueryError> {
+        let hint = match self.text_of(self.token) {
+            "in" => "`let` binds with `:=`: let $variable := path",
+            ":=" => "`for` binds with `in`: for $variable in path",
+            "at" => "`at $position` is not supported; leave it out",
+            "as" => "type declarations are not supported; leave `as ...` out",
+            "allowing" => "`allowing empty` is not supported; leave it out",
+            _ => return self.unexpected_in_flwr(&[due]),
+        };
+        self.error(self.token.start, QueryErrorKind::Unsupported, hint.into(), &[due])
+    }
+
+    /// An expression of the path language where XQuery would take any expression.
+    fn condition(&mut self) -> Parsed<Expr> {
+        self.refuse_xquery()?;
+        let token = self.token;
+        if token.kind == Kind::Less {
+            let message = "a constructor can stand only in `return` and in other constructors".into();
+            return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["a path", "a value"]));
+        }
+        if token.kind == Kind::Name {
+            let word = self.text_of(token);
+            if matches!((word, self.lexer.peek()), ("for" | "let", b'$') | ("if", b'(')) {
+                let message = format!("`{word}` can stand only in `return` and in constructors here");
+                return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["a path", "a value"]));
+            }
+        }
+        if token.kind == Kind::OpenParen && self.opens_sequence() {
+            let message = "a sequence can stand only in `return` and in constructors; \
+                           write a | b for the nodes of both, or two comparisons joined by `or`"
+                .into();
+            return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["a path", "a value"]));
+        }
+        self.expression()
+    }
+
+    /// OrderByClause.
+    fn order_clause(&mut self) -> Parsed<Vec<OrderKey>> {
+        let mut keys = Vec::new();
+        let stable = self.accept_keyword("stable");
+        if !self.accept_keyword("order") {
+            return if stable { Err(self.unexpected_in_flwr(&["order by"])) } else { Ok(keys) };
+        }
+        if !self.accept_keyword("by") {
+            return Err(self.unexpected_in_flwr(&["by"]));
+        }
+        loop {
+            let key = self.condition()?;
+            let descending = if self.accept_keyword("ascending") { false } else { self.accept_keyword("descending") };
+            let mut empty_greatest = false;
+            if self.accept_keyword("empty") {
+                if self.accept_keyword("greatest") {
+                    empty_greatest = true;
+                } else if !self.accept_keyword("least") {
+                    return Err(self.unexpected_in_flwr(&["least", "greatest"]));
+                }
+            }
+            keys.push(OrderKey { key, descending, empty_greatest });
+            if self.text_of(self.token) == "collation" {
+                let message = "collations are not supported: strings are ordered by code point".into();
+                return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &["return", ","]));
+            }
+            if self.token.kind != Kind::Comma {
+                return Ok(keys);
+            }
+            self.advance();
+        }
+    }
+
+    /// IfExpr.
+    fn conditional(&mut self) -> Parsed<If> {
+        self.advance();
+        let open = self.token.start;
+        self.advance();
+        let condition = self.condition()?;
+        self.close(Kind::CloseParen, open)?;
+        if !self.accept_keyword("then") {
+            return Err(self.unexpected_in_flwr(&["then"]));
+        }
+        let then = self.item()?;
+        if !self.accept_keyword("else") {
+            return Err(self.unexpected_in_flwr(&["else"]));
+        }
+        let otherwise = self.item()?;
+        Ok(If { condition, then, otherwise })
+    }
+
+    /// Moves past a keyword, if it is the current token.
+    fn accept_keyword(&mut self, word: &str) -> bool {
+        let accepted = self.token.kind == Kind::Name && self.text_of(self.token) == word;
+        if accepted {
+            self.advance();
+        }
+        accepted
+    }
+
+    /// Refuses, by name, what XQuery has and this language has not.
+    fn refuse_xquery(&self) -> Parsed<()> {
+        if self.token.kind != Kind::Name {
+            return Ok(());
+        }
+        let word = self.text_of(self.token);
+        let mut ahead = self.lexer;
+        let next = ahead.next();
+        let next_text = &ahead.text[next.start..next.end];
+        let message = match word {
+            "some" | "every" if next.kind == Kind::Variable => {
+                format!("`{word}` is not supported; write the path with a predicate: [a[. = b]] for some")
+            }
+            "declare" | "import" | "module" | "xquery" if next.kind == Kind::Name => {
+                let hint = if next_text == "namespace" || next_text == "default" {
+                    "namespaces are given beside the query, as in namespaces={\"p\": \"urn:...\"}"
+                } else {
+                    "a query is one For-Where-Return expression"
+                };
+                format!("`{word} {next_text}` is not supported; {hint}")
+            }
+            "element" | "attribute" | "processing-instruction" if next.kind == Kind::Name => {
+                format!(
+                    "the computed constructor `{word} {next_text} {{` is not supported; write <{next_text}>...</{next_text}>"
+                )
+            }
+            "element" | "attribute" | "document" | "text" | "comment" | "ordered" | "unordered"
+                if next.kind == Kind::OpenBrace =>
+            {
+                format!("`{word} {{` is not supported; write a tag, text or {{ ... }} in a tag")
+            }
+            "typeswitch" | "validate" | "try" | "switch" if matches!(next.kind, Kind::OpenParen | Kind::OpenBrace) => {
+                format!("`{word}` is not supported; write if (...) then ... else ...")
+            }
+            _ => return Ok(()),
+        };
+        Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &[]))
+    }
+
+    /// A token that no rule of the language allows at this place.
+    pub(super) fn unexpected_in_flwr(&self, due: &[&str]) -> Box<crate::error::QueryError> {
+        if let Some(error) = self.broken_token() {
+            return error;
+        }
+        let token = self.token;
+        if token.kind == Kind::Name {
+            let word = self.text_of(token);
+            let clause = match word {
+                "group" => Some("`group by` is not supported"),
+                "count" => Some("the `count` clause is not supported"),
+                "window" => Some("windows are not supported"),
+                "satisfies" => Some("`some` and `every` are not supported; write a predicate"),
+                _ => None,
+            };
+            if let Some(message) = clause {
+                return self.error(token.start, QueryErrorKind::Unsupported, message.into(), due);
+            }
+            if let Some((hint, later)) = hints::instead_of_operator(word) {
+                let kind = if later { QueryErrorKind::Unsupported } else { QueryErrorKind::Syntax };
+                return self.error(token.start, kind, format!("`{word}` is no operator here; {hint}"), due);
+            }
+        }
+        if let Some((symbol, hint)) = hints::instead_of_symbol(&self.lexer.text[token.start..]) {
+            let message = format!("`{symbol}` is no operator here; {hint}");
+            return self.error(token.start, QueryErrorKind::Syntax, message, due);
+        }
+        let quoted: Vec<String> = due.iter().map(|word| format!("`{word}`")).collect();
+        let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
+        let due_words = any_of(if due == ["the end of the query"] { due } else { &quoted });
+        let message = match token.kind {
+            Kind::End => format!("the query ends after {}, where {due_words} is due", self.shown(self.previous)),
+            _ => format!("{} stands where {due_words} is due", self.shown(token)),
+        };
+        self.error(token.start, QueryErrorKind::Syntax, message, due)
+    }
+
+    /// A literal's value: references and doubled quotes resolved, as XQuery has it.
+    pub(super) fn flwr_literal(&self, token: Token) -> Parsed<String> {
+        let quote = char::from(self.lexer.text.as_bytes()[token.start]);
+        let inner = &self.lexer.text[token.start + 1..token.end - 1];
+        let mut value = String::with_capacity(inner.len());
+        let mut position = 0;
+        while let Some(character) = inner[position..].chars().next() {
+            if character == '&' {
+                let (referred, length) = self.reference(token.start + 1 + position)?;
+                value.push(referred);
+                position += length;
+                continue;
+            }
+            position += character.len_utf8();
+            if character == quote {
+                position += quote.len_utf8();
+            }
+            value.push(character);
+        }
+        Ok(value)
+    }
+
+    /// The character that the reference at an offset stands for, and the reference's length.
+    pub(super) fn reference(&self, offset: usize) -> Parsed<(char, usize)> {
+        let rest = &self.lexer.text[offset..];
+        let end = rest.bytes().position(|byte| byte == b';' || is_space(byte) || byte == b'<');
+        let name = end.filter(|&end| rest.as_bytes()[end] == b';').map(|end| &rest[1..end]);
+        let character = name.and_then(referred_character);
+        let (Some(name), Some(character)) = (name, character) else {
+            let reference = end.filter(|&end| rest.as_bytes()[end] == b';').map_or("&", |end| &rest[..=end]);
+            let shown = if reference.len() <= 20 { reference } else { "&" };
+            let message = format!("`{shown}` is no reference; write &amp; for an ampersand");
+            let expected = ["&amp;", "&lt;", "&gt;", "&quot;", "&apos;", "&#...;"];
+            return Err(self.error(offset, QueryErrorKind::Syntax, message, &expected));
+        };
+        Ok((character, name.len() + 2))
+    }
+}
+
+/// The character behind the name of a predefined entity or a character reference.
+fn referred_character(name: &str) -> Option<char> {
+    let code = match name {
+        "lt" => return Some('<'),
+        "gt" => return Some('>'),
+        "amp" => return Some('&'),
+        "quot" => return Some('"'),
+        "apos" => return Some('\''),
+        _ => name.strip_prefix('#')?,
+    };
+    let number = match code.strip_prefix('x') {
+        Some(hex) if hex.bytes().all(|b| b.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16).ok()?,
+        None if code.bytes().all(|b| b.is_ascii_digit()) => code.parse().ok()?,
+        _ => return None,
+    };
+    let allowed = matches!(number, 9 | 10 | 13 | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x1_0000..=0x10_FFFF);
+    char::from_u32(number).filter(|_| allowed)
+}

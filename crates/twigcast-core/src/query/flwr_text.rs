@@ -1,0 +1,303 @@
+//! For-Where-Return queries back to text and to JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::display::{Printed, Printer, Strength};
+use super::flwr::{Clause, Content, Element, Flwr, Item, Query, ValuePart};
+use super::json::Writer;
+use crate::vocabulary::{Name, Vocabulary};
+
+/// Writes a query, as [`super::display::expression`] does an expression.
+pub fn query(query: &Query, vocabulary: &Vocabulary, declared: &BTreeMap<String, String>) -> Printed {
+    let names: Vec<Box<str>> = query.variables.iter().map(|variable| variable.name.clone()).collect();
+    let mut printer = Printer::new(vocabulary, declared, &names);
+    declarations(&query.body, &mut |prefix, uri| printer.avoid_prefix(prefix, uri));
+    printer.references = true;
+    printer.top(&query.body);
+    printer.finish()
+}
+
+/// Calls back with every prefix and URI that a constructor declares.
+fn declarations(item: &Item, declare: &mut dyn FnMut(&str, &str)) {
+    match item {
+        Item::Sequence(items) => items.iter().for_each(|item| declarations(item, declare)),
+        Item::Flwr(flwr) => declarations(&flwr.result, declare),
+        Item::If(choice) => {
+            declarations(&choice.then, declare);
+            declarations(&choice.otherwise, declare);
+        }
+        Item::Element(element) => {
+            element.declarations.iter().for_each(|(prefix, uri)| declare(prefix, uri));
+            for part in &element.content {
+                if let Content::Constructor(item) | Content::Enclosed(item) = part {
+                    declarations(item, declare);
+                }
+            }
+        }
+        Item::Comment(_) | Item::ProcessingInstruction { .. } | Item::Value(_) => {}
+    }
+}
+
+impl Printer<'_> {
+    /// Items where commas need no parentheses.
+    fn top(&mut self, item: &Item) {
+        match item {
+            Item::Sequence(items) if items.len() > 1 => {
+                for (index, item) in items.iter().enumerate() {
+                    self.text.push_str(if index > 0 { ", " } else { "" });
+                    self.item(item);
+                }
+            }
+            item => self.item(item),
+        }
+    }
+
+    fn item(&mut self, item: &Item) {
+        match item {
+            Item::Sequence(_) => {
+                self.text.push('(');
+                if !matches!(item, Item::Sequence(items) if items.is_empty()) {
+                    self.top(item);
+                }
+                self.text.push(')');
+            }
+            Item::Flwr(flwr) => self.flwr(flwr),
+            Item::If(choice) => {
+                self.text.push_str("if (");
+                self.expr(&choice.condition, Strength::Or);
+                self.text.push_str(") then ");
+                self.item(&choice.then);
+                self.text.push_str(" else ");
+                self.item(&choice.otherwise);
+            }
+            Item::Element(element) => self.element(element),
+            Item::Comment(text) => {
+                let _ = write!(self.text, "<!--{text}-->");
+            }
+            Item::ProcessingInstruction { target, data } => {
+                let _ = write!(self.text, "<?{target}{}{data}?>", if data.is_empty() { "" } else { " " });
+            }
+            // A lone `/` would swallow the word after it.
+            Item::Value(expr) => self.expr(expr, Strength::And),
+        }
+    }
+
+    fn flwr(&mut self, flwr: &Flwr) {
+        for clause in &flwr.clauses {
+            let (word, variable, joint, expr) = match clause {
+                Clause::For { variable, source } => ("for", variable, "in", source),
+                Clause::Let { variable, value } => ("let", variable, ":=", value),
+            };
+            let name = self.variable_name(*variable).to_owned();
+            let _ = write!(self.text, "{word} ${name} {joint} ");
+            self.expr(expr, Strength::And);
+            self.text.push(' ');
+        }
+        if let Some(condition) = &flwr.condition {
+            self.text.push_str("where ");
+            self.expr(
+                condition,
+                if matches!(condition, super::ast::Expr::Path(_)) { Strength::And } else { Strength::Or },
+            );
+            self.text.push(' ');
+        }
+        for (index, key) in flwr.order.iter().enumerate() {
+            self.text.push_str(if index > 0 { ", " } else { "order by " });
+            self.expr(&key.key, Strength::And);
+            self.text.push_str(if key.descending { " descending" } else { "" });
+            self.text.push_str(if key.empty_greatest { " empty greatest" } else { "" });
+        }
+        self.text.push_str(if flwr.order.is_empty() { "return " } else { " return " });
+        self.item(&flwr.result);
+    }
+
+    fn element(&mut self, element: &Element) {
+        let _ = write!(self.text, "<{}", element.qname);
+        for (prefix, uri) in &element.declarations {
+            let _ = write!(self.text, " xmlns{}{prefix}=\"", if prefix.is_empty() { "" } else { ":" });
+            self.escaped(uri, true);
+            self.text.push('"');
+        }
+        for attribute in &element.attributes {
+            let _ = write!(self.text, " {}=\"", attribute.qname);
+            for part in &attribute.value {
+                match part {
+                    ValuePart::Text(text) => self.escaped(text, true),
+                    ValuePart::Enclosed(item) => self.enclosed(item),
+                }
+            }
+            self.text.push('"');
+        }
+        if element.content.is_empty() {
+            self.text.push_str("/>");
+            return;
+        }
+        self.text.push('>');
+        for part in &element.content {
+            match part {
+                Content::Text(text) => self.constant(text),
+                Content::Constructor(item) => self.item(item),
+                Content::Enclosed(item) => self.enclosed(item),
+            }
+        }
+        let _ = write!(self.text, "</{}>", element.qname);
+    }
+
+    fn enclosed(&mut self, item: &Item) {
+        self.text.push_str("{ ");
+        self.top(item);
+        self.text.push_str(" }");
+    }
+
+    /// Text of an element. White space alone would be dropped, so its first character becomes a reference.
+    fn constant(&mut self, text: &str) {
+        let mut rest = text;
+        if text.bytes().all(super::lexer::is_space) {
+            let first = text.chars().next().map_or(0, |c| c as u32);
+            let _ = write!(self.text, "&#{first};");
+            rest = text.get(1..).unwrap_or("");
+        }
+        self.escaped(rest, false);
+    }
+
+    fn escaped(&mut self, text: &str, in_attribute: bool) {
+        for character in text.chars() {
+            match character {
+                '&' => self.text.push_str("&amp;"),
+                '<' => self.text.push_str("&lt;"),
+                '>' => self.text.push_str("&gt;"),
+                '"' if in_attribute => self.text.push_str("&quot;"),
+                '\r' => self.text.push_str("&#13;"),
+                '\t' | '\n' if in_attribute => {
+                    let _ = write!(self.text, "&#{};", character as u32);
+                }
+                '{' => self.text.push_str("{{"),
+                '}' => self.text.push_str("}}"),
+                other => self.text.push(other),
+            }
+        }
+    }
+}
+
+impl Writer<'_> {
+    /// Writes a For-Where-Return query.
+    pub(super) fn flwr_query(&mut self, query: &Query) {
+        self.open("flwr-query");
+        self.field("body");
+        self.item(&query.body);
+        self.out.push('}');
+    }
+
+    fn item(&mut self, item: &Item) {
+        match item {
+            Item::Sequence(items) => {
+                self.open("sequence");
+                self.field("items");
+                self.list(items, Self::item);
+                self.out.push('}');
+            }
+            Item::Flwr(flwr) => self.flwr(flwr),
+            Item::If(choice) => {
+                self.open("if");
+                self.field("condition");
+                self.expr(&choice.condition);
+                self.field("then");
+                self.item(&choice.then);
+                self.field("else");
+                self.item(&choice.otherwise);
+                self.out.push('}');
+            }
+            Item::Element(element) => self.element(element),
+            Item::Comment(text) => self.text_object("comment-constructor", text),
+            Item::ProcessingInstruction { target, data } => {
+                self.open("processing-instruction-constructor");
+                self.text_field("target", target);
+                self.text_field("data", data);
+                self.out.push('}');
+            }
+            Item::Value(expr) => self.expr(expr),
+        }
+    }
+
+    fn flwr(&mut self, flwr: &Flwr) {
+        self.open("flwr");
+        self.field("clauses");
+        self.list(&flwr.clauses, |writer, clause| {
+            let (kind, variable, field, expr) = match clause {
+                Clause::For { variable, source } => ("for", variable, "source", source),
+                Clause::Let { variable, value } => ("let", variable, "value", value),
+            };
+            writer.open(kind);
+            writer.variable(*variable);
+            writer.field(field);
+            writer.expr(expr);
+            writer.out.push('}');
+        });
+        self.field("where");
+        match &flwr.condition {
+            Some(condition) => self.expr(condition),
+            None => self.out.push_str("null"),
+        }
+        self.field("order");
+        self.list(&flwr.order, |writer, key| {
+            writer.out.push_str("{\"key\":");
+            writer.expr(&key.key);
+            let _ =
+                write!(writer.out, ",\"descending\":{},\"empty_greatest\":{}}}", key.descending, key.empty_greatest);
+        });
+        self.field("return");
+        self.item(&flwr.result);
+        self.out.push('}');
+    }
+
+    fn element(&mut self, element: &Element) {
+        self.open("element");
+        self.name(&element.qname, element.name);
+        self.field("declarations");
+        self.list(&element.declarations, |writer, (prefix, uri)| {
+            writer.out.push_str("{\"prefix\":");
+            writer.string(prefix);
+            writer.text_field("uri", uri);
+            writer.out.push('}');
+        });
+        self.field("attributes");
+        self.list(&element.attributes, |writer, attribute| {
+            writer.open("attribute");
+            writer.name(&attribute.qname, attribute.name);
+            writer.field("value");
+            writer.list(&attribute.value, |writer, part| match part {
+                ValuePart::Text(text) => writer.text_object("text", text),
+                ValuePart::Enclosed(item) => writer.enclosed(item),
+            });
+            writer.out.push('}');
+        });
+        self.field("content");
+        self.list(&element.content, |writer, part| match part {
+            Content::Text(text) => writer.text_object("text", text),
+            Content::Constructor(item) => writer.item(item),
+            Content::Enclosed(item) => writer.enclosed(item),
+        });
+        self.out.push('}');
+    }
+
+    fn enclosed(&mut self, item: &Item) {
+        self.open("enclosed");
+        self.field("item");
+        self.item(item);
+        self.out.push('}');
+    }
+
+    fn text_object(&mut self, kind: &str, text: &str) {
+        self.open(kind);
+        self.text_field("value", text);
+        self.out.push('}');
+    }
+
+    fn name(&mut self, qname: &str, name: Name) {
+        let vocabulary = self.vocabulary;
+        self.text_field("qname", qname);
+        self.text_field("namespace", vocabulary.namespace_uri(name.namespace));
+        self.text_field("local", vocabulary.local_name(name.local));
+    }
+}
