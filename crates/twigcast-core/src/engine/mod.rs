@@ -22,6 +22,7 @@ use crate::eval::Evaluator;
 use crate::limits::Limits;
 use crate::plan::{self, Action, Route, Verify};
 use crate::query::ast::Expr;
+use crate::query::matching::matching_condition;
 use crate::query::{self, Dialect, ParseOptions, Query, normal};
 use crate::scan::Want;
 use crate::vocabulary::Vocabulary;
@@ -199,9 +200,7 @@ impl Engine {
     }
 
     fn compile(&mut self, text: &str, context: u32, warnings: &mut Vec<Warning>) -> Result<NewQuery, QueryError> {
-        let parsed = self.parse(text, context)?;
-        let Query::XPath(expr) = parsed;
-        let expr = normal::normalise(expr);
+        let expr = normal::normalise(condition(self.parse(text, context)?));
         let routes = plan::plan(&expr);
         if routes.is_empty() {
             warnings.push(Warning::NeverMatches);
@@ -375,6 +374,14 @@ impl Engine {
     }
 }
 
+/// The expression that decides whether a message matches.
+fn condition(query: Query) -> Expr {
+    match query {
+        Query::XPath(expr) => expr,
+        Query::Flwr(flwr) => matching_condition(&flwr).expr,
+    }
+}
+
 /// A query compiled but not registered yet.
 struct NewQuery {
     routes: Vec<Route>,
@@ -414,11 +421,16 @@ pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Chec
     let mut engine = Engine::new(limits.clone());
     let interned = engine.registry.intern_context(context);
     let mut warnings = Vec::new();
-    let Query::XPath(expr) = engine.parse(text, interned)?;
+    let parsed = engine.parse(text, interned)?;
     let new = engine.compile(text, interned, &mut warnings)?;
-    let expr = normal::normalise(expr);
+    let printed = match parsed {
+        Query::XPath(expr) => {
+            query::display::expression(&normal::normalise(expr), &engine.vocabulary, &context.namespaces)
+        }
+        Query::Flwr(flwr) => query::flwr_text::query(&flwr, &engine.vocabulary, &context.namespaces),
+    };
     Ok(Check {
-        normal_form: query::display::expression(&expr, &engine.vocabulary, &context.namespaces).text,
+        normal_form: printed.text,
         route: plan::route_name(&new.routes),
         reason: plan::route_reason(&new.routes),
         warnings,

@@ -4,6 +4,7 @@ mod errors;
 mod flwr;
 mod grammar;
 mod hostile;
+mod matching;
 mod normal;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,347 @@
+//! When does a For-Where-Return query match? Its `for` and `where` clauses as one XPath condition.
+//!
+//! The shared structures filter by XPath, so a query registers there with its *matching path* (Diao 2005, section 7):
+//! each binding path with the conjuncts of `where` that speak about its variable as predicates, and binding paths that
+//! start at the variable as nested paths. That is exact as long as every conjunct speaks about one variable. A conjunct
+//! that compares two variables, or uses one inside a predicate, has no XPath 1.0 counterpart: it is left out, and the
+//! condition is then necessary but not sufficient.
+
+use super::ast::{Axis, Expr, Function, NodeTest, Path, PathStart, Step, VariableId};
+use super::flwr::{Clause, Content, Flwr, Item, Query, ValuePart};
+use super::functions::Type;
+
+/// Parts that an expression may have after `let` variables were replaced by their values.
+const PARTS_MAX: usize = 10_000;
+
+/// The condition under which a query matches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MatchingCondition {
+    /// To be evaluated at the document node.
+    pub expr: Expr,
+    /// The query matches exactly when this is true; otherwise it may still not match.
+    pub exact: bool,
+}
+
+/// The condition under which at least one binding of a query passes.
+pub fn matching_condition(query: &Query) -> MatchingCondition {
+    let mut exact = true;
+    let expr = of_item(&query.body, &mut exact).unwrap_or_else(|| call(Function::False, Vec::new()));
+    MatchingCondition { expr, exact }
+}
+
+/// The condition of the outermost expressions in an item; `None`: there are none.
+fn of_item(item: &Item, exact: &mut bool) -> Option<Expr> {
+    match item {
+        Item::Sequence(items) => any(items.iter().filter_map(|item| of_item(item, exact)).collect()),
+        Item::Flwr(flwr) => Some(of_flwr(flwr, exact)),
+        Item::If(choice) => {
+            let negated = call(Function::Not, vec![choice.condition.clone()]);
+            let then = of_item(&choice.then, exact).map(|expr| Expr::And(vec![choice.condition.clone(), expr]));
+            let otherwise = of_item(&choice.otherwise, exact).map(|expr| Expr::And(vec![negated, expr]));
+            any(then.into_iter().chain(otherwise).collect())
+        }
+        Item::Element(element) => {
+            let values =
+                element.attributes.iter().flat_map(|attribute| &attribute.value).filter_map(|part| match part {
+                    ValuePart::Enclosed(item) => Some(item),
+                    ValuePart::Text(_) => None,
+                });
+            let content = element.content.iter().filter_map(|part| match part {
+                Content::Constructor(item) | Content::Enclosed(item) => Some(item),
+                Content::Text(_) => None,
+            });
+            any(values.chain(content).filter_map(|item| of_item(item, exact)).collect())
+        }
+        Item::Comment(_) | Item::ProcessingInstruction { .. } | Item::Value(_) => None,
+    }
+}
+
+fn any(mut conditions: Vec<Expr>) -> Option<Expr> {
+    if conditions.len() > 1 { Some(Expr::Or(conditions)) } else { conditions.pop() }
+}
+
+/// A `for` variable on the way to the condition.
+struct Binding {
+    variable: VariableId,
+    /// Its binding path: from the message, or relative to the parent's node.
+    source: Expr,
+    /// Index of the binding that the path starts at.
+    parent: Option<usize>,
+    /// Conditions on its node, relative to it.
+    predicates: Vec<Expr>,
+}
+
+/// What is known while going through the clauses.
+#[derive(Default)]
+struct Clauses {
+    bindings: Vec<Binding>,
+    /// Values of `let` variables, without other `let` variables in them.
+    values: Vec<(VariableId, Option<Expr>)>,
+}
+
+fn of_flwr(flwr: &Flwr, exact: &mut bool) -> Expr {
+    let mut clauses = Clauses::default();
+    for clause in &flwr.clauses {
+        match clause {
+            Clause::Let { variable, value } => {
+                let value = clauses.resolved(value);
+                clauses.values.push((*variable, value));
+            }
+            Clause::For { variable, source } => *exact &= clauses.bind(*variable, source),
+        }
+    }
+    let mut conjuncts = Vec::new();
+    for conjunct in flwr.condition.iter().flat_map(conjuncts_of) {
+        match clauses.place(conjunct) {
+            Some((None, condition)) => conjuncts.push(condition),
+            Some((Some(binding), condition)) => clauses.bindings[binding].predicates.push(condition),
+            None => *exact = false,
+        }
+    }
+    // A later binding may start at an earlier one, never the other way round.
+    while let Some(binding) = clauses.bindings.pop() {
+        let exists = with_predicates(binding.source, binding.predicates);
+        match binding.parent {
+            Some(parent) => clauses.bindings[parent].predicates.push(exists),
+            None => conjuncts.push(exists),
+        }
+    }
+    match conjuncts.len() {
+        0 => call(Function::True, Vec::new()),
+        1 => conjuncts.swap_remove(0),
+        _ => Expr::And(conjuncts),
+    }
+}
+
+impl Clauses {
+    /// Adds a binding; `false` if its path cannot be expressed, so that it is left out.
+    fn bind(&mut self, variable: VariableId, source: &Expr) -> bool {
+        let Some((parent, source)) = self.place(source) else { return false };
+        self.bindings.push(Binding { variable, source, parent, predicates: Vec::new() });
+        true
+    }
+
+    /// The binding that an expression speaks about (`None`: the message) and the expression relative to it.
+    fn place(&self, expr: &Expr) -> Option<(Option<usize>, Expr)> {
+        let expr = self.resolved(expr)?;
+        let mut variables = Vec::new();
+        if !free_variables(&expr, &mut variables) {
+            return None;
+        }
+        match variables[..] {
+            [] => Some((None, expr)),
+            [variable] => {
+                let binding = self.bindings.iter().position(|binding| binding.variable == variable)?;
+                Some((Some(binding), relative(expr)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The expression with `let` variables replaced; `None` if that is impossible or takes too much.
+    fn resolved(&self, expr: &Expr) -> Option<Expr> {
+        let mut parts = 0;
+        self.substituted(expr, false, &mut parts)
+    }
+
+    fn substituted(&self, expr: &Expr, in_predicate: bool, parts: &mut usize) -> Option<Expr> {
+        *parts += 1;
+        if *parts > PARTS_MAX {
+            return None;
+        }
+        let mut all = |operands: &[Expr]| -> Option<Vec<Expr>> {
+            operands.iter().map(|operand| self.substituted(operand, in_predicate, parts)).collect()
+        };
+        Some(match expr {
+            Expr::Or(operands) => Expr::Or(all(operands)?),
+            Expr::And(operands) => Expr::And(all(operands)?),
+            Expr::Union(operands) => Expr::Union(all(operands)?),
+            Expr::Call { function, arguments } => call(*function, all(arguments)?),
+            Expr::Compare { op, left, right } => Expr::Compare {
+                op: *op,
+                left: Box::new(self.substituted(left, in_predicate, parts)?),
+                right: Box::new(self.substituted(right, in_predicate, parts)?),
+            },
+            Expr::Arithmetic { op, left, right } => Expr::Arithmetic {
+                op: *op,
+                left: Box::new(self.substituted(left, in_predicate, parts)?),
+                right: Box::new(self.substituted(right, in_predicate, parts)?),
+            },
+            Expr::Negate(operand) => Expr::Negate(Box::new(self.substituted(operand, in_predicate, parts)?)),
+            Expr::Number(_) | Expr::Literal(_) => expr.clone(),
+            Expr::Path(path) => return self.substituted_path(path, in_predicate, parts),
+        })
+    }
+
+    fn substituted_path(&self, path: &Path, in_predicate: bool, parts: &mut usize) -> Option<Expr> {
+        let mut steps = Vec::with_capacity(path.steps.len());
+        for step in &path.steps {
+            *parts += 1;
+            let predicates = step.predicates.iter().map(|predicate| self.substituted(predicate, true, parts));
+            steps.push(Step {
+                axis: step.axis,
+                test: step.test.clone(),
+                predicates: predicates.collect::<Option<_>>()?,
+            });
+        }
+        let start = match &path.start {
+            PathStart::Filter { primary, predicates } => {
+                let primary = Box::new(self.substituted(primary, in_predicate, parts)?);
+                let predicates = predicates.iter().map(|predicate| self.substituted(predicate, true, parts));
+                PathStart::Filter { primary, predicates: predicates.collect::<Option<_>>()? }
+            }
+            PathStart::Variable(id) => match self.values.iter().rev().find(|(known, _)| known == id) {
+                None => path.start.clone(),
+                Some((_, value)) => {
+                    let value = value.as_ref()?;
+                    let mut variables = Vec::new();
+                    // In a predicate the bound node cannot be addressed.
+                    let addressable = free_variables(value, &mut variables) && (variables.is_empty() || !in_predicate);
+                    *parts += size(value);
+                    if !addressable || *parts > PARTS_MAX {
+                        return None;
+                    }
+                    return Some(continued(value.clone(), steps));
+                }
+            },
+            start => start.clone(),
+        };
+        Some(Expr::Path(Path { start, steps }))
+    }
+}
+
+/// `value/steps`.
+fn continued(value: Expr, mut steps: Vec<Step>) -> Expr {
+    match value {
+        value if steps.is_empty() => value,
+        Expr::Path(mut path) => {
+            path.steps.append(&mut steps);
+            Expr::Path(path)
+        }
+        value => {
+            let start = PathStart::Filter { primary: Box::new(value), predicates: Vec::new() };
+            Expr::Path(Path { start, steps })
+        }
+    }
+}
+
+fn conjuncts_of(condition: &Expr) -> &[Expr] {
+    match condition {
+        Expr::And(operands) => operands,
+        other => std::slice::from_ref(other),
+    }
+}
+
+/// Appends predicates to a path.
+fn with_predicates(source: Expr, predicates: Vec<Expr>) -> Expr {
+    if predicates.is_empty() {
+        return source;
+    }
+    let predicates = predicates.into_iter().map(|predicate| match predicate.static_type(&[]) {
+        Type::Number => call(Function::Boolean, vec![predicate]),
+        _ => predicate,
+    });
+    let mut path = match source {
+        Expr::Path(path) => path,
+        source => {
+            Path { start: PathStart::Filter { primary: Box::new(source), predicates: Vec::new() }, steps: Vec::new() }
+        }
+    };
+    match (path.steps.last_mut(), &mut path.start) {
+        (Some(last), _) => last.predicates.extend(predicates),
+        (None, PathStart::Filter { predicates: own, .. }) => own.extend(predicates),
+        (None, _) => path.steps.push(Step { predicates: predicates.collect(), ..itself() }),
+    }
+    Expr::Path(path)
+}
+
+/// `self::node()`.
+fn itself() -> Step {
+    Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() }
+}
+
+fn call(function: Function, arguments: Vec<Expr>) -> Expr {
+    Expr::Call { function, arguments }
+}
+
+/// Collects the variables outside predicates, each once. `false`: there is one inside a predicate.
+fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
+    match expr {
+        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
+            operands.iter().all(|operand| free_variables(operand, found))
+        }
+        Expr::Call { arguments, .. } => arguments.iter().all(|argument| free_variables(argument, found)),
+        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
+            free_variables(left, found) && free_variables(right, found)
+        }
+        Expr::Negate(operand) => free_variables(operand, found),
+        Expr::Number(_) | Expr::Literal(_) => true,
+        Expr::Path(path) => {
+            let none_in = |predicates: &[Expr]| {
+                predicates.iter().all(|predicate| {
+                    let mut inside = Vec::new();
+                    free_variables(predicate, &mut inside) && inside.is_empty()
+                })
+            };
+            let start = match &path.start {
+                PathStart::Variable(id) => {
+                    if !found.contains(id) {
+                        found.push(*id);
+                    }
+                    true
+                }
+                PathStart::Filter { primary, predicates } => free_variables(primary, found) && none_in(predicates),
+                PathStart::Root | PathStart::Context => true,
+            };
+            start && path.steps.iter().all(|step| none_in(&step.predicates))
+        }
+    }
+}
+
+/// The expression with the context node in place of its only variable.
+pub(crate) fn relative(expr: Expr) -> Expr {
+    let all = |operands: Vec<Expr>| operands.into_iter().map(relative).collect();
+    match expr {
+        Expr::Or(operands) => Expr::Or(all(operands)),
+        Expr::And(operands) => Expr::And(all(operands)),
+        Expr::Union(operands) => Expr::Union(all(operands)),
+        Expr::Call { function, arguments } => call(function, all(arguments)),
+        Expr::Compare { op, left, right } => {
+            Expr::Compare { op, left: Box::new(relative(*left)), right: Box::new(relative(*right)) }
+        }
+        Expr::Arithmetic { op, left, right } => {
+            Expr::Arithmetic { op, left: Box::new(relative(*left)), right: Box::new(relative(*right)) }
+        }
+        Expr::Negate(operand) => Expr::Negate(Box::new(relative(*operand))),
+        Expr::Path(Path { start: PathStart::Variable(_), mut steps }) => {
+            if steps.is_empty() {
+                steps.push(itself());
+            }
+            Expr::Path(Path { start: PathStart::Context, steps })
+        }
+        Expr::Path(Path { start: PathStart::Filter { primary, predicates }, steps }) => {
+            let start = PathStart::Filter { primary: Box::new(relative(*primary)), predicates };
+            Expr::Path(Path { start, steps })
+        }
+        other @ (Expr::Path(_) | Expr::Number(_) | Expr::Literal(_)) => other,
+    }
+}
+
+/// How many parts an expression has.
+fn size(expr: &Expr) -> usize {
+    let sum = |operands: &[Expr]| operands.iter().map(size).sum::<usize>();
+    1 + match expr {
+        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => sum(operands),
+        Expr::Call { arguments, .. } => sum(arguments),
+        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => size(left) + size(right),
+        Expr::Negate(operand) => size(operand),
+        Expr::Number(_) | Expr::Literal(_) => 0,
+        Expr::Path(path) => {
+            let start = match &path.start {
+                PathStart::Filter { primary, predicates } => size(primary) + sum(predicates),
+                _ => 0,
+            };
+            start + path.steps.iter().map(|step| 1 + sum(&step.predicates)).sum::<usize>()
+        }
+    }
+}
