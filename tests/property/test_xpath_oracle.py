@@ -97,6 +97,23 @@ def libxml2(message: str, query: str) -> int:
 
 
 @pytest.mark.parametrize(
+    ("message", "query"),
+    [
+        # `node()` before a step that text has as well
+        ("<a><!--x--></a>", "/*/node()/descendant-or-self::comment()"),
+        ("<a>x</a>", "/*/node()/self::text()"),
+        ("<a>x</a>", "/*/node()//self::text()"),
+        ("<a>x</a>", "/a[node()/descendant-or-self::node()/self::text()]"),
+        ("<a>x</a>", "/a[descendant-or-self::node()/self::node()[not(self::*)]]"),
+        ("<a><b/></a>", "/a[descendant-or-self::node()/self::node()[not(self::*)]]"),
+        ("<a><b>x</b></a>", "/a/b[.//node()]"),
+    ],
+)
+def test_pairs_that_once_differed(message: str, query: str) -> None:
+    assert answer(message, query) == libxml2(message, query)
+
+
+@pytest.mark.parametrize(
     ("why", "message", "query", "expected"),
     [
         ("numbers have no exponent (section 3.7)", "<r>1e1</r>", "/r = 10", 0),

@@ -282,16 +282,21 @@ pub(super) fn is_structural(expr: &Expr) -> bool {
         Expr::Union(operands) => operands.iter().all(is_structural),
         Expr::Path(path) => {
             matches!(path.start, PathStart::Context)
-                && path.steps.iter().all(|step| {
-                    let forward = matches!(
-                        (step.axis, &step.test),
-                        (Axis::Child | Axis::Descendant | Axis::DescendantOrSelf | Axis::SelfAxis, NodeTest::Name(_))
-                            | (Axis::DescendantOrSelf | Axis::SelfAxis, NodeTest::Node)
-                    );
-                    forward && step.predicates.iter().all(|p| !is_positional(p) && is_structural(p))
+                && path.steps.iter().enumerate().all(|(index, step)| match (step.axis, &step.test) {
+                    // Only in front of a step to children does it not matter that it also leads to text.
+                    (Axis::DescendantOrSelf, NodeTest::Node) => {
+                        step.predicates.is_empty()
+                            && path
+                                .steps
+                                .get(index + 1)
+                                .is_some_and(|next| matches!(next.axis, Axis::Child | Axis::Descendant))
+                    }
+                    (Axis::Child | Axis::Descendant | Axis::DescendantOrSelf | Axis::SelfAxis, NodeTest::Name(_))
+                    | (Axis::SelfAxis, NodeTest::Node) => {
+                        step.predicates.iter().all(|p| !is_positional(p) && is_structural(p))
+                    }
+                    _ => false,
                 })
-                // `node()` at the end could select text.
-                && path.steps.last().is_none_or(|step| step.test != NodeTest::Node || step.axis == Axis::SelfAxis)
         }
         _ => false,
     }

@@ -45,7 +45,7 @@ fn trunk_of(steps: &[Step]) -> Option<Trunk> {
             descendant = true;
             continue;
         }
-        match element_step(step, descendant, index + 1 == steps.len()) {
+        match element_step(step, descendant, leads_on_from_elements(&steps[index + 1..])) {
             Some(check) => trunk.push(check),
             None => {
                 let from = if descendant { index - 1 } else { index };
@@ -60,12 +60,12 @@ fn trunk_of(steps: &[Step]) -> Option<Trunk> {
 }
 
 /// The check for a step that leads to elements and can be decided at the element; `None` for any other step.
-fn element_step(step: &Step, after_double_slash: bool, is_last: bool) -> Option<StepCheck> {
+fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<StepCheck> {
     let positional = step.predicates.iter().any(is_positional);
     let test = match &step.test {
         NodeTest::Name(test) => *test,
-        // Below something else there are only elements: `node()` inside a path is `*`, but counts differently.
-        NodeTest::Node if step.axis == Axis::Child && !positional && !is_last => NameTest::Any,
+        // Only elements have something below: `node()` in front of such a step is `*`, but counts differently.
+        NodeTest::Node if step.axis == Axis::Child && !positional && leads_on => NameTest::Any,
         _ => return None,
     };
     let descendant = match step.axis {
@@ -80,6 +80,14 @@ fn element_step(step: &Step, after_double_slash: bool, is_last: bool) -> Option<
         check.conditions = conjuncts(&step.predicates);
     }
     Some(check)
+}
+
+/// Do steps lead on from elements only, and not from text and the like?
+fn leads_on_from_elements(steps: &[Step]) -> bool {
+    steps
+        .iter()
+        .find(|step| !is_double_slash(step))
+        .is_some_and(|step| matches!(step.axis, Axis::Child | Axis::Descendant | Axis::Attribute))
 }
 
 /// Turn the steps from `from` on into a condition on the trunk's last step.
@@ -246,8 +254,8 @@ fn nested_trunk(condition: &Expr) -> Option<Trunk> {
     if !starts_at_element {
         return None;
     }
-    let elements = path.steps.iter().find(|step| !is_double_slash(step))?;
-    element_step(elements, is_double_slash(first), path.steps.len() == 1)?;
+    let at = path.steps.iter().position(|step| !is_double_slash(step))?;
+    element_step(&path.steps[at], is_double_slash(first), leads_on_from_elements(&path.steps[at + 1..]))?;
     trunk_of(&path.steps)
 }
 
