@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twigcast import _core
 from twigcast.conversion import to_utf8
-from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UnreadableMessage
+from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UndecidedSubscription, UnreadableMessage
 
 try:
     import pyarrow as pa
@@ -27,6 +27,9 @@ ERROR_TYPE: Final = pa.struct(
     [("code", pa.string()), ("reason", pa.string()), ("line", pa.int32()), ("column", pa.int32())]
 )
 """Why a message was rejected; ``line`` and ``column`` are null where no place is meant."""
+
+UNDECIDED_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("reason", pa.string())]))
+"""Subscriptions that could not be decided on a message."""
 
 KEYS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 NODES_TYPE: Final = pa.list_(pa.int32())
@@ -139,6 +142,7 @@ def _wrap(
     if wanted.deliver:
         columns["payloads"] = lists(PAYLOADS_TYPE, _payloads(result, matches))
     columns["error"] = _errors(errors, count)
+    columns["undecided"] = _undecided(result, count)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
@@ -155,6 +159,16 @@ def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:
     if not errors:
         return pa.nulls(count, ERROR_TYPE)
     return pa.array([errors[row].details() if row in errors else None for row in range(count)], ERROR_TYPE)
+
+
+def _undecided(result: _core.BatchResult, count: int) -> pa.ListArray:
+    if not result.failures:
+        return pa.nulls(count, UNDECIDED_TYPE)
+    by_row: list[list[dict[str, object]] | None] = [None] * count
+    for row, failure in result.failures:
+        if isinstance(failure, UndecidedSubscription):
+            by_row[row] = [*(by_row[row] or []), {"key": failure.key, "reason": failure.reason}]
+    return pa.array(by_row, UNDECIDED_TYPE)
 
 
 def _replace_rows(answers: pa.RecordBatch, rows: list[int], replacements: pa.RecordBatch) -> pa.RecordBatch:

@@ -13,14 +13,15 @@ import re
 import tempfile
 import threading
 import warnings
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from twigcast import _core
+from twigcast.answers import Deliveries, Delivery, KeyTable, Match, Node, ask_single
 from twigcast.conversion import to_utf8
 from twigcast.errors import (
     MalformedMessage,
@@ -82,96 +83,6 @@ class Refused:
     def key(self) -> str:
         """Its key."""
         return self.subscription.key
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """What one subscriber gets of one message."""
-
-    key: str
-
-    payload: bytes
-    """The result of a For-Where-Return query; of any other, the message itself."""
-
-    rewritten: bool = False
-    """Whether the payload is a result of the query."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node of a message that a query selects."""
-
-    kind: str
-    """``element``, ``attribute``, ``text``, ``comment``, ``processing-instruction``, ``document`` or ``namespace``."""
-
-    name: str
-    """As written in the message; empty for kinds without names."""
-
-    start: int
-    """Where its markup starts, in bytes from 0."""
-
-    end: int
-    """Where its markup ends."""
-
-    line: int
-    """Line of ``start``, from 1."""
-
-    column: int
-    """Column of ``start``, in characters from 1."""
-
-    message: bytes = field(repr=False, compare=False, default=b"")
-    """The message that the positions refer to: a message in another encoding, converted to UTF-8."""
-
-    @property
-    def markup(self) -> bytes:
-        """The node as it stands in the message."""
-        return self.message[self.start : self.end]
-
-
-class Match:
-    """The subscriptions that one message matches. True when there is any."""
-
-    __slots__ = ("_keys", "_owner", "_slots", "_table", "_xml")
-
-    def __init__(self, owner: SubscriptionSet, xml: bytes, slots: list[int], table: KeyTable) -> None:
-        self._owner = owner
-        self._xml = xml
-        self._slots = slots
-        self._table = table
-        self._keys: list[str] | None = None
-
-    @property
-    def keys(self) -> list[str]:
-        """Keys of the matching subscriptions, in the order in which these were added."""
-        if self._keys is None:
-            self._keys = self._table.keys_of(self._slots)
-        return self._keys
-
-    def nodes(self, key: str) -> list[Node]:
-        """The nodes that a subscription's query selects in this message, in document order.
-
-        Empty where the subscription does not match. Evaluated when asked for, with the query that the key has then.
-
-        Raises:
-            UnknownKey: There is no such subscription.
-        """
-        return self._owner.nodes(self._xml, key)
-
-    def __bool__(self) -> bool:
-        return bool(self._slots)
-
-    def __len__(self) -> int:
-        return len(self._slots)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.keys
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys)
-
-    def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.keys[:5]))
-        return f"Match([{shown}{', ...' if len(self) > 5 else ''}])"
 
 
 class SubscriptionSet:
@@ -357,8 +268,8 @@ class SubscriptionSet:
             MalformedMessage: It is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        xml, slots, table = self._ask(message, self.engine.match)
-        return Match(self, xml, slots, table)
+        xml, (slots, undecided), table = self._ask(message, self.engine.match_with_failures)
+        return Match(slots, undecided, table, partial(self.nodes, xml), partial(self.count_nodes, xml))
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
         """The nodes that a subscription's query selects in a message, in document order.
@@ -367,6 +278,7 @@ class SubscriptionSet:
 
         Raises:
             UnknownKey: There is no such subscription.
+            UndecidedSubscription: Evaluating the query took too long.
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
@@ -375,27 +287,17 @@ class SubscriptionSet:
         xml, found, _ = self._ask(message, lambda xml: self.engine.nodes(xml, key))
         return [Node(*place, message=xml) for place in found]
 
-    def count(self, message: MessageLike) -> dict[str, int]:
-        """How many nodes each matching subscription selects, by key.
+    def count_nodes(self, message: MessageLike) -> dict[str, int]:
+        """How many nodes each matching subscription selects in a message, by key.
 
         Raises:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        _, (slots, counts), table = self._ask(message, self._count)
-        return dict(zip(table.keys_of(slots), counts, strict=True))
+        _, single, table = self._ask(message, lambda xml: ask_single(self.engine, xml, nodes=True))
+        return dict(zip(table.keys_of(single.slots), single.node_counts, strict=True))
 
-    def _count(self, xml: bytes) -> tuple[list[int], list[int]]:
-        """Slots and numbers of nodes: a batch of one message."""
-        offsets = array("q", [0, len(xml)]).tobytes()
-        result = self.engine.match_batch(offsets, xml, 1, None, False, True, 1)
-        for _, error in result.errors:
-            raise error
-        if result.needs_conversion:
-            raise NeedsConversion(1, 1, "the message is to be converted")
-        return array("i", result.slots).tolist(), array("i", result.node_counts).tolist()
-
-    def deliver(self, message: MessageLike) -> list[Delivery]:
+    def deliver(self, message: MessageLike) -> Deliveries:
         """What each matching subscriber gets: the result of a For-Where-Return query, else the message itself.
 
         Raises:
@@ -403,12 +305,13 @@ class SubscriptionSet:
             MessageLimitExceeded: It is over a limit.
         """
         whole = as_bytes(message)
-        _, answers, table = self._ask(whole, self.engine.deliver)
-        keys = table.keys_of([slot for slot, _ in answers])
-        return [
-            Delivery(key, whole if payload is None else payload, payload is not None)
-            for key, (_, payload) in zip(keys, answers, strict=True)
+        _, single, table = self._ask(whole, lambda xml: ask_single(self.engine, xml, deliver=True))
+        payloads = zip(table.keys_of(single.slots), single.payloads, strict=True)
+        deliveries = [
+            Delivery(key, whole) if payload is None else Delivery(key, payload, rewritten=True)
+            for key, payload in payloads
         ]
+        return Deliveries(deliveries, single.undecided)
 
     def match_batch(
         self,
@@ -432,7 +335,9 @@ class SubscriptionSet:
             - ``keys``: ``list<dictionary<int32, string>>``, null where the message was rejected;
             - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
             - ``payloads`` (if asked for): ``list<large_binary>`` per key, null for the message itself;
-            - ``error``: ``struct<code: string, reason: string, line: int32, column: int32>``, null where all is well.
+            - ``error``: ``struct<code: string, reason: string, line: int32, column: int32>``, null where all is well;
+            - ``undecided``: ``list<struct<key: string, reason: string>>``, subscriptions that failed on the message,
+              null (nearly always) where none did.
 
             A message that is null is rejected.
 
@@ -519,30 +424,6 @@ def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, li
         except OSError as error:
             raise SnapshotError(str(path), f"it cannot be written: {error.strerror}") from error
         return SubscriptionSet.load(path, namespaces=namespaces, dialect=dialect, limits=limits)
-
-
-class KeyTable:
-    """The keys by slot at one version of the engine."""
-
-    __slots__ = ("_arrow", "keys", "version")
-
-    def __init__(self, version: int, keys: list[str | None]) -> None:
-        self.version = version
-        self.keys = keys
-        self._arrow: pa.StringArray | None = None
-
-    def keys_of(self, slots: list[int]) -> list[str]:
-        """The keys of slots in use."""
-        keys = self.keys
-        return [keys[slot] for slot in slots]  # type: ignore[misc]
-
-    def arrow(self) -> pa.StringArray:
-        """The keys as an Arrow array, made once."""
-        if self._arrow is None:
-            import pyarrow as pa
-
-            self._arrow = pa.array(self.keys, pa.string())
-        return self._arrow
 
 
 def _as_subscription(item: Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]) -> Subscription:

@@ -4,7 +4,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Annotated, Final, ParamSpec
 
 import typer
 
-from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError
+from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.messages import Message, read_messages
 from twigcast.subscription_files import load_subscriptions
 from twigcast.subscriptions import Dialect, SubscriptionSet
@@ -188,6 +188,14 @@ class Inbox:
             print(json.dumps({"message": message_id, **error.details()}, ensure_ascii=False), file=sys.stderr)
         else:
             complain(f"rejected {message_id}: {error}")
+
+    def tell_undecided(self, message_id: str, undecided: Iterable[UndecidedSubscription]) -> None:
+        """Tell of subscriptions that failed on a message."""
+        for failure in undecided:
+            if self.errors is ErrorFormat.JSON:
+                print(json.dumps({"message": message_id, "key": failure.key, **failure.details()}), file=sys.stderr)
+            else:
+                complain(f"undecided on {message_id}: {failure}")
 
     @property
     def status(self) -> int:

@@ -10,10 +10,10 @@ from typing import IO, Annotated
 
 import typer
 
+from twigcast.answers import Delivery
 from twigcast.cli import common
 from twigcast.conversion import to_utf8
 from twigcast.errors import OutputError, RejectedMessage
-from twigcast.subscriptions import Delivery, SubscriptionSet
 
 
 def deliver(
@@ -50,22 +50,18 @@ def deliver(
     with _open_output(output) as out:
         for message in inbox:
             try:
-                lines = _lines(population, message.id, message.xml, whole=whole)
+                deliveries = population.deliver(message.xml)
             except RejectedMessage as error:
                 inbox.reject(message.id, error)
                 continue
-            out.write("".join(lines))
+            out.write("".join(_line(message.id, delivery, whole=whole) for delivery in deliveries))
+            inbox.tell_undecided(message.id, deliveries.undecided)
     return inbox.status
 
 
-def _lines(population: SubscriptionSet, message_id: str, xml: bytes, *, whole: bool) -> list[str]:
-    return [
-        json.dumps(
-            {"message": message_id, "key": delivery.key, "payload": _payload(delivery, whole=whole)}, ensure_ascii=False
-        )
-        + "\n"
-        for delivery in population.deliver(xml)
-    ]
+def _line(message_id: str, delivery: Delivery, *, whole: bool) -> str:
+    row = {"message": message_id, "key": delivery.key, "payload": _payload(delivery, whole=whole)}
+    return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _payload(delivery: Delivery, *, whole: bool) -> str | None:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from twigcast.answers import Match
 from twigcast.cli import common
 from twigcast.errors import RejectedMessage
-from twigcast.subscriptions import SubscriptionSet
 
 
 def match(
@@ -39,21 +39,21 @@ def match(
     matched = False
     for message in inbox:
         try:
-            lines = _lines(population, message.id, message.xml, nodes=nodes)
+            found = population.match(message.xml)
         except RejectedMessage as error:
             inbox.reject(message.id, error)
             continue
-        matched = matched or bool(lines)
-        sys.stdout.write("".join(lines))
+        matched = matched or bool(found)
+        sys.stdout.write("".join(_lines(found, message.id, nodes=nodes)))
+        inbox.tell_undecided(message.id, found.undecided)
     return inbox.status or (0 if matched else common.NOTHING_MATCHED)
 
 
-def _lines(population: SubscriptionSet, message_id: str, xml: bytes, *, nodes: bool) -> list[str]:
+def _lines(found: Match, message_id: str, *, nodes: bool) -> list[str]:
     head = f'{{"message": {_quoted(message_id)}, "key": '
     if nodes:
-        counts = population.count(xml)
-        return [f'{head}{_quoted(key)}, "nodes": {count}}}\n' for key, count in counts.items()]
-    return [f"{head}{_quoted(key)}}}\n" for key in population.match(xml).keys]
+        return [f'{head}{_quoted(key)}, "nodes": {count}}}\n' for key, count in found.node_counts().items()]
+    return [f"{head}{_quoted(key)}}}\n" for key in found.keys]
 
 
 @lru_cache(maxsize=1 << 20)

@@ -1,0 +1,205 @@
+"""What a subscription set answers about one message: matches, selected nodes, deliveries.
+
+The engine answers in *slots*, the small numbers that it knows subscriptions by; :class:`KeyTable` turns them into keys.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from twigcast import _core
+from twigcast.errors import NeedsConversion, UndecidedSubscription
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class KeyTable:
+    """The keys by slot at one version of the engine. Slots in no use have no key."""
+
+    __slots__ = ("_arrow", "_keys", "version")
+
+    def __init__(self, version: int, keys: list[str | None]) -> None:
+        self.version = version
+        self._keys = keys
+        self._arrow: pa.StringArray | None = None
+
+    def keys_of(self, slots: Iterable[int]) -> list[str]:
+        """The keys of slots in use."""
+        keys = self._keys
+        return [keys[slot] for slot in slots]  # type: ignore[misc]
+
+    def arrow(self) -> pa.StringArray:
+        """The keys as an Arrow array, made once."""
+        if self._arrow is None:
+            import pyarrow as pa
+
+            self._arrow = pa.array(self._keys, pa.string())
+        return self._arrow
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a message that a query selects."""
+
+    kind: str
+    """``element``, ``attribute``, ``text``, ``comment``, ``processing-instruction``, ``document`` or ``namespace``."""
+
+    name: str
+    """As written in the message; empty for kinds without names."""
+
+    start: int
+    """Where its markup starts, in bytes from 0."""
+
+    end: int
+    """Where its markup ends."""
+
+    line: int
+    """Line of ``start``, from 1."""
+
+    column: int
+    """Column of ``start``, in characters from 1."""
+
+    message: bytes = field(repr=False, compare=False, default=b"")
+    """The message that the positions refer to; one in another encoding is converted to UTF-8."""
+
+    @property
+    def markup(self) -> bytes:
+        """The node as it stands in the message."""
+        return self.message[self.start : self.end]
+
+
+class Match:
+    """The subscriptions that one message matches. True when there is any.
+
+    Args:
+        slots: Slots of the matching subscriptions.
+        undecided: Slots and reasons of the subscriptions that failed.
+        table: What the slots stand for.
+        find_nodes: Finds the nodes that a subscription's query selects, by key.
+        count_nodes: Counts the nodes that each matching subscription selects.
+    """
+
+    __slots__ = ("_count_nodes", "_find_nodes", "_keys", "_slots", "_table", "_undecided")
+
+    def __init__(
+        self,
+        slots: list[int],
+        undecided: list[tuple[int, str]],
+        table: KeyTable,
+        find_nodes: Callable[[str], list[Node]],
+        count_nodes: Callable[[], dict[str, int]],
+    ) -> None:
+        self._slots = slots
+        self._undecided = undecided
+        self._table = table
+        self._find_nodes = find_nodes
+        self._count_nodes = count_nodes
+        self._keys: list[str] | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the matching subscriptions."""
+        if self._keys is None:
+            self._keys = self._table.keys_of(self._slots)
+        return self._keys
+
+    @property
+    def undecided(self) -> list[UndecidedSubscription]:
+        """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
+        keys = self._table.keys_of(slot for slot, _ in self._undecided)
+        return [UndecidedSubscription(key, reason) for key, (_, reason) in zip(keys, self._undecided, strict=True)]
+
+    def nodes(self, key: str) -> list[Node]:
+        """The nodes that a subscription's query selects in this message, in document order.
+
+        Empty where the subscription does not match. Evaluated when asked for, with the query that the key has then.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+            UndecidedSubscription: Evaluating the query took too long.
+        """
+        return self._find_nodes(key)
+
+    def node_counts(self) -> dict[str, int]:
+        """How many nodes each matching subscription selects, by key. Evaluated when asked for."""
+        return self._count_nodes()
+
+    def __bool__(self) -> bool:
+        return bool(self._slots)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.keys[:5]))
+        return f"Match([{shown}{', ...' if len(self) > 5 else ''}])"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What one subscriber gets of one message."""
+
+    key: str
+
+    payload: bytes
+    """The result of a For-Where-Return query; of any other, the message itself."""
+
+    rewritten: bool = False
+    """Whether the payload is a result of the query."""
+
+
+class Deliveries(list[Delivery]):
+    """The deliveries of one message."""
+
+    def __init__(self, deliveries: Iterable[Delivery], undecided: Sequence[UndecidedSubscription] = ()) -> None:
+        super().__init__(deliveries)
+        self.undecided = list(undecided)
+        """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The engine's answer to a batch of one message, as Python values."""
+
+    slots: list[int]
+    node_counts: list[int]
+    payloads: list[bytes | None]
+    undecided: list[UndecidedSubscription]
+
+
+def ask_single(engine: _core.Engine, xml: bytes, *, deliver: bool = False, nodes: bool = False) -> Single:
+    """Ask about one message what only batches can be asked.
+
+    Raises:
+        RejectedMessage: The message is rejected.
+        NeedsConversion: It is to be converted first.
+    """
+    offsets = array("q", [0, len(xml)]).tobytes()
+    result = engine.match_batch(offsets, xml, 1, None, deliver, nodes, 1)
+    for _, error in result.errors:
+        raise error
+    if result.needs_conversion:
+        raise NeedsConversion(1, 1, "the message is to be converted")
+    undecided = [error for _, error in result.failures if isinstance(error, UndecidedSubscription)]
+    payloads = list(_payloads(result)) if deliver else []
+    return Single(_integers("i", result.slots), _integers("i", result.node_counts), payloads, undecided)
+
+
+def _payloads(result: _core.BatchResult) -> Iterator[bytes | None]:
+    offsets = _integers("q", result.payload_offsets)
+    for index, present in enumerate(result.payload_validity):
+        yield result.payloads[offsets[index] : offsets[index + 1]] if present else None
+
+
+def _integers(typecode: Any, data: bytes) -> list[int]:
+    return array(typecode, data).tolist()
