@@ -57,7 +57,7 @@ lint: $(VENV)/.dev-installed
 	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy python tests examples benchmarks
 
 docs: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q -b html docs build/docs

@@ -2,16 +2,36 @@
 
 What lives where:
 
-- ``subscriptions``: :class:`SubscriptionSet`, the public face of the matching engine
+- ``subscriptions``, ``answers``, ``batches``: :class:`SubscriptionSet`, the public face of the matching engine
+- ``query_check``: is it a query, and how would it run
 - ``limits``: what keeps hostile messages and queries from exhausting a machine
 - ``errors``: every error and warning
-- ``messages``, ``subscription_files``: reading messages and subscriptions from files, folders and archives
+- ``messages``, ``records``, ``subscription_files``: reading messages and subscriptions
 - ``conversion``: messages in other encodings or with entities, as plain UTF-8
+- ``query``: queries as data
 - ``spark``: the pipeline on Apache Spark
 - ``cli``: the command line
 - ``_core``: the compiled engine; internal
 """
 
+from twigcast._core import VERSION
+from twigcast.answers import Deliveries, Delivery, Match, Node
 from twigcast.limits import Limits
+from twigcast.query_check import QueryReport, check
+from twigcast.subscriptions import Refused, Subscription, SubscriptionSet
 
-__all__ = ["Limits"]
+__version__ = VERSION
+
+__all__ = [
+    "Deliveries",
+    "Delivery",
+    "Limits",
+    "Match",
+    "Node",
+    "QueryReport",
+    "Refused",
+    "Subscription",
+    "SubscriptionSet",
+    "__version__",
+    "check",
+]

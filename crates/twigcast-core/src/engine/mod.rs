@@ -90,6 +90,9 @@ pub struct Engine {
     /// How many compiled queries need attributes and text.
     needing: (usize, usize),
     log: ChangeLog,
+    /// Additions and removals so far. Those of a query that other subscriptions share leave the automaton alone, and so
+    /// are not in the log.
+    changes: u64,
     /// Tells this engine from others, so that a matcher notices when it is handed another one.
     identity: u64,
 }
@@ -107,6 +110,7 @@ impl Engine {
             compiled: Vec::new(),
             needing: (0, 0),
             log: ChangeLog::default(),
+            changes: 0,
             identity: NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -133,7 +137,7 @@ impl Engine {
 
     /// Grows with each change of the population.
     pub fn version(&self) -> u64 {
-        self.log.version()
+        self.changes
     }
 
     /// One past the largest query number.
@@ -173,6 +177,7 @@ impl Engine {
             self.registry.unhold(query);
         }
         self.registry.subscribe(key, query);
+        self.changes += 1;
         Ok(warnings)
     }
 
@@ -181,6 +186,7 @@ impl Engine {
         match self.registry.slot_of(key) {
             Some(slot) => {
                 self.remove_slot(slot);
+                self.changes += 1;
                 true
             }
             None => false,
