@@ -66,8 +66,8 @@ impl DfaState {
 
 /// What a trigger's key is, asked when a state's table is made.
 pub trait TriggerKeys {
-    /// The packed key of a trigger, `None` if it has none.
-    fn key(&self, trigger: u32) -> Option<u64>;
+    /// The packed key of a trigger and what waits for it; `None` if it has no key.
+    fn keyed(&self, trigger: u32) -> Option<KeyedTrigger>;
 }
 
 /// The cache of DFA states. One per matching thread.
@@ -295,8 +295,8 @@ fn merge_triggers(state: &mut DfaState, nfa: &Nfa, keys: &impl TriggerKeys) {
     for &member in state.set.iter() {
         for item in nfa.items(member) {
             if let Item::Trigger(trigger) = item {
-                match keys.key(trigger) {
-                    Some(key) => keyed.push(KeyedTrigger { key, trigger }),
+                match keys.keyed(trigger) {
+                    Some(entry) => keyed.push(entry),
                     None => state.candidates.push(trigger),
                 }
             }

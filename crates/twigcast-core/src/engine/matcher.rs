@@ -1,6 +1,6 @@
 //! One message against all queries.
 
-use super::population::{Population, Trigger};
+use super::population::{Population, Remaining, Trigger};
 use super::query_set::QuerySet;
 use super::verify;
 use super::{Engine, Evaluated};
@@ -9,9 +9,10 @@ use crate::automaton::nfa::{INITIAL, Item, StateId};
 use crate::document::{Document, Message, NO_NODE, NodeId, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef};
-use crate::plan::{Distance, Verify};
-use crate::predicate::table::{self, AtomId};
+use crate::plan::Distance;
+use crate::predicate::table::{self, AtomId, Waiting};
 use crate::scan::{Scanner, Want};
+use crate::twig::conditions::{ConditionId, Decided};
 use crate::twig::memo::Memo;
 use crate::twig::shapes::{NO_SHAPE, ShapeId, Shapes};
 
@@ -28,6 +29,9 @@ pub struct Matcher {
     dfa: LazyDfa,
     shapes: Shapes,
     memo: Memo,
+    decided: Decided,
+    /// What [`Population::conditions_version`] was when `decided` was last cleared.
+    conditions_version: u64,
     /// Version of the population that the tables follow.
     pub(super) version: u64,
     /// Identity of the engine that the tables belong to.
@@ -55,6 +59,8 @@ struct Decisions {
     atom_range: Vec<(u32, u32)>,
     content_atoms: Vec<AtomId>,
     twig_matches: Vec<u32>,
+    /// The element in hand and its ancestors up to the root element.
+    chain: Vec<NodeId>,
 }
 
 const NOT_READ: u32 = u32::MAX;
@@ -82,13 +88,14 @@ impl Matcher {
 
     /// Bytes of the tables that outlive a message, by estimate.
     pub fn cache_bytes(&self) -> usize {
-        self.dfa.bytes() + self.shapes.bytes() + self.memo.bytes()
+        self.dfa.bytes() + self.shapes.bytes() + self.memo.bytes() + self.decided.bytes()
     }
 
     pub(super) fn forget(&mut self) {
         self.dfa.clear();
         self.shapes.clear();
         self.memo.clear();
+        self.decided.clear();
     }
 
     pub(super) fn follow(&mut self, engine: &Engine, changes: &[crate::automaton::nfa::Change]) {
@@ -109,9 +116,12 @@ impl Matcher {
         }
         self.message_number += 1;
         self.decisions.reset(engine.query_bound());
-        let has_twigs = !population.twigs.is_empty();
-        if has_twigs {
+        if !population.twigs.is_empty() || !population.conditions.is_empty() {
             self.shapes.number(&self.document, &mut self.shape_of, budget / 2);
+        }
+        if self.conditions_version != population.conditions_version {
+            self.decided.clear();
+            self.conditions_version = population.conditions_version;
         }
         let resting = self.rest_messages > 0;
         let uses_dfa = !resting && self.run_dfa(population, budget).is_ok();
@@ -127,20 +137,21 @@ impl Matcher {
             self.decisions.reset(engine.query_bound());
         }
         let message = Message { source, document: &self.document };
-        let run = Run { engine, population, evaluator: engine.evaluator(message), message };
+        let evaluator = engine.evaluator(message);
+        let tables =
+            Tables { shape_of: &self.shape_of, shapes: &self.shapes, memo: &mut self.memo, decided: &mut self.decided };
+        let mut run = Run { engine, population, evaluator, message, budget, tables };
         if uses_dfa {
             for &(node, id) in &self.work {
                 let state = self.dfa.state(id);
                 if !state.twigs.is_empty() {
-                    let shape = self.shape_of[node as usize];
-                    let tables = (&self.shapes, &mut self.memo, budget);
-                    run.decide_twigs(&mut self.decisions, node, &state.twigs, state.twigs_version, shape, tables);
+                    run.decide_twigs(&mut self.decisions, node, &state.twigs, state.twigs_version);
                 }
                 if !state.keyed.is_empty() {
                     run.decide_keyed(&mut self.decisions, node, &state.keyed);
                 }
-                for &trigger in &state.candidates {
-                    run.test(&mut self.decisions, node, trigger);
+                if !state.candidates.is_empty() {
+                    run.decide_candidates(&mut self.decisions, node, &state.candidates);
                 }
             }
         } else {
@@ -207,42 +218,55 @@ impl Decisions {
         }
     }
 
+    /// The element at a known distance from the head of the chain.
+    fn at(&self, distance: Distance) -> Option<NodeId> {
+        let up = match distance {
+            Distance::Up(levels) => usize::from(levels),
+            Distance::Level(level) => self.chain.len().checked_sub(usize::from(level))?,
+            Distance::Any => return None,
+        };
+        self.chain.get(up).copied()
+    }
+
     fn is_decided(&self, query: u32) -> bool {
         self.matched.contains(query) || self.refuted.contains(query)
     }
 }
 
 /// One message in hand.
-struct Run<'a> {
+struct Run<'a, 't> {
     engine: &'a Engine,
     population: &'a Population,
     evaluator: Evaluator<'a>,
     message: Message<'a>,
+    budget: usize,
+    tables: Tables<'t>,
 }
 
-impl<'a> Run<'a> {
-    fn decide_twigs(
-        &self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        twigs: &[u32],
-        version: u32,
-        shape: ShapeId,
-        (shapes, memo, budget): (&Shapes, &mut Memo, usize),
-    ) {
+/// What was learnt from earlier messages.
+struct Tables<'t> {
+    shape_of: &'t [ShapeId],
+    shapes: &'t Shapes,
+    memo: &'t mut Memo,
+    decided: &'t mut Decided,
+}
+
+impl<'a> Run<'a, '_> {
+    fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, twigs: &[u32], version: u32) {
+        let shape = self.tables.shape_of[node as usize];
         if shape == NO_SHAPE {
             for &twig in twigs {
                 self.test_twig(decisions, node, twig);
             }
             return;
         }
-        if let Some(matched) = memo.get(version, shape) {
+        if let Some(matched) = self.tables.memo.get(version, shape) {
             for &query in matched {
                 decisions.matched.insert(query);
             }
             return;
         }
-        let (children, below) = (shapes.children_mask(shape), shapes.below_mask(shape));
+        let (children, below) = (self.tables.shapes.children_mask(shape), self.tables.shapes.below_mask(shape));
         let mut matched = std::mem::take(&mut decisions.twig_matches);
         matched.clear();
         let mut complete = true;
@@ -264,8 +288,8 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        if complete && memo.bytes() < budget / 2 {
-            memo.insert(version, shape, &matched);
+        if complete && self.tables.memo.bytes() < self.budget / 2 {
+            self.tables.memo.insert(version, shape, &matched);
         }
         decisions.twig_matches = matched;
     }
@@ -284,41 +308,65 @@ impl<'a> Run<'a> {
     }
 
     /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies.
-    fn decide_keyed(&self, decisions: &mut Decisions, node: NodeId, keyed: &table::KeyTable) {
+    fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &table::KeyTable) {
+        self.chain(decisions, node);
         if keyed.reads_content() {
             let mut atoms = std::mem::take(&mut decisions.content_atoms);
             atoms.clear();
             self.population.atoms.of_content(self.message, node, &mut atoms);
             for &atom in &atoms {
-                for &trigger in keyed.get(table::pack_content(atom)) {
-                    self.test(decisions, node, trigger);
-                }
+                self.test_all(decisions, node, keyed.get(table::pack_content(atom)));
             }
             decisions.content_atoms = atoms;
         }
-        let mut levels = keyed.levels();
-        let any = keyed.uses_any();
-        let mut element = node;
-        let mut distance = 0;
-        while (levels != 0 || any) && element != 0 && element != NO_NODE {
-            if levels & 1 != 0 || any {
-                let (start, end) = self.attribute_atoms(decisions, element);
-                for index in start..end {
-                    let atom = decisions.attribute_atoms[index as usize];
-                    if levels & 1 != 0 {
-                        for &trigger in keyed.get(table::pack(Distance::Up(distance), atom)) {
-                            self.test(decisions, node, trigger);
-                        }
-                    }
-                    if any {
-                        for &trigger in keyed.get(table::pack(Distance::Any, atom)) {
-                            self.test(decisions, node, trigger);
-                        }
+        if !keyed.reads_attributes() {
+            return;
+        }
+        for up in 0..decisions.chain.len() {
+            let distances = [
+                Distance::Up(up.min(Distance::UP_MAX + 1) as u16),
+                Distance::Level((decisions.chain.len() - up).min(Distance::LEVEL_MAX + 1) as u16),
+                Distance::Any,
+            ];
+            let uses = distances.map(|distance| distance.is_in_use() && keyed.uses(distance));
+            if uses == [false; 3] {
+                continue;
+            }
+            let (start, end) = self.attribute_atoms(decisions, decisions.chain[up]);
+            for index in start..end {
+                let atom = decisions.attribute_atoms[index as usize];
+                for (distance, used) in distances.into_iter().zip(uses) {
+                    if used {
+                        self.test_all(decisions, node, keyed.get(table::pack(distance, atom)));
                     }
                 }
             }
-            levels >>= 1;
-            distance = distance.saturating_add(1);
+        }
+    }
+
+    fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
+        self.chain(decisions, node);
+        for &trigger in candidates {
+            self.test(decisions, node, trigger);
+        }
+    }
+
+    fn test_all(&mut self, decisions: &mut Decisions, node: NodeId, waiting: &[Waiting]) {
+        for entry in waiting {
+            if entry.trigger == Waiting::SATISFIED {
+                decisions.matched.insert(entry.query);
+            } else if !decisions.is_decided(entry.query) {
+                self.test(decisions, node, entry.trigger);
+            }
+        }
+    }
+
+    /// Note the element and its ancestors, for finding those at a distance.
+    fn chain(&self, decisions: &mut Decisions, node: NodeId) {
+        decisions.chain.clear();
+        let mut element = node;
+        while element != 0 && element != NO_NODE {
+            decisions.chain.push(element);
             element = self.message.document.nodes[element as usize].parent;
         }
     }
@@ -341,24 +389,80 @@ impl<'a> Run<'a> {
         range
     }
 
-    /// Test a trigger whose path and key hold at an element.
-    fn test(&self, decisions: &mut Decisions, node: NodeId, number: u32) {
+    /// Test a trigger whose path and key hold at the element at the head of the chain.
+    fn test(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
         let Some(trigger) = self.population.triggers.get(number) else { return };
         if decisions.is_decided(trigger.query) {
             return;
         }
-        match &trigger.verify {
-            Verify::Nothing => decisions.matched.insert(trigger.query),
-            Verify::Upward(checks) => {
+        let holds = match &trigger.verify {
+            Remaining::Exact { also, shapes } => self.look_up(decisions, also, shapes),
+            Remaining::Upward(checks) => {
                 self.evaluator.reset_visits();
-                match verify::upward(&self.evaluator, checks, node) {
-                    Ok(true) => decisions.matched.insert(trigger.query),
-                    Ok(false) => {}
-                    Err(error) => decisions.fail(trigger.query, error),
-                }
+                verify::upward(&self.evaluator, checks, node)
             }
-            Verify::Whole => self.evaluate_whole(decisions, trigger.query),
+            Remaining::Whole => return self.evaluate_whole(decisions, trigger.query),
+        };
+        match holds {
+            Ok(true) => decisions.matched.insert(trigger.query),
+            Ok(false) => {}
+            Err(error) => decisions.fail(trigger.query, error),
         }
+    }
+
+    fn look_up(
+        &mut self,
+        decisions: &mut Decisions,
+        also: &[(Distance, AtomId)],
+        shapes: &[(Distance, ConditionId)],
+    ) -> Result<bool, EvalError> {
+        for &(distance, atom) in also {
+            if !self.satisfies(decisions, distance, atom) {
+                return Ok(false);
+            }
+        }
+        for &(distance, condition) in shapes {
+            let Some(element) = decisions.at(distance) else { return Ok(false) };
+            if !self.has_structure(element, condition)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does the element at a known distance satisfy an atom?
+    fn satisfies(&self, decisions: &mut Decisions, distance: Distance, atom: AtomId) -> bool {
+        let Some(element) = decisions.at(distance) else { return false };
+        if self.population.atoms.is_content(atom) {
+            let mut atoms = Vec::new();
+            self.population.atoms.of_content(self.message, element, &mut atoms);
+            return atoms.contains(&atom);
+        }
+        let (start, end) = self.attribute_atoms(decisions, element);
+        decisions.attribute_atoms[start as usize..end as usize].contains(&atom)
+    }
+
+    /// Does a structural condition hold at an element?
+    fn has_structure(&mut self, element: NodeId, number: ConditionId) -> Result<bool, EvalError> {
+        let Some(condition) = self.population.conditions.get(number) else { return Ok(false) };
+        let shape = self.tables.shape_of[element as usize];
+        if shape != NO_SHAPE {
+            if let Some(truth) = self.tables.decided.get(number, shape) {
+                return Ok(truth);
+            }
+            let required = &condition.required;
+            if !required.children.within(self.tables.shapes.children_mask(shape))
+                || !required.below.within(self.tables.shapes.below_mask(shape))
+            {
+                return Ok(false);
+            }
+        }
+        self.evaluator.reset_visits();
+        let truth = self.evaluator.boolean(&condition.expr, Context::at(NodeRef::Node(element)))?;
+        if shape != NO_SHAPE && self.tables.decided.bytes() < self.budget / 4 {
+            self.tables.decided.insert(number, shape, truth);
+        }
+        Ok(truth)
     }
 
     fn evaluate_whole(&self, decisions: &mut Decisions, query: u32) {
@@ -376,7 +480,7 @@ impl<'a> Run<'a> {
 
     /// Run the NFA itself, with a stack of active sets (Diao 2005, section 4.3.3): slower, but in memory bounded by the
     /// depth of the message and the size of the automaton.
-    fn simulate(&self, decisions: &mut Decisions) {
+    fn simulate(&mut self, decisions: &mut Decisions) {
         let nfa = &self.population.nfa;
         let nodes = &self.message.document.nodes;
         // Active sets of the open elements, one after the other, and where each begins.
@@ -414,42 +518,31 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn simulate_item(&self, decisions: &mut Decisions, node: NodeId, item: Item) {
+    fn simulate_item(&mut self, decisions: &mut Decisions, node: NodeId, item: Item) {
         match item {
             Item::Accept(query) => decisions.matched.insert(query),
             Item::Twig(twig) => self.test_twig(decisions, node, twig),
             Item::Trigger(number) => {
                 let Some(trigger) = self.population.triggers.get(number) else { return };
-                if !decisions.is_decided(trigger.query) && self.key_holds(decisions, node, trigger) {
+                if decisions.is_decided(trigger.query) {
+                    return;
+                }
+                self.chain(decisions, node);
+                if self.key_holds(decisions, trigger) {
                     self.test(decisions, node, number);
                 }
             }
         }
     }
 
-    fn key_holds(&self, decisions: &mut Decisions, node: NodeId, trigger: &Trigger) -> bool {
-        let Some((distance, atom)) = trigger.key else { return true };
-        if self.population.atoms.is_content(atom) {
-            let mut atoms = Vec::new();
-            self.population.atoms.of_content(self.message, node, &mut atoms);
-            return atoms.contains(&atom);
+    fn key_holds(&self, decisions: &mut Decisions, trigger: &Trigger) -> bool {
+        match trigger.key {
+            None => true,
+            Some((Distance::Any, atom)) => (0..decisions.chain.len()).any(|up| {
+                let (start, end) = self.attribute_atoms(decisions, decisions.chain[up]);
+                decisions.attribute_atoms[start as usize..end as usize].contains(&atom)
+            }),
+            Some((distance, atom)) => self.satisfies(decisions, distance, atom),
         }
-        let nodes = &self.message.document.nodes;
-        let mut element = node;
-        let mut level = 0;
-        while element != 0 && element != NO_NODE {
-            if distance == Distance::Any || distance == Distance::Up(level) {
-                let (start, end) = self.attribute_atoms(decisions, element);
-                if decisions.attribute_atoms[start as usize..end as usize].contains(&atom) {
-                    return true;
-                }
-            }
-            if distance == Distance::Up(level) {
-                return false;
-            }
-            level = level.saturating_add(1);
-            element = nodes[element as usize].parent;
-        }
-        false
     }
 }

@@ -373,6 +373,7 @@ impl Engine {
             ("twigs", self.population.twigs.len()),
             ("triggers", self.population.triggers.len()),
             ("evaluated_always", self.population.always.len()),
+            ("condition_bytes", self.population.conditions.bytes()),
             ("atom_bytes", self.population.atoms.bytes()),
             ("registry_bytes", self.registry.bytes()),
             ("compiled_bytes", compiled),
@@ -400,7 +401,9 @@ fn needs(routes: &[Route]) -> Needs {
     let by_value = routes.iter().any(|route| matches!(route.action, Action::Trigger { .. } | Action::Always));
     let keys_only = routes.iter().all(|route| match &route.action {
         Action::Accept | Action::Twig(_) => true,
-        Action::Trigger { key: Some(key), verify: Verify::Nothing } => key.value.is_attribute(),
+        Action::Trigger { key: Some(key), verify: Verify::Exact { also, .. } } => {
+            key.value.is_attribute() && also.iter().all(|key| key.value.is_attribute())
+        }
         _ => false,
     });
     Needs { attributes: by_value, text: by_value && !keys_only }

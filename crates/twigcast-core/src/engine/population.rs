@@ -2,10 +2,11 @@
 
 use crate::automaton::dfa::TriggerKeys;
 use crate::automaton::nfa::{Change, Item, Nfa};
-use crate::plan::{Action, Distance, Route, Verify};
+use crate::plan::{Action, Distance, Key, Route, StepCheck, Verify};
 use crate::predicate::atoms::Atoms;
-use crate::predicate::table::{self, AtomId};
+use crate::predicate::table::{self, AtomId, KeyedTrigger, Waiting};
 use crate::query::ast::Expr;
+use crate::twig::conditions::{ConditionId, Conditions};
 use crate::twig::{Required, Twig};
 
 /// A trigger: what remains to be tested where its path accepts.
@@ -16,7 +17,23 @@ pub struct Trigger {
     /// Where a value is tested first, and for which atom.
     pub key: Option<(Distance, AtomId)>,
     /// What remains.
-    pub verify: Verify,
+    pub verify: Remaining,
+}
+
+/// [`Verify`] with its keys and conditions as numbers.
+#[derive(Clone, Debug)]
+pub enum Remaining {
+    /// Look-ups.
+    Exact {
+        /// Further atoms, each at a known distance.
+        also: Box<[(Distance, AtomId)]>,
+        /// Conditions on structure, each at a known distance.
+        shapes: Box<[(Distance, ConditionId)]>,
+    },
+    /// See [`Verify::Upward`].
+    Upward(Box<[StepCheck]>),
+    /// See [`Verify::Whole`].
+    Whole,
 }
 
 /// A table with holes: entries keep their number while others come and go.
@@ -93,14 +110,25 @@ pub struct Population {
     pub triggers: Slab<Trigger>,
     /// The distinct key values.
     pub atoms: Atoms,
+    /// The distinct structural conditions of triggers.
+    pub conditions: Conditions,
+    /// Grows whenever the number of a condition may have come to mean another.
+    pub conditions_version: u64,
     /// Queries to evaluate on each message.
     pub always: Vec<u32>,
 }
 
 impl TriggerKeys for Population {
-    fn key(&self, trigger: u32) -> Option<u64> {
-        let (distance, atom) = self.triggers.get(trigger)?.key?;
-        Some(if self.atoms.is_content(atom) { table::pack_content(atom) } else { table::pack(distance, atom) })
+    fn keyed(&self, trigger: u32) -> Option<KeyedTrigger> {
+        let entry = self.triggers.get(trigger)?;
+        let (distance, atom) = entry.key?;
+        let key = if self.atoms.is_content(atom) { table::pack_content(atom) } else { table::pack(distance, atom) };
+        let remains = match &entry.verify {
+            Remaining::Exact { also, shapes } => !also.is_empty() || !shapes.is_empty(),
+            Remaining::Upward(_) | Remaining::Whole => true,
+        };
+        let trigger = if remains { trigger } else { Waiting::SATISFIED };
+        Some(KeyedTrigger { key, waiting: Waiting { query: entry.query, trigger } })
     }
 }
 
@@ -115,7 +143,8 @@ impl Population {
             Action::Accept => Item::Accept(query),
             Action::Twig(condition) => Item::Twig(self.insert_twig(query, condition)),
             Action::Trigger { key, verify } => {
-                let key = key.map(|key| (key.distance, self.atoms.acquire(&key.value)));
+                let key = key.map(|key| self.acquire_key(&key));
+                let verify = self.remaining(verify);
                 Item::Trigger(self.triggers.insert(Trigger { query, key, verify }))
             }
             Action::Always => {
@@ -124,6 +153,34 @@ impl Population {
             }
         };
         Registration::Item(self.nfa.insert(&route.path, item, changes), item)
+    }
+
+    fn acquire_key(&mut self, key: &Key) -> (Distance, AtomId) {
+        (key.distance, self.atoms.acquire(&key.value))
+    }
+
+    fn remaining(&mut self, verify: Verify) -> Remaining {
+        match verify {
+            Verify::Exact { also, shapes } => Remaining::Exact {
+                also: also.iter().map(|key| self.acquire_key(key)).collect(),
+                shapes: shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect(),
+            },
+            Verify::Upward(checks) => Remaining::Upward(checks.into()),
+            Verify::Whole => Remaining::Whole,
+        }
+    }
+
+    fn remove_trigger(&mut self, number: u32) {
+        let Some(trigger) = self.triggers.remove(number) else { return };
+        if let Some((_, atom)) = trigger.key {
+            self.atoms.release(atom);
+        }
+        if let Remaining::Exact { also, shapes } = trigger.verify {
+            also.iter().for_each(|&(_, atom)| self.atoms.release(atom));
+            for &(_, condition) in &shapes {
+                self.conditions_version += u64::from(self.conditions.release(condition));
+            }
+        }
     }
 
     fn insert_twig(&mut self, query: u32, condition: Expr) -> u32 {
@@ -143,11 +200,7 @@ impl Population {
                         Item::Twig(twig) => {
                             self.twigs.remove(twig);
                         }
-                        Item::Trigger(trigger) => {
-                            if let Some(Trigger { key: Some((_, atom)), .. }) = self.triggers.remove(trigger) {
-                                self.atoms.release(atom);
-                            }
-                        }
+                        Item::Trigger(trigger) => self.remove_trigger(trigger),
                     }
                 }
             }

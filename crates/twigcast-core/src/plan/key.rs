@@ -18,6 +18,8 @@ pub struct Key {
 pub enum Distance {
     /// So many levels up; 0 is the accepting element itself.
     Up(u16),
+    /// So many levels below the document node; 1 is the root element.
+    Level(u16),
     /// The accepting element or any ancestor: a necessary condition only.
     Any,
 }
@@ -33,10 +35,28 @@ pub enum KeyValue {
     AttributeNumber(Name, u64),
     /// A text child with that value.
     Text(Box<str>),
+    /// A text child whose value is that number (bits of the `f64`).
+    TextNumber(u64),
     /// That string-value.
     Value(Box<str>),
     /// A string-value that is that number (bits of the `f64`).
     ValueNumber(u64),
+}
+
+impl Distance {
+    /// Largest [`Distance::Up`] in use.
+    pub const UP_MAX: usize = 31;
+    /// Largest [`Distance::Level`] in use.
+    pub const LEVEL_MAX: usize = 29;
+
+    /// Could a key use this distance at all?
+    pub fn is_in_use(self) -> bool {
+        match self {
+            Self::Up(levels) => usize::from(levels) <= Self::UP_MAX,
+            Self::Level(level) => (1..=Self::LEVEL_MAX).contains(&usize::from(level)),
+            Self::Any => true,
+        }
+    }
 }
 
 impl KeyValue {
@@ -44,7 +64,7 @@ impl KeyValue {
     pub(super) fn selectivity(&self) -> u32 {
         match self {
             Self::AttributeExists(_) => 1,
-            Self::AttributeNumber(..) | Self::ValueNumber(_) => 3,
+            Self::AttributeNumber(..) | Self::TextNumber(_) | Self::ValueNumber(_) => 3,
             Self::AttributeText(..) | Self::Text(_) | Self::Value(_) => 4,
         }
     }
@@ -98,6 +118,7 @@ pub(super) fn of_condition(expr: &Expr) -> Option<(KeyValue, bool)> {
                     Some((KeyValue::AttributeNumber(name, number_key(*number)?), true))
                 }
                 (Some(Operand::Text), Expr::Literal(text)) => Some((KeyValue::Text(text.clone()), true)),
+                (Some(Operand::Text), Expr::Number(number)) => Some((KeyValue::TextNumber(number_key(*number)?), true)),
                 (Some(Operand::Value), Expr::Literal(text)) => Some((KeyValue::Value(text.clone()), true)),
                 (Some(Operand::Value), Expr::Number(number)) => {
                     Some((KeyValue::ValueNumber(number_key(*number)?), true))

@@ -15,6 +15,7 @@
 mod condition;
 mod key;
 mod path;
+mod trigger;
 
 use crate::query::ast::{Axis, Expr, NameTest, Step};
 
@@ -59,8 +60,13 @@ pub enum Action {
 /// What remains to be checked at a trigger.
 #[derive(Clone, Debug)]
 pub enum Verify {
-    /// Nothing: path and key are the query.
-    Nothing,
+    /// Look-ups only; with empty lists nothing at all: path and key are the query.
+    Exact {
+        /// Further keys, each at a known distance.
+        also: Vec<Key>,
+        /// Conditions on the structure below the element at a known distance.
+        shapes: Vec<(Distance, Expr)>,
+    },
     /// Some choice of ancestors for the path's steps passes these checks; one entry a step, outermost first.
     Upward(Vec<StepCheck>),
     /// Evaluate the whole expression, once a message.
@@ -149,8 +155,8 @@ fn costliest(routes: &[Route]) -> Option<(&'static str, &'static str)> {
     let rank = |action: &Action| match action {
         Action::Accept => 0,
         Action::Twig(_) => 1,
-        Action::Trigger { verify: Verify::Nothing | Verify::Upward(_), key: Some(_) } => 2,
-        Action::Trigger { verify: Verify::Nothing | Verify::Upward(_), key: None } => 3,
+        Action::Trigger { verify: Verify::Exact { .. } | Verify::Upward(_), key: Some(_) } => 2,
+        Action::Trigger { verify: Verify::Exact { .. } | Verify::Upward(_), key: None } => 3,
         Action::Trigger { .. } => 4,
         Action::Always => 5,
     };

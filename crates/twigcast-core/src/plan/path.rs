@@ -1,18 +1,15 @@
 //! From a location path to routes: the trunk, the choice of trigger and key, and what is left to verify.
 
-use super::condition::{as_path, is_positional, is_structural};
-use super::key::{self, Distance, Key, KeyValue};
-use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash};
+use super::condition::{is_positional, is_structural};
+use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash, trigger};
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
 
 /// Alternatives of one `or` that become routes of their own.
 const ALTERNATIVES_MAX: usize = 16;
-/// Nested paths that are tried as the place of the trigger.
-const SPINES_MAX: usize = 32;
 
 /// The leading element steps of a path, with all that the path says of each of them. What comes after (an attribute, a
 /// text node, another axis) has become a condition on the last step, which is the same for the question of existence.
-type Trunk = Vec<StepCheck>;
+pub(super) type Trunk = Vec<StepCheck>;
 
 /// Routes for "this path, from the document node, selects something".
 pub(super) fn plan_path(path: &Path, routes: &mut Vec<Route>) {
@@ -37,7 +34,7 @@ pub(super) fn necessary_routes(path: &Path) -> Vec<Route> {
 }
 
 /// Split a path into its trunk; `None` when not even its first step is an element below the document node.
-fn trunk_of(steps: &[Step]) -> Option<Trunk> {
+pub(super) fn trunk_of(steps: &[Step]) -> Option<Trunk> {
     let mut trunk = Trunk::new();
     let mut descendant = false;
     for (index, step) in steps.iter().enumerate() {
@@ -60,7 +57,7 @@ fn trunk_of(steps: &[Step]) -> Option<Trunk> {
 }
 
 /// The check for a step that leads to elements and can be decided at the element; `None` for any other step.
-fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<StepCheck> {
+pub(super) fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<StepCheck> {
     let positional = step.predicates.iter().any(is_positional);
     let test = match &step.test {
         NodeTest::Name(test) => *test,
@@ -83,7 +80,7 @@ fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option
 }
 
 /// Do steps lead on from elements only, and not from text and the like?
-fn leads_on_from_elements(steps: &[Step]) -> bool {
+pub(super) fn leads_on_from_elements(steps: &[Step]) -> bool {
     steps
         .iter()
         .find(|step| !is_double_slash(step))
@@ -109,7 +106,7 @@ fn only_on_elements(step: &Step) -> bool {
     step.axis == Axis::Attribute || (step.axis == Axis::Child && step.test == NodeTest::Text)
 }
 
-fn relative(steps: Vec<Step>) -> Expr {
+pub(super) fn relative(steps: Vec<Step>) -> Expr {
     Expr::Path(Path { start: PathStart::Context, steps })
 }
 
@@ -138,7 +135,7 @@ fn plan_trunk(trunk: Trunk, depth: usize, routes: &mut Vec<Route>) {
         routes.push(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
         return;
     }
-    let best = best_trigger(&trunk);
+    let best = trigger::best(&trunk);
     let selectivity = best.as_ref().map_or(0, |trigger| trigger.key.value.selectivity());
     if selectivity < 3 && depth < 2 {
         if let Some(alternatives) = split_alternatives(&trunk) {
@@ -157,12 +154,12 @@ fn plan_trunk(trunk: Trunk, depth: usize, routes: &mut Vec<Route>) {
     });
 }
 
-fn linear(trunk: &[StepCheck]) -> Vec<LinearStep> {
+pub(super) fn linear(trunk: &[StepCheck]) -> Vec<LinearStep> {
     trunk.iter().map(|check| check.step).collect()
 }
 
 /// The trunk's steps as a path expression again.
-fn steps_of(trunk: &[StepCheck]) -> Vec<Step> {
+pub(super) fn steps_of(trunk: &[StepCheck]) -> Vec<Step> {
     let mut steps = Vec::with_capacity(trunk.len());
     for check in trunk {
         let predicates = check.conditions.clone();
@@ -183,145 +180,6 @@ fn steps_of(trunk: &[StepCheck]) -> Vec<Step> {
         }
     }
     steps
-}
-
-/// A place for the trigger: the path to it, its key, and the conditions that the key does not cover.
-struct Trigger {
-    spine: Trunk,
-    key: Key,
-    exact: bool,
-}
-
-impl Trigger {
-    fn score(&self) -> (u32, bool, bool, usize) {
-        (self.key.value.selectivity(), self.exact, self.key.distance != Distance::Any, self.spine.len())
-    }
-
-    fn into_route(self) -> Route {
-        let path = linear(&self.spine);
-        let verify = if self.exact { Verify::Nothing } else { Verify::Upward(self.spine) };
-        Route { path, action: Action::Trigger { key: Some(self.key), verify } }
-    }
-}
-
-fn best_trigger(trunk: &Trunk) -> Option<Trigger> {
-    // A spine and where its last nested part begins: only that part is searched for further nested paths, since those
-    // further up were tried when the spine was made.
-    let mut spines = vec![(trunk.clone(), 0)];
-    let mut next = 0;
-    while next < spines.len() && spines.len() < SPINES_MAX {
-        let (spine, from) = spines[next].clone();
-        extend_spines(&spine, from, &mut spines);
-        next += 1;
-    }
-    spines.iter().filter_map(|(spine, _)| spine_trigger(spine)).max_by_key(Trigger::score)
-}
-
-/// All spines that leave this one, at step `from` or later, into a nested path.
-fn extend_spines(spine: &Trunk, from: usize, spines: &mut Vec<(Trunk, usize)>) {
-    for (at, check) in spine.iter().enumerate().skip(from) {
-        if check.positional.is_some() {
-            continue;
-        }
-        for (which, condition) in check.conditions.iter().enumerate() {
-            let Some(nested) = nested_trunk(condition) else { continue };
-            let mut turned = spine[..=at].to_vec();
-            turned[at].conditions.remove(which);
-            if at + 1 < spine.len() {
-                turned[at].conditions.push(rest_marker(&spine[at + 1..]));
-            }
-            turned.extend(nested);
-            if spines.len() < SPINES_MAX {
-                spines.push((turned, at + 1));
-            }
-        }
-    }
-}
-
-fn rest_marker(rest: &[StepCheck]) -> Expr {
-    relative(steps_of(rest))
-}
-
-/// The nested path of a condition as a trunk of its own (`b/c = 'v'` as `b/c[. = 'v']`).
-fn nested_trunk(condition: &Expr) -> Option<Trunk> {
-    let path = as_path(condition)?;
-    if path.start != PathStart::Context || !holds_value(&path.steps) {
-        return None;
-    }
-    let first = path.steps.first()?;
-    // Below an element, `.//text()` may be the element's own: only paths that begin with an element step qualify.
-    let starts_at_element = matches!(first.axis, Axis::Child | Axis::Descendant) || is_double_slash(first);
-    if !starts_at_element {
-        return None;
-    }
-    let at = path.steps.iter().position(|step| !is_double_slash(step))?;
-    element_step(&path.steps[at], is_double_slash(first), leads_on_from_elements(&path.steps[at + 1..]))?;
-    trunk_of(&path.steps)
-}
-
-/// Does any step carry a condition or end in an attribute, so that a key may be found on it?
-fn holds_value(steps: &[Step]) -> bool {
-    steps.iter().any(|step| !step.predicates.is_empty() || step.axis == Axis::Attribute)
-}
-
-/// The best key on a spine.
-fn spine_trigger(spine: &Trunk) -> Option<Trigger> {
-    let mut best: Option<Trigger> = None;
-    for (at, check) in spine.iter().enumerate() {
-        for (which, condition) in check.conditions.iter().enumerate() {
-            let Some((value, covers)) = key::of_condition(condition) else { continue };
-            let trigger = keyed_spine(spine, at, which, value, covers);
-            if best.as_ref().is_none_or(|known| known.score() < trigger.score()) {
-                best = Some(trigger);
-            }
-        }
-    }
-    best
-}
-
-/// The spine with the given condition taken out as key.
-fn keyed_spine(spine: &Trunk, at: usize, which: usize, value: KeyValue, covers: bool) -> Trigger {
-    let mut spine = spine.clone();
-    if covers {
-        spine[at].conditions.remove(which);
-    }
-    if !value.is_attribute() && at + 1 < spine.len() {
-        // Text is tested where it is complete and cheap to get at: on the trigger itself.
-        let rest = rest_marker(&spine[at + 1..]);
-        spine.truncate(at + 1);
-        spine[at].conditions.push(rest);
-    }
-    let fixed = spine[at + 1..].iter().all(|check| !check.step.descendant);
-    let up = spine.len() - 1 - at;
-    let distance = if fixed && up < 60 { Distance::Up(up as u16) } else { Distance::Any };
-    if distance == Distance::Any && covers {
-        // "Some ancestor" is not "the ancestor on the path": keep the condition for the verification.
-        let restored = condition_of(&value);
-        spine[at].conditions.insert(0, restored);
-    }
-    let exact = covers && distance != Distance::Any && spine.iter().all(StepCheck::is_trivial);
-    Trigger { spine, key: Key { distance, value }, exact }
-}
-
-/// An attribute key as the condition it came from.
-fn condition_of(value: &KeyValue) -> Expr {
-    use crate::query::ast::CompareOp::Equal;
-    let attribute = |name| {
-        relative(vec![Step { axis: Axis::Attribute, test: NodeTest::Name(NameTest::Name(name)), predicates: vec![] }])
-    };
-    let equal = |left, right| Expr::Compare { op: Equal, left: Box::new(left), right: Box::new(right) };
-    let this = || relative(vec![Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: vec![] }]);
-    match value {
-        KeyValue::AttributeExists(name) => attribute(*name),
-        KeyValue::AttributeText(name, text) => equal(attribute(*name), Expr::Literal(text.clone())),
-        KeyValue::AttributeNumber(name, bits) => equal(attribute(*name), Expr::Number(f64::from_bits(*bits))),
-        KeyValue::Text(text) => {
-            let step = Step { axis: Axis::Child, test: NodeTest::Text, predicates: vec![] };
-            equal(relative(vec![step]), Expr::Literal(text.clone()))
-        }
-        KeyValue::Value(text) => equal(this(), Expr::Literal(text.clone())),
-        KeyValue::ValueNumber(bits) => equal(this(), Expr::Number(f64::from_bits(*bits))),
-    }
 }
 
 /// `P[a or b]` as `P[a]` and `P[b]`, for the first condition that is an `or`.

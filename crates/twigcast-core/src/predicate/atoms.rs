@@ -34,6 +34,7 @@ pub struct Atoms {
     free: Vec<AtomId>,
     attributes: FxHashMap<Name, AttributeAtoms>,
     texts: FxHashMap<Box<str>, AtomId>,
+    text_numbers: FxHashMap<u64, AtomId>,
     values: FxHashMap<Box<str>, AtomId>,
     value_numbers: FxHashMap<u64, AtomId>,
     /// Longest text that some value atom has: a longer string-value equals none of them.
@@ -67,6 +68,9 @@ impl Atoms {
             KeyValue::Text(text) => {
                 self.texts.insert(text.clone(), id);
             }
+            KeyValue::TextNumber(bits) => {
+                self.text_numbers.insert(*bits, id);
+            }
             KeyValue::Value(text) => {
                 self.value_bytes_max = self.value_bytes_max.max(text.len());
                 self.values.insert(text.clone(), id);
@@ -84,6 +88,7 @@ impl Atoms {
             KeyValue::AttributeText(name, text) => self.attributes.get(name)?.texts.get(text).copied(),
             KeyValue::AttributeNumber(name, bits) => self.attributes.get(name)?.numbers.get(bits).copied(),
             KeyValue::Text(text) => self.texts.get(text).copied(),
+            KeyValue::TextNumber(bits) => self.text_numbers.get(bits).copied(),
             KeyValue::Value(text) => self.values.get(text).copied(),
             KeyValue::ValueNumber(bits) => self.value_numbers.get(bits).copied(),
         }
@@ -109,6 +114,9 @@ impl Atoms {
             }),
             KeyValue::Text(text) => {
                 self.texts.remove(&text);
+            }
+            KeyValue::TextNumber(bits) => {
+                self.text_numbers.remove(&bits);
             }
             KeyValue::Value(text) => {
                 self.values.remove(&text);
@@ -146,11 +154,11 @@ impl Atoms {
 
     /// Append the text and value atoms that an element satisfies.
     pub fn of_content(&self, message: Message<'_>, element: NodeId, found: &mut Vec<AtomId>) {
-        if !self.texts.is_empty() {
+        if !self.texts.is_empty() || !self.text_numbers.is_empty() {
             let start = found.len();
             for child in message.document.children(element) {
                 if message.document.nodes[child as usize].kind == NodeKind::Text {
-                    found.extend(self.texts.get(&*message.text(child)));
+                    self.of_text(&message.text(child), found);
                 }
             }
             if found.len() > start + 1 {
@@ -169,10 +177,22 @@ impl Atoms {
         }
     }
 
+    fn of_text(&self, text: &str, found: &mut Vec<AtomId>) {
+        found.extend(self.texts.get(text));
+        if !self.text_numbers.is_empty() {
+            found.extend(number_key(number::parse(text)).and_then(|bits| self.text_numbers.get(&bits)));
+        }
+    }
+
     /// Is the atom about an element's text rather than an attribute?
     pub fn is_content(&self, id: AtomId) -> bool {
         let atom = self.atoms.get(id as usize).and_then(Option::as_ref);
-        atom.is_some_and(|atom| matches!(atom.value, KeyValue::Text(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_)))
+        atom.is_some_and(|atom| {
+            matches!(
+                atom.value,
+                KeyValue::Text(_) | KeyValue::TextNumber(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_)
+            )
+        })
     }
 
     /// Bytes on the heap, by estimate.

@@ -10,14 +10,16 @@ pub fn pack(distance: Distance, atom: AtomId) -> u64 {
     u64::from(slot(distance)) << 32 | u64::from(atom)
 }
 
-/// Distances take 6 bits: [`Distance::Any`] is the last, and the planner uses [`Distance::Up`] below 60 only.
+/// Distances take 6 bits.
 fn slot(distance: Distance) -> u32 {
     match distance {
         Distance::Up(levels) => u32::from(levels),
+        Distance::Level(level) => LEVEL_SLOTS + u32::from(level),
         Distance::Any => ANY_SLOT,
     }
 }
 
+const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
 const ANY_SLOT: u32 = 63;
 /// Atoms about the text of the accepting element are told apart, since finding them out costs more than attributes.
 const CONTENT_SLOT: u32 = 62;
@@ -32,15 +34,30 @@ pub fn pack_content(atom: AtomId) -> u64 {
 pub struct KeyedTrigger {
     /// See [`pack`].
     pub key: u64,
-    /// Index of the trigger.
+    /// What waits for it.
+    pub waiting: Waiting,
+}
+
+/// What waits for a key: enough to pass over a query that has matched already, and to accept one of which nothing
+/// remains to be tested, without looking the trigger up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiting {
+    /// The query.
+    pub query: u32,
+    /// Index of the trigger; [`Waiting::SATISFIED`] if nothing remains to be tested.
     pub trigger: u32,
+}
+
+impl Waiting {
+    /// Nothing remains to be tested.
+    pub const SATISFIED: u32 = u32::MAX;
 }
 
 /// Sorted entries and a small open-addressing index over them.
 #[derive(Debug, Default)]
 pub struct KeyTable {
     keys: Box<[u64]>,
-    triggers: Box<[u32]>,
+    waiting: Box<[Waiting]>,
     /// Position of a key's first entry plus one; 0 is free. A power of two in size, at most half full.
     index: Box<[u32]>,
     /// Bit per distance in use.
@@ -71,7 +88,7 @@ impl KeyTable {
         }
         Self {
             keys: entries.iter().map(|entry| entry.key).collect(),
-            triggers: entries.iter().map(|entry| entry.trigger).collect(),
+            waiting: entries.iter().map(|entry| entry.waiting).collect(),
             index: index.into(),
             distances,
         }
@@ -82,9 +99,15 @@ impl KeyTable {
         self.keys.is_empty()
     }
 
-    /// Distances in levels that some key uses.
-    pub fn levels(&self) -> u64 {
-        self.distances & !(1 << ANY_SLOT | 1 << CONTENT_SLOT)
+    /// Does some key look at attributes?
+    pub fn reads_attributes(&self) -> bool {
+        self.distances & !(1 << CONTENT_SLOT) != 0
+    }
+
+    /// Does some key use this distance?
+    #[inline]
+    pub fn uses(&self, distance: Distance) -> bool {
+        self.distances >> slot(distance) & 1 == 1
     }
 
     /// Does some key ask for the accepting element's text?
@@ -92,14 +115,9 @@ impl KeyTable {
         self.distances & (1 << CONTENT_SLOT) != 0
     }
 
-    /// Does some key use [`Distance::Any`]?
-    pub fn uses_any(&self) -> bool {
-        self.distances & (1 << ANY_SLOT) != 0
-    }
-
-    /// The triggers that wait for this packed key.
+    /// What waits for this packed key.
     #[inline]
-    pub fn get(&self, key: u64) -> &[u32] {
+    pub fn get(&self, key: u64) -> &[Waiting] {
         if self.index.is_empty() {
             return &[];
         }
@@ -108,7 +126,7 @@ impl KeyTable {
             let Some(first) = (self.index[at] as usize).checked_sub(1) else { return &[] };
             if self.keys[first] == key {
                 let run = self.keys[first..].iter().take_while(|&&entry| entry == key).count();
-                return &self.triggers[first..first + run];
+                return &self.waiting[first..first + run];
             }
             at = (at + 1) & (self.index.len() - 1);
         }
@@ -116,7 +134,7 @@ impl KeyTable {
 
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
-        self.keys.len() * 12 + self.index.len() * 4
+        self.keys.len() * 16 + self.index.len() * 4
     }
 }
 
@@ -135,19 +153,19 @@ mod tests {
         let entries: Vec<_> = (0..500u32)
             .map(|n| {
                 let distance = if n % 7 == 0 { Distance::Any } else { Distance::Up((n % 5) as u16) };
-                KeyedTrigger { key: pack(distance, n / 3), trigger: n }
+                KeyedTrigger { key: pack(distance, n / 3), waiting: Waiting { query: n, trigger: 2 * n } }
             })
             .collect();
         let table = KeyTable::new(entries.clone());
-        for distance in (0..6).map(Distance::Up).chain([Distance::Any]) {
+        for distance in (0..6).map(Distance::Up).chain([Distance::Any, Distance::Level(2)]) {
             for atom in 0..200 {
                 let key = pack(distance, atom);
-                let expected: Vec<u32> = entries.iter().filter(|e| e.key == key).map(|e| e.trigger).collect();
+                let expected: Vec<_> = entries.iter().filter(|e| e.key == key).map(|e| e.waiting).collect();
                 assert_eq!(table.get(key), expected);
             }
         }
-        assert_eq!(table.levels(), 0b11111);
-        assert!(table.uses_any());
+        assert!(table.uses(Distance::Up(4)) && table.uses(Distance::Any));
+        assert!(!table.uses(Distance::Up(5)) && !table.uses(Distance::Level(1)));
         assert!(KeyTable::default().get(pack(Distance::Any, 0)).is_empty());
     }
 }

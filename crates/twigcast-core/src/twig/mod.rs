@@ -6,6 +6,7 @@
 //! like was seen before: the idea of XPush (Gupta and Suciu, "Stream processing of XPath queries with predicates",
 //! 2003), with shapes in place of sets of satisfied sub-queries, so that changing the queries leaves them valid.
 
+pub mod conditions;
 pub mod memo;
 pub mod shapes;
 

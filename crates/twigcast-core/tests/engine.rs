@@ -1,0 +1,291 @@
+//! The shared structures against the evaluator alone, on random messages and queries, in every configuration.
+
+use std::collections::BTreeSet;
+
+use twigcast_core::document::{Document, Message};
+use twigcast_core::engine::{AddError, Engine, Matcher, QueryContext};
+use twigcast_core::eval::{Context, Evaluator};
+use twigcast_core::limits::Limits;
+use twigcast_core::query::{self, ParseOptions, Query};
+use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::snapshot;
+use twigcast_core::vocabulary::Vocabulary;
+
+/// A small generator of our own (SplitMix64), so that a seed means the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
+        list[self.below(list.len())]
+    }
+}
+
+const NAMES: [&str; 7] = ["a", "b", "c", "d", "p:a", "p:b", "unheard-of"];
+const QUERY_NAMES: [&str; 9] = ["a", "b", "c", "d", "p:a", "p:b", "*", "p:*", "*:a"];
+const ATTRIBUTES: [&str; 3] = ["x", "y", "p:x"];
+const VALUES: [&str; 6] = ["1", "2", "02", "ab", "", " 2 "];
+
+fn message(random: &mut Random) -> String {
+    let mut out = String::new();
+    element(random, 0, &mut out, " xmlns:p='urn:p'");
+    out
+}
+
+fn element(random: &mut Random, depth: usize, out: &mut String, extra: &str) {
+    let name = random.pick(&NAMES);
+    out.push_str(&format!("<{name}{extra}"));
+    for attribute in ATTRIBUTES {
+        if random.chance(30) {
+            out.push_str(&format!(" {attribute}='{}'", random.pick(&VALUES)));
+        }
+    }
+    out.push('>');
+    let children = if depth > 5 { 0 } else { random.below(4) };
+    for _ in 0..children {
+        if random.chance(35) {
+            out.push_str(random.pick(&["1", "2", "ab", " ", "<!--note-->", "<?go now?>", "<![CDATA[ab]]>", "&#50;"]));
+        }
+        element(random, depth + 1, out, "");
+    }
+    if random.chance(40) {
+        out.push_str(random.pick(&VALUES));
+    }
+    out.push_str(&format!("</{name}>"));
+}
+
+fn path(random: &mut Random, depth: usize, start: &str) -> String {
+    let mut out = String::from(start);
+    for step in 0..=random.below(3) {
+        if step > 0 {
+            out.push_str(if random.chance(30) { "//" } else { "/" });
+        }
+        out.push_str(random.pick(&QUERY_NAMES));
+        while random.chance(25) {
+            out.push_str(&format!("[{}]", predicate(random, depth + 1)));
+        }
+    }
+    if random.chance(10) {
+        out.push_str(random.pick(&[
+            "/@x",
+            "/text()",
+            "//@p:x",
+            "/..",
+            "/following-sibling::b",
+            "/descendant::a[2]",
+            "//text()",
+        ]));
+    }
+    out
+}
+
+fn predicate(random: &mut Random, depth: usize) -> String {
+    let value = random.pick(&VALUES);
+    let operator = random.pick(&["=", "!=", "<", "<=", ">", ">=", "=", "="]);
+    let attribute = random.pick(&ATTRIBUTES);
+    let constant = match random.below(3) {
+        0 => format!("{}", random.below(3)),
+        _ => format!("'{value}'"),
+    };
+    match random.below(if depth > 2 { 8 } else { 15 }) {
+        0 => format!("@{attribute}"),
+        1..=2 => format!("@{attribute} {operator} {constant}"),
+        3 => format!("text() {operator} {constant}"),
+        4 => format!(". {operator} {constant}"),
+        5 => format!("{}", 1 + random.below(3)),
+        6 => format!("position() {operator} 2"),
+        7 => format!("contains(@{attribute}, '{value}')"),
+        8 => format!("{} and {}", predicate(random, depth + 1), predicate(random, depth + 1)),
+        9 => format!("{} or {}", predicate(random, depth + 1), predicate(random, depth + 1)),
+        10 => format!("not({})", predicate(random, depth + 1)),
+        11 => format!("{} {operator} {constant}", path(random, depth + 1, "")),
+        12 => format!("count({}) > 1", path(random, depth + 1, "")),
+        13 => path(random, depth + 1, ".//"),
+        _ => path(random, depth + 1, ""),
+    }
+}
+
+fn query(random: &mut Random) -> String {
+    let absolute = |random: &mut Random| {
+        let start = random.pick(&["/", "//", "//"]);
+        path(random, 0, start)
+    };
+    match random.below(14) {
+        0 => format!("{} | {}", absolute(random), absolute(random)),
+        1 => format!("{} and {}", absolute(random), absolute(random)),
+        2 => format!("not({})", absolute(random)),
+        3 => format!("count({}) = {}", absolute(random), random.below(3)),
+        4 => format!("{} = '{}'", absolute(random), random.pick(&VALUES)),
+        5 => format!("starts-with(string({}), 'a')", absolute(random)),
+        _ => absolute(random),
+    }
+}
+
+fn context() -> QueryContext {
+    QueryContext { namespaces: [("p".to_owned(), "urn:p".to_owned())].into(), ..QueryContext::default() }
+}
+
+/// What the evaluator alone says.
+fn oracle(text: &str, source: &str) -> bool {
+    let limits = Limits::default();
+    let context = context();
+    let mut vocabulary = Vocabulary::new();
+    let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &limits };
+    let Query::XPath(expr) = query::parse(text, &options, &mut vocabulary).expect(text) else { panic!("{text}") };
+    let mut document = Document::default();
+    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect(source);
+    let message = Message { source: source.as_bytes(), document: &document };
+    Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect(text)
+}
+
+fn matches(engine: &Engine, matcher: &mut Matcher, source: &str) -> BTreeSet<String> {
+    engine.run(matcher, source.as_bytes()).expect(source);
+    assert_eq!(engine.failures(matcher), []);
+    let mut slots = Vec::new();
+    engine.slots(matcher, &mut slots);
+    assert!(slots.is_sorted());
+    slots.iter().map(|&slot| engine.key(slot).expect("a live slot").to_owned()).collect()
+}
+
+fn engine_of(queries: &[String], limits: Limits) -> Engine {
+    let mut engine = Engine::new(limits);
+    for (number, text) in queries.iter().enumerate() {
+        engine.add(&number.to_string(), text, &context(), false).expect(text);
+    }
+    engine
+}
+
+#[test]
+fn shared_structures_agree_with_the_evaluator_in_every_configuration() {
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let queries: Vec<String> = (0..120).map(|_| query(&mut random)).collect();
+        let messages: Vec<String> = (0..12).map(|_| message(&mut random)).collect();
+        let ample = engine_of(&queries, Limits::default());
+        // Too small for a single state: the NFA runs. Small: the caches overflow again and again.
+        let none = engine_of(&queries, Limits { cache_bytes_max: 1, ..Limits::default() });
+        let little = engine_of(&queries, Limits { cache_bytes_max: 30_000, ..Limits::default() });
+        let (mut first, mut second, mut third) = (Matcher::new(), Matcher::new(), Matcher::new());
+        for source in messages.iter().chain(&messages) {
+            let expected: BTreeSet<String> = (0..queries.len())
+                .filter(|&number| oracle(&queries[number], source))
+                .map(|number| number.to_string())
+                .collect();
+            for (name, engine, matcher) in
+                [("ample", &ample, &mut first), ("none", &none, &mut second), ("little", &little, &mut third)]
+            {
+                let found = matches(engine, matcher, source);
+                let wrong: Vec<&String> = expected
+                    .symmetric_difference(&found)
+                    .map(|number| &queries[number.parse::<usize>().expect("a number")])
+                    .collect();
+                assert!(wrong.is_empty(), "seed {seed}, cache {name}, message {source}: {wrong:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn coming_and_going_subscriptions_equal_a_fresh_build() {
+    for seed in 100..130 {
+        let mut random = Random(seed);
+        let queries: Vec<String> = (0..80).map(|_| query(&mut random)).collect();
+        let mut engine = Engine::new(Limits::default());
+        let mut matcher = Matcher::new();
+        let mut live = std::collections::BTreeMap::new();
+        for round in 0..60 {
+            for _ in 0..random.below(12) {
+                let key = random.below(60).to_string();
+                let text = &queries[random.below(queries.len())];
+                match random.below(3) {
+                    0 => assert_eq!(engine.remove(&key), live.remove(&key).is_some()),
+                    1 => {
+                        engine.add(&key, text, &context(), true).expect(text);
+                        live.insert(key, text.clone());
+                    }
+                    _ => match engine.add(&key, text, &context(), false) {
+                        Ok(_) => assert!(live.insert(key, text.clone()).is_none()),
+                        Err(error) => assert!(error == AddError::DuplicateKey && live.contains_key(&key)),
+                    },
+                }
+            }
+            assert_eq!(engine.len(), live.len());
+            let source = message(&mut random);
+            let expected: BTreeSet<String> =
+                live.iter().filter(|(_, text)| oracle(text, &source)).map(|(key, _)| key.clone()).collect();
+            let found = matches(&engine, &mut matcher, &source);
+            assert_eq!(found, expected, "seed {seed}, round {round}, message {source}, live {live:?}");
+        }
+    }
+}
+
+#[test]
+fn a_matcher_handed_from_engine_to_engine_starts_afresh() {
+    let first = engine_of(&["//a".to_owned(), "//b[c]".to_owned()], Limits::default());
+    let second = engine_of(&["//c[@x='1']".to_owned()], Limits::default());
+    let mut matcher = Matcher::new();
+    for _ in 0..2 {
+        assert_eq!(matches(&first, &mut matcher, "<a><b><c x='1'/></b></a>").len(), 2);
+        assert_eq!(matches(&second, &mut matcher, "<a><b><c x='1'/></b></a>").len(), 1);
+    }
+}
+
+#[test]
+fn many_removals_rebuild_the_automaton_and_keep_the_rest() {
+    let mut engine = Engine::new(Limits::default());
+    let mut matcher = Matcher::new();
+    for number in 0..4_000 {
+        engine.add(&number.to_string(), &format!("/a/n{number}/b[@x='{number}']"), &context(), false).expect("a path");
+    }
+    let source = "<a><n3999><b x='3999'/></n3999><n0><b x='0'/></n0></a>";
+    assert_eq!(matches(&engine, &mut matcher, source).len(), 2);
+    let before = engine.statistics()["nfa_states"];
+    for number in 0..3_900 {
+        assert!(engine.remove(&number.to_string()));
+    }
+    assert!(engine.statistics()["nfa_states"] < before / 2);
+    assert_eq!(matches(&engine, &mut matcher, source), BTreeSet::from(["3999".to_owned()]));
+}
+
+#[test]
+fn snapshots_come_back_whole_or_not_at_all() {
+    let mut random = Random(7);
+    let queries: Vec<String> = (0..50).map(|_| query(&mut random)).collect();
+    let engine = engine_of(&queries, Limits::default());
+    let folder = std::env::temp_dir().join(format!("twigcast-snapshot-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let path = folder.join("subscriptions");
+    snapshot::save(&engine, &path).expect("a snapshot");
+    let loaded = snapshot::load(&path, Limits::default()).expect("the same snapshot");
+    let all = |engine: &Engine| {
+        engine.subscriptions().map(|(k, t, c)| (k.to_owned(), t.to_owned(), c.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(all(&loaded), all(&engine));
+    let whole = std::fs::read(&path).expect("the file");
+    let damaged = folder.join("damaged");
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x20;
+        std::fs::write(&damaged, &changed).expect("a damaged file");
+        assert!(snapshot::load(&damaged, Limits::default()).is_err(), "byte {at} changed");
+        std::fs::write(&damaged, &whole[..at]).expect("a cut file");
+        assert!(snapshot::load(&damaged, Limits::default()).is_err(), "cut at {at}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).expect("the folder").count(), 2, "no temporary file stays behind");
+    std::fs::remove_dir_all(&folder).expect("the test's own folder");
+}
