@@ -1,0 +1,154 @@
+"""Arrow batches: the same answers as one by one, whatever form the messages come in."""
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twigcast import Limits, SubscriptionSet
+from twigcast.batches import ERROR_TYPE, KEYS_TYPE, NODES_TYPE, PAYLOADS_TYPE, UNDECIDED_TYPE
+from twigcast.errors import RejectedMessage
+
+QUERIES = ["/a", "/a/b", "//b", "/a/*", "//b[@x]", "//b[@x = 1]", "/a[b]", "//c//b", "//p[. = 'é']", "//@x"]
+MESSAGES: list[bytes | None] = [
+    b"<a/>",
+    b"<a><b/></a>",
+    b"<a><b x='1'/><b/></a>",
+    b"<c><b/></c>",
+    b"<c><a><b x='2'/></a></c>",
+    "<a><p>é</p></a>".encode(),
+    "<a><p>é</p></a>".encode("utf-16"),
+    "<?xml version='1.0' encoding='latin-1'?><a><p>é</p></a>".encode("latin-1"),
+    b"<!DOCTYPE a [<!ENTITY e '<b/>'>]><a>&e;</a>",
+    b"<a>",
+    b"<a><b></a></b>",
+    b"",
+    b"\xff\xfe<",
+    b"<!DOCTYPE a [<!ENTITY e '&e;'>]><a>&e;</a>",
+    None,
+]
+
+
+@pytest.fixture(scope="module")
+def subs() -> SubscriptionSet:
+    return SubscriptionSet((query, query) for query in QUERIES)
+
+
+def one_by_one(subs: SubscriptionSet, message: bytes | None) -> dict[str, Any]:
+    if message is None:
+        return {"keys": None, "nodes": None, "code": "message-unreadable", "place": (None, None)}
+    try:
+        counts = subs.count_nodes(message)
+    except RejectedMessage as error:
+        return {"keys": None, "nodes": None, "code": error.code, "place": (error.line, error.column)}
+    return {"keys": list(counts), "nodes": list(counts.values()), "code": None, "place": None}
+
+
+def batched(subs: SubscriptionSet, messages: Any, **options: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = subs.match_batch(messages, nodes=True, **options).to_pylist()
+    for row in rows:
+        error = row.pop("error")
+        row["code"] = error and error["code"]
+        row["place"] = error and (error["line"], error["column"])
+        assert row.pop("undecided") is None
+    return rows
+
+
+@given(st.lists(st.sampled_from(MESSAGES), max_size=12), st.integers(1, 3))
+def test_a_batch_equals_one_by_one(messages: list[bytes | None], threads: int) -> None:
+    subs = SubscriptionSet((query, query) for query in QUERIES)
+    assert batched(subs, pa.array(messages, pa.binary()), threads=threads) == [one_by_one(subs, m) for m in messages]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()])
+def test_binary_messages(subs: SubscriptionSet, kind: pa.DataType) -> None:
+    wanted = [one_by_one(subs, message) for message in MESSAGES]
+    assert batched(subs, pa.array(MESSAGES, kind)) == wanted
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_text_messages(subs: SubscriptionSet, kind: pa.DataType) -> None:
+    texts = [message.decode() for message in MESSAGES[:6] if message is not None]
+    assert batched(subs, pa.array(texts, kind)) == [one_by_one(subs, message) for message in MESSAGES[:6]]
+
+
+def test_slices_chunks_and_record_batches(subs: SubscriptionSet) -> None:
+    wanted = [one_by_one(subs, message) for message in MESSAGES]
+    whole = pa.array(MESSAGES, pa.binary())
+    for start in range(len(MESSAGES)):
+        assert batched(subs, whole[start : start + 5]) == wanted[start : start + 5]
+    assert batched(subs, pa.chunked_array([whole[:3], whole[3:3], whole[3:]])) == wanted
+    assert batched(subs, pa.record_batch({"id": whole, "xml": whole})) == wanted
+    assert batched(subs, pa.table({"xml": pa.chunked_array([whole, whole])})) == wanted * 2
+
+
+def test_an_empty_batch_and_an_empty_set(subs: SubscriptionSet) -> None:
+    assert batched(subs, pa.array([], pa.string())) == []
+    assert batched(subs, pa.chunked_array([], pa.string())) == []
+    (row,) = batched(SubscriptionSet(), pa.array(["<a/>"]))
+    assert row["keys"] == []
+
+
+def test_nulls_with_bytes_below_them(subs: SubscriptionSet) -> None:
+    # Arrow allows anything to lie under a null.
+    buffers = pa.array([b"<a/>", b"<a/>"], pa.large_binary()).buffers()
+    masked = pa.Array.from_buffers(pa.large_binary(), 2, [pa.py_buffer(b"\x02"), *buffers[1:]])
+    first, second = batched(subs, masked)
+    assert first["keys"] is None
+    assert second["keys"] == ["/a"]
+
+
+def test_the_schema_does_not_depend_on_the_data(subs: SubscriptionSet) -> None:
+    for messages in ([b"<a/>"], [b"<a>"], [], ["<a/>".encode("utf-16")]):
+        answer = subs.match_batch(pa.array(messages, pa.binary()), nodes=True, deliver=True)
+        assert answer.schema.types == [KEYS_TYPE, NODES_TYPE, PAYLOADS_TYPE, ERROR_TYPE, UNDECIDED_TYPE]
+        answer.validate(full=True)
+
+
+def test_what_is_not_asked_for_is_not_there(subs: SubscriptionSet) -> None:
+    assert subs.match_batch(pa.array(["<a/>"])).schema.names == ["keys", "error", "undecided"]
+
+
+def test_payloads_are_null_for_the_message_itself(subs: SubscriptionSet) -> None:
+    (row,) = subs.match_batch(pa.array(["<a><b/></a>"]), deliver=True).to_pylist()
+    assert row["payloads"] == [None] * len(row["keys"])
+
+
+@pytest.mark.parametrize("messages", [["<a/>"], pa.array([1, 2]), b"<a/>", pa.array([["<a/>"]])])
+def test_what_is_no_column_of_messages_is_refused(subs: SubscriptionSet, messages: Any) -> None:
+    with pytest.raises(TypeError, match="messages must be"):
+        subs.match_batch(messages)
+
+
+def test_limits_hold_in_batches() -> None:
+    subs = SubscriptionSet([("k", "/a")], limits=Limits(message_bytes_max=20))
+    messages = [b"<a/>", b"<a>" + b" " * 100 + b"</a>", "<a>xxxxx</a>".encode("utf-16")]
+    rows = batched(subs, pa.array(messages, pa.binary()))
+    assert [row["code"] for row in rows] == [None, "message-limit", "message-limit"]
+
+
+def test_keys_share_one_dictionary(subs: SubscriptionSet) -> None:
+    """Matching many batches does not make a key's string again and again."""
+    first, second = (subs.match_batch(pa.array(["<a/>"])).column("keys").values.dictionary for _ in range(2))
+    assert first.buffers()[2].address == second.buffers()[2].address
+
+
+def test_batches_while_the_population_changes() -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    subs = SubscriptionSet()
+    held: set[str] = set()
+    for number in range(200):
+        if held and chance.random() < 0.5:
+            key = chance.choice(sorted(held))
+            held.remove(key)
+            subs.remove(key)
+        else:
+            held.add(f"key-{number}")
+            subs.add(f"key-{number}", "/a")
+        (row,) = subs.match_batch(pa.array(["<a/>"])).to_pylist()
+        assert set(row["keys"]) == held
