@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from tests.property.strategies import NAMESPACES, Generator
+from tests.strategies import NAMESPACES, Generator
 
 from twigcast.subscriptions import SubscriptionSet
 
