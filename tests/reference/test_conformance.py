@@ -8,7 +8,7 @@ from twigcast.reference import ALGORITHMS, UnsupportedQuery, path_query
 from twigcast.reference.language import NestedPath
 
 GAZETTE = (
-    b'<gazette vol="7" place="Tromso"><cover><name>Thaw</name><zone id="K1" grade="1"/><zone id="K2" grade="4"/></cover>'
+    b'<gazette vol="7" place="Oslo"><cover><name>Thaw</name><zone id="K1" grade="1"/><zone id="K2" grade="4"/></cover>'
     b'<sheet tone="grim"><name>Ice</name><sheet tone="calm"><memo>melts</memo><sheet tone="loud"><memo>cracks</memo>'
     b'</sheet></sheet></sheet><sheet tone="dry"><memo>cracks</memo><plot n="1"/><plot n="2"/><plot n="10"/></sheet>'
     b"</gazette>"

@@ -1,0 +1,71 @@
+"""The reference algorithms against the compiled engine, and on the answered cases beside the repository."""
+
+import gzip
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from twigcast.query import parse
+from twigcast.reference import ALGORITHMS, UnsupportedQuery
+from twigcast.subscriptions import SubscriptionSet
+
+
+@pytest.fixture(scope="module")
+def differential() -> ModuleType:
+    """The generators of the test module next door."""
+    path = Path(__file__).with_name("test_differential.py")
+    spec = importlib.util.spec_from_file_location("differential", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["differential"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("kind", ["linear", "conditional", "twig", "twig with values"])
+def test_the_engine_says_the_same(differential: ModuleType, kind: str) -> None:
+    seed = 31
+    engine, yfilter, bfilter = SubscriptionSet(), ALGORITHMS["yfilter"](), ALGORITHMS["bfilter"]()
+    stored = False
+    for queries, message in differential.generated(kind, seed, population=300, messages=20):
+        if not stored:
+            stored = True
+            assert not engine.add_many([(key, str(query)) for key, query in queries.items()])
+            for key, query in queries.items():
+                yfilter.add(key, query)
+                bfilter.add(key, query)
+        expected = set(engine.match(message).keys)
+        assert yfilter.match(message) == expected, message
+        assert bfilter.match(message) == expected, message
+
+
+def cases(shared_data: Path, every: int) -> Iterator[dict[str, object]]:
+    with gzip.open(shared_data / "xpath_cases.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            case = json.loads(line)
+            if case["fragment"] != "full" and number % every == 0:
+                yield case
+
+
+def test_cases_with_answers(shared_data: Path) -> None:
+    """Queries of the papers' fragments on namespaces, character references, CDATA sections and the like."""
+    taken = dict.fromkeys(ALGORITHMS, 0)
+    for case in cases(shared_data, every=3):
+        namespaces = case["namespaces"]
+        assert isinstance(namespaces, dict)
+        query = parse(str(case["query"]), namespaces)
+        for name, make in ALGORITHMS.items():
+            algorithm = make()
+            try:
+                algorithm.add("Q", query)
+            except UnsupportedQuery:
+                continue
+            taken[name] += 1
+            assert bool(algorithm.match(str(case["doc"]).encode())) == case["boolean"], (name, case)
+    assert min(count for name, count in taken.items() if name != "yfilter-inline") > 220, taken
