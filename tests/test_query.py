@@ -1,5 +1,9 @@
 """The query algebra: what `str()` prints is the same query to an XPath processor."""
 
+import gzip
+import json
+import pathlib
+
 import pytest
 from lxml import etree
 
@@ -206,3 +210,50 @@ def test_a_refused_query_says_where() -> None:
     with pytest.raises(QueryError) as caught:
         parse("/a[")
     assert caught.value.column == 4
+
+
+FLWR_TEXTS = [
+    "for $a in //item[@x = 1] where $a/b = 'c' and $a//d return <hit>{ $a/e }{ $a//f/@g }</hit>",
+    "<all a='1{{'> x &lt; {{ { for $a in /r/* return <p:q xmlns:p='urn:p' b='{ $a/c }&quot;'>t</p:q> }{ ' ' }</all>",
+    "for $a in //b let $c := $a/d for $e in $c/f order by $e/@n descending, $a return ($e, 'x', ())",
+    "for $a in //b return if ($a/c > 2) then <y/> else (for $a in $a/d return $a)",
+    "<r><!--note--><?go there?><![CDATA[ <&> ]]>&#10;{ for $n in $doc//n order by $n empty greatest return $n }</r>",
+    "for $a in //x:b[x:c] return <d xmlns='urn:d'>{ $a/@x:e }</d>",
+    "for $a in //b return concat($a/c, '\"', \"'\")",
+]
+
+
+@pytest.mark.parametrize("query", FLWR_TEXTS)
+def test_for_where_return_reads_back_as_it_is_printed(query: str) -> None:
+    namespaces = {"x": "urn:x"}
+    algebra = parse(query, namespaces)
+    assert parse(str(algebra), namespaces) == algebra
+
+
+def test_for_where_return_in_the_papers_form() -> None:
+    binding, conditions = Path.absolute(descendant("item")), equal(Path.of("i", child("head")), "Port")
+    expected = ForWhereReturn((For("i", binding),), Element("e", (Enclosed(Path.of("i", child("pic"))),)), conditions)
+    assert parse("for $i in //item where $i/head = 'Port' return <e>{ $i/pic }</e>") == expected
+
+
+def test_generated_for_where_return_reads_back(shared_data: pathlib.Path) -> None:
+    with gzip.open(shared_data / "flwr_cases.jsonl.gz", "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in lines]
+    for case in cases[::5]:
+        algebra = parse(case["query"])
+        assert parse(str(algebra)) == algebra, case["query"]
+
+
+def test_generated_expressions_read_back(shared_data: pathlib.Path) -> None:
+    with gzip.open(shared_data / "xpath_cases.jsonl.gz", "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in lines]
+    for case in cases[::5]:
+        algebra = parse(case["query"], case["namespaces"])
+        assert parse(str(algebra), case["namespaces"]) == algebra, case["query"]
+        if "union" not in case["features"]:
+            found = (
+                etree.fromstring(case["doc"].encode())
+                .getroottree()
+                .xpath(f"boolean({algebra})", namespaces=case["namespaces"] or None)
+            )
+            assert found == case["boolean"], (case["query"], str(algebra))

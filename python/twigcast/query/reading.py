@@ -6,7 +6,25 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from twigcast.query.flwr import Query
+from twigcast.query.flwr import (
+    Attribute,
+    Clause,
+    Comment,
+    Constructor,
+    Content,
+    Element,
+    Enclosed,
+    For,
+    ForWhereReturn,
+    If,
+    Item,
+    Let,
+    OrderKey,
+    ProcessingInstruction,
+    Query,
+    Sequence,
+    Text,
+)
 from twigcast.query.xpath import (
     ANY,
     NODE,
@@ -36,6 +54,7 @@ from twigcast.query.xpath import (
 
 Json: TypeAlias = dict[str, Any]
 
+_CONSTRUCTORS = ("element", "comment-constructor", "processing-instruction-constructor")
 _SELF = Step(Axis.SELF, NODE)
 _SLASHES = Step(Axis.DESCENDANT_OR_SELF, NODE)
 
@@ -59,10 +78,71 @@ def parse(text: str, namespaces: Mapping[str, str] | None = None, dialect: str =
 
 def read(tree: str, namespaces: Mapping[str, str]) -> Query:
     """The algebra of what ``twigcast._core.parse_tree`` answers."""
-    return _Reader(namespaces).expression(json.loads(tree))
+    return _ItemReader(_ExpressionReader(namespaces)).item(json.loads(tree))
 
 
-class _Reader:
+class _ItemReader:
+    """For-Where-Return, down to its expressions."""
+
+    def __init__(self, expressions: _ExpressionReader) -> None:
+        self._expression = expressions.expression
+        self._readers: dict[str, Callable[[Json], Item]] = {
+            "flwr-query": lambda node: self.item(node["body"]),
+            "sequence": lambda node: Sequence(tuple(map(self.item, node["items"]))),
+            "flwr": self._for_where_return,
+            "if": lambda node: If(
+                self._expression(node["condition"]), self.item(node["then"]), self.item(node["else"])
+            ),
+        }
+
+    def item(self, node: Json) -> Item:
+        kind = node["kind"]
+        if kind in self._readers:
+            return self._readers[kind](node)
+        return self._constructor(node) if kind in _CONSTRUCTORS else self._expression(node)
+
+    def _for_where_return(self, node: Json) -> ForWhereReturn:
+        return ForWhereReturn(
+            tuple(map(self._clause, node["clauses"])),
+            self.item(node["return"]),
+            None if node["where"] is None else self._expression(node["where"]),
+            tuple(
+                OrderKey(self._expression(key["key"]), key["descending"], key["empty_greatest"])
+                for key in node["order"]
+            ),
+        )
+
+    def _clause(self, node: Json) -> Clause:
+        if node["kind"] == "for":
+            return For(node["name"], self._expression(node["source"]))
+        return Let(node["name"], self._expression(node["value"]))
+
+    def _constructor(self, node: Json) -> Constructor:
+        match node["kind"]:
+            case "comment-constructor":
+                return Comment(node["value"])
+            case "processing-instruction-constructor":
+                return ProcessingInstruction(node["target"], node["data"])
+        return Element(
+            node["qname"],
+            tuple(map(self._content, node["content"])),
+            tuple(
+                Attribute(attribute["qname"], tuple(map(self._part, attribute["value"])))
+                for attribute in node["attributes"]
+            ),
+            tuple((declared["prefix"], declared["uri"]) for declared in node["declarations"]),
+        )
+
+    def _content(self, node: Json) -> Content:
+        return self._constructor(node) if node["kind"] in _CONSTRUCTORS else self._part(node)
+
+    def _part(self, node: Json) -> Text | Enclosed:
+        return Text(node["value"]) if node["kind"] == "text" else Enclosed(self.item(node["item"]))
+
+
+class _ExpressionReader:
+    """XPath."""
+
     def __init__(self, namespaces: Mapping[str, str]) -> None:
         self._default = namespaces.get("")
         self._prefixes = {uri: prefix for prefix, uri in sorted(namespaces.items(), reverse=True) if prefix}
