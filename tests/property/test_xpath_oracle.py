@@ -36,7 +36,7 @@ def population(generator: Generator, size: int) -> SubscriptionSet:
     return subscriptions
 
 
-def check(subscriptions: SubscriptionSet, message: str) -> None:
+def check(subscriptions: SubscriptionSet, message: str, reproduce: str = "") -> None:
     """Compare one message's answers with libxml2's."""
     tree = etree.ElementTree(etree.fromstring(message.encode()))
     matched = set(subscriptions.match(message.encode()).keys)
@@ -46,7 +46,7 @@ def check(subscriptions: SubscriptionSet, message: str) -> None:
         query = subscriptions[key].query
         if differs_in_libxml2(message, query):
             continue
-        about = f"\n{query}\n{message}\n{subscriptions.describe(key)}"
+        about = f"\n{query}\n{message}\n{subscriptions.describe(key)}\n{reproduce}"
         truth = tree.xpath(f"boolean({query})", namespaces=NAMESPACES)
         assert (key in matched) == truth, f"match {key in matched}, libxml2 {truth}{about}"
         if truth and isinstance(tree.xpath(query, namespaces=NAMESPACES), list):
@@ -58,11 +58,10 @@ def check(subscriptions: SubscriptionSet, message: str) -> None:
 def test_seeded_run_agrees() -> None:
     for number in range(ROUNDS):
         seed = SEED + number
-        about = f"TWIGCAST_SEED={seed} TWIGCAST_ROUNDS=1"
         generator = Generator(random.Random(seed))
         subscriptions = population(generator, QUERIES_PER_ROUND)
         for _ in range(MESSAGES_PER_ROUND):
-            check(subscriptions, generator.message())
+            check(subscriptions, generator.message(), f"TWIGCAST_SEED={seed} TWIGCAST_ROUNDS=1")
 
 
 @given(st.randoms(use_true_random=False))
