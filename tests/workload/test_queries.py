@@ -63,6 +63,12 @@ def test_depth_holds_for_nested_paths_too() -> None:
             assert anchor + len(match.group(1).split("/")) <= 4
 
 
+def test_nested_paths_apart() -> None:
+    queries = path_queries(NEWS, 300, depth=3, nested=5, nested_apart=True)
+    assert max(query.count("[") for query in queries) == 2
+    assert not any("][" in query for query in queries)
+
+
 def test_queries_are_reproducible_and_prefixes_are_stable() -> None:
     sets: list[dict[str, Any]] = [{}, {"predicates": 2}, {"nested": 1}, {"skew": 0.7}]
     for parameters in sets:

@@ -26,6 +26,7 @@ def path_queries(
     descendant: float = 0.2,
     predicates: int = 0,
     nested: int = 0,
+    nested_apart: bool = False,
     skew: float = 0.0,
     distinct: bool = True,
     operators: Sequence[str] = ("=",),
@@ -44,6 +45,7 @@ def path_queries(
         predicates: value predicates per query (P), each on a step chosen uniformly from those that can carry one.
         nested: nested paths per query (NP), each on a step chosen uniformly from those that can carry one; they hold
             no predicates and no nested paths.
+        nested_apart: put at most one nested path on a step; a query with fewer steps that can carry one gets fewer.
         skew: Zipf's theta for the choice among child elements; 0: uniform.
         distinct: whether all query strings shall differ.
         operators: of value predicates, chosen uniformly.
@@ -62,7 +64,9 @@ def path_queries(
     if not predicates and not nested:
         return _collect((walker.path(depth) for _ in _forever()), count, distinct)
     domains = domains or draw_domains(schema, seed, max_value=max_value)
-    maker = _TwigMaker(walker, Random(f"predicates {seed}"), domains, depth, predicates, nested, operators)
+    maker = _TwigMaker(
+        walker, Random(f"predicates {seed}"), domains, depth, predicates, nested, nested_apart, operators
+    )
     return _collect((maker.make() for _ in _forever()), count, distinct)
 
 
@@ -130,6 +134,7 @@ class _TwigMaker:
         depth: int,
         predicates: int,
         nested: int,
+        nested_apart: bool,
         operators: Sequence[str],
     ) -> None:
         self._walker = walker
@@ -137,6 +142,7 @@ class _TwigMaker:
         self._depth = depth
         self._predicates = predicates
         self._nested = nested
+        self._nested_apart = nested_apart
         self._operators = operators
         self._comparable = comparable_items(domains)
 
@@ -155,8 +161,9 @@ class _TwigMaker:
         anchors = [i for i, step in enumerate(steps) if step.depth < self._depth and children[number[step.element]]]
         if not anchors:
             return False
-        for _ in range(self._nested):
-            anchor = anchors[below(self._random, len(anchors))]
+        for _ in range(min(self._nested, len(anchors)) if self._nested_apart else self._nested):
+            chosen = below(self._random, len(anchors))
+            anchor = anchors.pop(chosen) if self._nested_apart else anchors[chosen]
             step = steps[anchor]
             nested = rewrite(self._walker.steps(step.element, self._depth - step.depth, step.depth))
             suffixes[anchor] += f"[{relative_text(nested)}]"

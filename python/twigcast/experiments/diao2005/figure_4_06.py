@@ -1,0 +1,45 @@
+"""Figure 4.6: path matching against the number of distinct queries."""
+
+from twigcast.experiments.claims import not_reproduced, ordered, ratio, sublinear
+from twigcast.experiments.filtering import measuring
+from twigcast.experiments.matchers import HYBRID, XFILTER, YFILTER
+from twigcast.experiments.model import Experiment, Figure
+from twigcast.experiments.workloads import sweep
+
+EXPERIMENTS = (
+    Experiment(
+        id="D-F4.6",
+        title="Path matching, distinct queries",
+        source="Diao 2005, figure 4.6",
+        settings="NITF, D = 6, W = DS = 0.2; 1,000 to 150,000 distinct path queries, 200 messages",
+        dtd="news",
+        sweep=sweep(
+            {"dtd": "news", "depth": 6},
+            "queries",
+            small=(1_000, 5_000, 10_000, 20_000, 40_000),
+            paper=(1_000, 10_000, 25_000, 50_000, 75_000, 100_000, 150_000),
+        ),
+        measure=measuring(YFILTER, HYBRID, XFILTER),
+        shows=Figure("number of queries"),
+        published="YFilter about 30 ms from 50,000 on; at 100,000 XFilter 732 ms, Hybrid 344 ms; "
+        "XFilter follows 7.4 times the transitions of YFilter. XFilter runs out of memory above 100,000.",
+        claims=(
+            ordered("YFilter is fastest, Hybrid in between", ("YFilter", "Hybrid", "XFilter (List Balance)")),
+            ratio(
+                "XFilter takes an order of magnitude more than YFilter (24 times at 100,000)",
+                "XFilter (List Balance)",
+                "YFilter",
+                at_least=10,
+            ),
+            sublinear("YFilter grows far less than the number of queries", "YFilter", share=0.5),
+            ratio(
+                "XFilter follows many times the transitions of YFilter (7.4 at 100,000)",
+                "XFilter (List Balance)",
+                "YFilter",
+                metric="transitions",
+                at_least=5,
+            ),
+            not_reproduced("XFilter runs out of memory above 100,000 queries", "the heap of the day was 250 MB"),
+        ),
+    ),
+)

@@ -1,0 +1,45 @@
+"""Figure 4.12: path matching against the probability of ``*``."""
+
+from twigcast.experiments.claims import custom, flat, least_sensitive, rises
+from twigcast.experiments.filtering import measuring
+from twigcast.experiments.matchers import HYBRID, XFILTER, YFILTER
+from twigcast.experiments.model import Experiment, Figure, Point, Results, Scale
+from twigcast.experiments.workloads import DOCUMENTS, grid
+
+WILDCARDS = (0.0, 0.2, 0.4, 0.6, 0.8)
+
+
+def _points(queries: int, scale: Scale) -> list[Point]:
+    common = {"dtd": "news", "depth": 10, "queries": queries, "documents": DOCUMENTS[scale]}
+    return [Point(p.x, {**p.parameters, "loosen": (p.x, 0.0)}) for p in grid(common, "wildcard", WILDCARDS, scale)]
+
+
+def _states_peak(results: Results) -> tuple[bool, str]:
+    curve = results.curve("YFilter", "states")
+    peak = max(curve, key=lambda point: point[1])[0]
+    seen = ", ".join(f"{x}: {value:,.0f}" for x, value in curve)
+    return 0 < float(peak) < WILDCARDS[-1], f"states by W: {seen}"
+
+
+EXPERIMENTS = (
+    Experiment(
+        id="D-F4.12",
+        title="Path matching against the probability of *",
+        source="Diao 2005, figure 4.12",
+        settings="NITF, 50,000 distinct queries, D = 10, DS = 0; W from 0 to 0.8",
+        dtd="news",
+        sweep={"small": _points(5_000, "small"), "paper": _points(50_000, "paper")},
+        measure=measuring(YFILTER, HYBRID, XFILTER),
+        shows=Figure("probability of * at a step (W)"),
+        published="YFilter is flat: its states grow from 82,000 to 112,000 at W = 0.4, then fall. XFilter improves "
+        "with W. Hybrid rises, and falls after 0.4.",
+        claims=(
+            least_sensitive("YFilter is least sensitive", "YFilter", ("Hybrid", "XFilter (List Balance)")),
+            flat("YFilter is flat", "YFilter", factor=3),
+            rises("XFilter improves with W", "XFilter (List Balance)", falls=True),
+            custom("The number of YFilter's states has its peak in between", _states_peak),
+        ),
+        notes="A base set without * and // is made first; names then become * with probability W, and queries that "
+        "become equal to another are replaced by further ones.",
+    ),
+)

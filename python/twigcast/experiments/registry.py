@@ -1,0 +1,46 @@
+"""All experiments and illustrations, found in the packages of the two publications."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from twigcast.errors import TwigcastError
+from twigcast.experiments.illustrations import ILLUSTRATIONS
+from twigcast.experiments.model import Experiment, Illustration
+
+PACKAGES = ("twigcast.experiments.diao2005", "twigcast.experiments.dai2009")
+
+
+class UnknownExperimentError(TwigcastError, LookupError):
+    """There is no experiment with this id."""
+
+    code = "unknown-experiment"
+
+
+@cache
+def experiments() -> tuple[Experiment, ...]:
+    """All experiments, in the order of the publications. Each module holds one, or several parts of one figure."""
+    found: list[Experiment] = []
+    for package in PACKAGES:
+        for module in sorted(info.name for info in iter_modules(import_module(package).__path__)):
+            found.extend(import_module(f"{package}.{module}").EXPERIMENTS)
+    return tuple(found)
+
+
+def experiment_by_id(name: str) -> Experiment:
+    """One experiment.
+
+    Raises:
+        UnknownExperimentError: there is none of that id.
+    """
+    for experiment in experiments():
+        if experiment.id.lower() == name.lower():
+            return experiment
+    raise UnknownExperimentError(f"no experiment {name!r}; `twigcast experiment list` names them")
+
+
+def illustrations() -> tuple[Illustration, ...]:
+    """The figures and tables without measurements."""
+    return ILLUSTRATIONS

@@ -1,0 +1,180 @@
+"""Measures the plans for rewriting: time per operator, sizes of plans; results are checked before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from lxml import etree
+
+from twigcast.experiments.filtering import WrongResultError
+from twigcast.experiments.matchers import ENGINE, engine_available, parse_path
+from twigcast.experiments.model import MQPT, TOTAL, Measured, X
+from twigcast.experiments.timing import REPETITIONS, repeat
+from twigcast.experiments.workloads import SEED, preset_of, schema_of
+from twigcast.query import Operator
+from twigcast.reference.events import Event, read_events
+from twigcast.reference.language import AttributePredicate, StringValuePredicate, Test
+from twigcast.schema import ElementGraph
+from twigcast.transform import Groups, Optimization, PathSharing, PlanSharing, Pushed, TransformQuery, WherePath
+from twigcast.workload import FlwrQuery, flwr_parts
+
+Plans = PathSharing | PlanSharing
+
+ORACLE_SAMPLE = 25
+"""Queries per point that libxml2 evaluates clause by clause, to check all plans against."""
+
+
+def transform_query_of(query: FlwrQuery) -> TransformQuery:
+    """A generated query in the form that plans take."""
+    where = []
+    for text, constant in query.where:
+        path, _, name = text.partition("/@")
+        test = Test(Operator.EQUAL, float(constant) if constant.isdigit() else constant.strip('"'))
+        predicate = AttributePredicate(name, test) if name else StringValuePredicate(test)
+        where.append(WherePath(parse_path(path).steps, predicate))
+    returns = tuple(parse_path(path).steps for path in query.returns)
+    template: tuple[str | int, ...] = ("<result>", *range(len(returns)), "</result>")
+    return TransformQuery(parse_path(query.binding).steps, (), tuple(where), returns, template)
+
+
+def build(parameters: Mapping[str, Any]) -> tuple[list[FlwrQuery], list[bytes]]:
+    """The queries and messages of a point."""
+    schema = schema_of(parameters["dtd"])
+    preset = preset_of(parameters)
+    domains = preset.domains(schema, SEED)
+    queries = flwr_parts(
+        schema,
+        parameters["queries"],
+        SEED,
+        binding_depth=parameters["binding_depth"],
+        predicate_paths=parameters.get("predicate_paths", 1),
+        return_paths=parameters.get("return_paths", 2),
+        descendant=parameters.get("descendant", 0.2),
+        domains=domains,
+    )
+    return queries, list(preset.make(schema, parameters["documents"], SEED))
+
+
+def path_sharing(pushed: Pushed, level: Optimization, graph: ElementGraph) -> PathSharing:
+    """One of the basic plans."""
+    return PathSharing(pushed, level, graph if level is Optimization.QUERY_AND_DTD else None)
+
+
+def measure_plans(
+    x: X,
+    contenders: Mapping[str, Callable[[], Plans]],
+    queries: Sequence[FlwrQuery],
+    messages: Sequence[bytes],
+    *,
+    repetitions: int = REPETITIONS,
+) -> list[Measured]:
+    """Measure every plan, and our engine, on the same queries and messages.
+
+    MQPT is the time from the first event of a parsed message to the last groupSequence-listSequence; for the engine,
+    from bytes to payloads, less what an engine without queries takes. Metrics called ``ms: NAME`` are the operators'
+    shares.
+
+    Raises:
+        WrongResultError: two plans, or a plan and libxml2, disagree.
+    """
+    translated = {f"q{number}": transform_query_of(query) for number, query in enumerate(queries)}
+    events = [read_events(message) for message in messages]
+    expected: list[dict[str, Groups]] | None = None
+    measured: list[Measured] = []
+    for name, make in contenders.items():
+        plans = make()
+        for key, query in translated.items():
+            plans.add(key, query)
+        found = [plans.match_events(one) for one in events]
+        if expected is None:
+            expected = found
+            _check_with_lxml(translated, messages, found)
+        elif found != expected:
+            raise WrongResultError(f"{name} gives other groups than the plan before it")
+        measured += _measure(name, x, plans, events, repetitions)
+        measured.append(Measured(name, x, "matched", (sum(map(len, found)) / len(found),)))
+    if engine_available() and expected is not None:
+        measured += _measure_engine(x, queries, messages, expected, repetitions)
+    return measured
+
+
+def _measure(name: str, x: X, plans: Plans, events: Sequence[Sequence[Event]], repetitions: int) -> list[Measured]:
+    shares: dict[str, list[float]] = {}
+
+    def one_pass() -> None:
+        plans.profile.seconds.clear()
+        for one in events:
+            plans.match_events(one)
+        for operator, seconds in plans.profile.seconds.items():
+            shares.setdefault(operator, []).append(seconds * 1000 / len(events))
+
+    times = repeat(one_pass, repetitions=repetitions, per=len(events))
+    rows = [Measured(name, x, MQPT, times)]
+    rows += [Measured(name, x, f"ms: {operator}", tuple(samples)) for operator, samples in shares.items()]
+    booked = sum(median(samples) for samples in shares.values())
+    rows.append(Measured(name, x, "ms: Executor", (max(median(times) - booked, 0.0),)))
+    if isinstance(plans, PlanSharing):
+        rows.append(Measured(name, x, "unique plans", (float(plans.unique_plans),)))
+    else:
+        rows += [Measured(name, x, kind, (float(count),)) for kind, count in plans.operator_counts().items()]
+    rows.append(Measured(name, x, "distinct paths", (float(len(plans.matcher)),)))
+    return rows
+
+
+def _measure_engine(
+    x: X,
+    queries: Sequence[FlwrQuery],
+    messages: Sequence[bytes],
+    expected: Sequence[Mapping[str, Groups]],
+    repetitions: int,
+) -> list[Measured]:
+    from twigcast._core import Engine
+
+    engine, bare = Engine(), Engine()
+    keys = [f"q{number}" for number in range(len(queries))]
+    refused = engine.add_many(keys, [query.text for query in queries], [{}], "xpath", False)
+    if refused:
+        raise refused[0][1]
+    slots = engine.slot_keys()
+    for message, groups in zip(messages, expected, strict=True):
+        if {slots[slot] for slot, _ in engine.deliver(message)} != set(groups):
+            raise WrongResultError(f"{ENGINE} matches other queries than the plans")
+
+    def deliver(which: Engine) -> tuple[float, ...]:
+        return repeat(lambda: [which.deliver(m) for m in messages], repetitions=repetitions, per=len(messages))
+
+    parsing, times = deliver(bare), deliver(engine)
+    without = tuple(max(time - min(parsing), 0.0) for time in times)
+    return [Measured(ENGINE, x, MQPT, without), Measured(ENGINE, x, TOTAL, times)]
+
+
+def _check_with_lxml(
+    queries: Mapping[str, TransformQuery], messages: Sequence[bytes], found: Sequence[Mapping[str, Groups]]
+) -> None:
+    """Evaluate some queries clause by clause with libxml2, and compare the numbers of nodes in all lists."""
+    step = max(1, len(queries) // ORACLE_SAMPLE)
+    for number, message in enumerate(messages[:3]):
+        tree = etree.ElementTree(etree.fromstring(message))
+        for key in list(queries)[::step]:
+            query = queries[key]
+            lists = [lists for _, lists in found[number].get(key, [])]
+            if [tuple(map(len, group)) for group in lists] != list(_counts(query, tree)):
+                raise WrongResultError(f"libxml2 finds otherwise for {key} on message {number}")
+
+
+def _counts(query: TransformQuery, tree: etree._ElementTree) -> list[tuple[int, ...]]:
+    counted = []
+    for node in _select(tree, "".join(map(str, query.binding))):
+        conditions = (f".{''.join(map(str, w.path))}" if w.path else "self::*" for w in query.where)
+        holds = (f"{path}{w.predicate or ''}" for path, w in zip(conditions, query.where, strict=True))
+        if all(_select(node, text) for text in holds):
+            counted.append(tuple(len(_select(node, f".{''.join(map(str, path))}")) for path in query.returns))
+    return counted
+
+
+def _select(node: Any, path: str) -> list[Any]:
+    found = node.xpath(path)
+    assert isinstance(found, list)
+    return found
