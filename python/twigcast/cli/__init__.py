@@ -14,6 +14,7 @@ import typer
 from twigcast.cli.check import check
 from twigcast.cli.common import guarded
 from twigcast.cli.deliver import deliver
+from twigcast.cli.explain import explain
 from twigcast.cli.match import match
 from twigcast.cli.pipeline import pipeline
 
@@ -32,7 +33,7 @@ def _help(command: Callable[..., int]) -> str:
     return inspect.cleandoc(command.__doc__ or "").replace("\\b\n", "\b\n")
 
 
-for _command in (match, deliver, check, pipeline):
+for _command in (match, deliver, check, explain, pipeline):
     app.command(help=_help(_command))(guarded(_command))
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -86,4 +86,6 @@ def _open_output(output: str) -> Iterator[IO[str]]:
     except OSError as error:
         raise OutputError(str(path), f"it cannot be written: {error.strerror}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        # Where the folder cannot be written, there is nothing to clear away.
+        with suppress(OSError):
+            partial.unlink()
