@@ -290,3 +290,28 @@ def test_help_has_examples(desk: Path, command: str) -> None:
     assert ran.status == 0
     assert f"  twigcast {command} " in ran.out, "an example, on a line of its own"
     assert "Exit status: " in ran.out
+
+
+# explain
+
+
+def test_explain_tells_where_a_query_fails(desk: Path) -> None:
+    ran = twigcast("explain", "-n", f"a={ALERTS}", "-q", "//a:event[. = 'Quake']", "inbox", cwd=desk)
+    assert ran.status == 0
+    assert ran.out.startswith("flood.xml does not match: //a:event[. = 'Quake']\n")
+    assert ". is 'Flood', 'Rain'" in ran.out
+    assert "story.xml does not match: " in ran.out
+
+
+def test_explain_as_json(desk: Path) -> None:
+    (desk / "inbox" / "bad.xml").write_text("<story>")
+    ran = twigcast("explain", "--json", "-q", "/story/p", "inbox", cwd=desk)
+    assert ran.status == 3
+    assert [(row["message"], row["matches"]) for row in ran.rows] == [("flood.xml", False), ("story.xml", True)]
+    assert "rejected bad.xml" in ran.err
+
+
+def test_explain_points_at_what_is_wrong_with_the_query(desk: Path) -> None:
+    ran = twigcast("explain", "-q", "/story[", "inbox", cwd=desk)
+    assert ran.status == 2
+    assert ran.err.splitlines()[-1].strip() == "^"
