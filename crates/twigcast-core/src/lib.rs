@@ -15,6 +15,7 @@ pub mod document;
 pub mod engine;
 pub mod error;
 pub mod eval;
+pub mod extract;
 pub mod limits;
 pub mod plan;
 pub mod predicate;

@@ -201,6 +201,7 @@ impl<'a> Parser<'a, '_> {
     fn for_clause(&mut self, clauses: &mut Vec<Clause>) -> Parsed<()> {
         self.advance();
         loop {
+            self.count_step()?;
             let name = self.new_variable("for")?;
             if !self.accept_keyword("in") {
                 return Err(self.no_binding_word("in"));
@@ -222,6 +223,7 @@ impl<'a> Parser<'a, '_> {
     fn let_clause(&mut self, clauses: &mut Vec<Clause>) -> Parsed<()> {
         self.advance();
         loop {
+            self.count_step()?;
             let name = self.new_variable("let")?;
             if self.token.kind != Kind::Assign {
                 return Err(self.no_binding_word(":="));

@@ -265,7 +265,7 @@ fn call(function: Function, arguments: Vec<Expr>) -> Expr {
 }
 
 /// Collects the variables outside predicates, each once. `false`: there is one inside a predicate.
-fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
+pub(crate) fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
     match expr {
         Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
             operands.iter().all(|operand| free_variables(operand, found))
@@ -294,6 +294,33 @@ fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
                 PathStart::Root | PathStart::Context => true,
             };
             start && path.steps.iter().all(|step| none_in(&step.predicates))
+        }
+    }
+}
+
+/// Collects the variables of an expression, predicates included, each once.
+pub(crate) fn all_variables(expr: &Expr, found: &mut Vec<VariableId>) {
+    match expr {
+        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
+            operands.iter().for_each(|operand| all_variables(operand, found));
+        }
+        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| all_variables(argument, found)),
+        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
+            all_variables(left, found);
+            all_variables(right, found);
+        }
+        Expr::Negate(operand) => all_variables(operand, found),
+        Expr::Number(_) | Expr::Literal(_) => {}
+        Expr::Path(path) => {
+            match &path.start {
+                PathStart::Variable(id) if !found.contains(id) => found.push(*id),
+                PathStart::Filter { primary, predicates } => {
+                    all_variables(primary, found);
+                    predicates.iter().for_each(|predicate| all_variables(predicate, found));
+                }
+                PathStart::Variable(_) | PathStart::Root | PathStart::Context => {}
+            }
+            path.steps.iter().flat_map(|step| &step.predicates).for_each(|predicate| all_variables(predicate, found));
         }
     }
 }

@@ -330,7 +330,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(Step { axis: Axis::DescendantOrSelf, test: NodeTest::Node, predicates: Vec::new() })
     }
 
-    fn count_step(&mut self) -> Parsed<()> {
+    pub(super) fn count_step(&mut self) -> Parsed<()> {
         self.steps += 1;
         let limit = self.options.limits.query_steps_max;
         if self.steps > limit {

@@ -1,0 +1,111 @@
+//! For-Where-Return results: constant bytes and slices of the message, one after the other.
+//!
+//! A query is compiled once into a [`Program`] (`program.rs`): constructors become ready-made bytes, conjuncts of `where`
+//! move to the earliest clause after which they can be decided, and an expression that speaks about one `for` variable
+//! becomes relative to that variable's node. Running it (`run.rs`) walks the bindings and writes the result; elements of
+//! the message are copied as they stand there, with the namespace declarations that they need and the place they come
+//! to does not have (`copy.rs`). Nothing is parsed or serialised again.
+
+mod copy;
+mod output;
+mod program;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::document::Message;
+use crate::eval::EvalError;
+use crate::limits::Limits;
+use crate::vocabulary::Vocabulary;
+
+pub use program::Program;
+
+/// A delivery was rejected: the message matches, but the query makes no result of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExtractError {
+    /// The query could not be evaluated.
+    Evaluation(EvalError),
+    /// The result is over [`Limits::result_bytes_max`].
+    TooLarge {
+        /// The limit's value.
+        bytes_max: usize,
+    },
+    /// An attribute was selected where the element already has content.
+    AttributeAfterContent {
+        /// Its name as written in the message.
+        name: String,
+    },
+    /// An attribute was selected that the element already has.
+    DuplicateAttribute {
+        /// Its name as written in the message.
+        name: String,
+    },
+    /// An attribute or namespace was selected outside any element.
+    LoneNode {
+        /// Its name as written in the message.
+        name: String,
+    },
+}
+
+impl From<EvalError> for ExtractError {
+    fn from(error: EvalError) -> Self {
+        Self::Evaluation(error)
+    }
+}
+
+impl fmt::Display for ExtractError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evaluation(error) => error.fmt(f),
+            Self::TooLarge { bytes_max } => {
+                write!(f, "the result is over the limit result_bytes_max = {bytes_max}")
+            }
+            Self::AttributeAfterContent { name } => {
+                write!(f, "the attribute {name} was selected after content of the element it should go to")
+            }
+            Self::DuplicateAttribute { name } => {
+                write!(f, "the attribute {name} was selected for an element that already has it")
+            }
+            Self::LoneNode { name } => {
+                write!(f, "the attribute or namespace {name} cannot stand on its own in a result")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ExtractError {}
+
+/// The result of a query on a message; `None`: no binding passes, so the message does not match.
+///
+/// The message must have been scanned with attributes and text.
+///
+/// # Errors
+/// There are bindings, but no result.
+pub fn deliver<'a>(
+    message: Message<'a>,
+    program: &'a Program,
+    vocabulary: &'a Vocabulary,
+    limits: &Limits,
+) -> Result<Option<Vec<u8>>, ExtractError> {
+    run::Run::new(message, program, vocabulary, limits).deliver()
+}
+
+/// Does at least one binding pass?
+///
+/// # Errors
+/// The query is too expensive on this message.
+pub fn matches<'a>(
+    message: Message<'a>,
+    program: &'a Program,
+    vocabulary: &'a Vocabulary,
+    limits: &Limits,
+) -> Result<bool, EvalError> {
+    match run::Run::new(message, program, vocabulary, limits).any_passes() {
+        Ok(passes) => Ok(passes),
+        Err(ExtractError::Evaluation(error)) => Err(error),
+        // Deciding writes nothing, so no other error can arise.
+        Err(_) => Ok(false),
+    }
+}

@@ -1,0 +1,442 @@
+//! Running a program on one message.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use crate::document::Message;
+use crate::eval::{Context, Evaluator, NodeRef, Value, number};
+use crate::limits::Limits;
+use crate::query::ast::{Expr, VariableId};
+use crate::vocabulary::Vocabulary;
+
+use super::ExtractError;
+use super::copy::Scopes;
+use super::output::Output;
+use super::program::{Bound, ElementOp, Key, Loop, Op, Part, Program};
+
+/// The value of a variable.
+#[derive(Clone, Debug)]
+enum Slot<'a> {
+    Unset,
+    Node(NodeRef),
+    Value(Value<'a>),
+}
+
+/// A start tag that is written but for its end, so that attributes can still be added.
+pub(super) struct OpenTag<'a> {
+    pub element: &'a ElementOp,
+    /// Where its own namespace declarations begin in [`Run::scope`].
+    pub scope_start: usize,
+    /// Expanded names of the attributes added so far.
+    pub added: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+/// One run.
+pub(super) struct Run<'a> {
+    pub message: Message<'a>,
+    pub evaluator: Evaluator<'a>,
+    vocabulary: &'a Vocabulary,
+    program: &'a Program,
+    /// Nodes that may still be looked at by evaluators other than `evaluator`.
+    visits_max: u64,
+    visits_elsewhere: u64,
+    slots: Vec<Slot<'a>>,
+    pub output: Output,
+    pub open: Option<OpenTag<'a>>,
+    /// Prefixes and URIs that the constructors around declare, innermost last.
+    pub scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub scopes: Scopes<'a>,
+    /// How many constructors are open.
+    pub constructors: usize,
+    /// The item before was a value, so that the next value needs a space before it.
+    after_value: bool,
+    /// Loops around the current one.
+    depth: usize,
+    /// A binding of an outermost loop passed.
+    passed: bool,
+}
+
+/// What is called for each binding that passes; `false` ends the loop.
+type Body<'a, 'b> = &'b mut dyn FnMut(&mut Run<'a>) -> Result<bool, ExtractError>;
+
+/// A binding that waits to be ordered.
+struct Tuple<'a> {
+    keys: Vec<KeyValue>,
+    slots: Vec<Slot<'a>>,
+}
+
+/// What a binding is ordered by.
+#[derive(Debug)]
+enum KeyValue {
+    Empty,
+    Boolean(bool),
+    Number(f64),
+    Text(String),
+}
+
+impl<'a> Run<'a> {
+    pub fn new(message: Message<'a>, program: &'a Program, vocabulary: &'a Vocabulary, limits: &Limits) -> Self {
+        let visits_max = limits.query_visits_max as u64;
+        Self {
+            message,
+            evaluator: Evaluator::new(message, vocabulary, &[]).with_budget(visits_max),
+            vocabulary,
+            program,
+            visits_max,
+            visits_elsewhere: 0,
+            slots: vec![Slot::Unset; program.variables],
+            output: Output::new(limits.result_bytes_max),
+            open: None,
+            scope: Vec::new(),
+            scopes: Scopes::default(),
+            constructors: 0,
+            after_value: false,
+            depth: 0,
+            passed: false,
+        }
+    }
+
+    /// The whole result.
+    pub fn deliver(mut self) -> Result<Option<Vec<u8>>, ExtractError> {
+        let program = self.program;
+        self.op(&program.body)?;
+        Ok(self.passed.then_some(self.output.bytes))
+    }
+
+    /// Does a binding of an outermost loop pass?
+    pub fn any_passes(mut self) -> Result<bool, ExtractError> {
+        let program = self.program;
+        self.any_passes_in(&program.body)
+    }
+
+    fn any_passes_in(&mut self, op: &'a Op) -> Result<bool, ExtractError> {
+        match op {
+            Op::Sequence(ops) => self.any_of(ops.iter()),
+            Op::If { condition, then, otherwise } => {
+                let chosen = if self.boolean(condition)? { then } else { otherwise };
+                self.any_passes_in(chosen)
+            }
+            Op::Element(element) => {
+                self.any_of(element.head.iter().chain(&element.content).filter_map(|part| match part {
+                    Part::Enclosed(op) => Some(op),
+                    Part::Constant(_) => None,
+                }))
+            }
+            Op::Loop(each) => {
+                let mut found = false;
+                self.bindings(each, &mut |_| {
+                    found = true;
+                    Ok(false)
+                })?;
+                Ok(found)
+            }
+            Op::Markup(_) | Op::Value(_) => Ok(false),
+        }
+    }
+
+    fn any_of(&mut self, mut ops: impl Iterator<Item = &'a Op>) -> Result<bool, ExtractError> {
+        ops.try_fold(false, |found, op| if found { Ok(true) } else { self.any_passes_in(op) })
+    }
+
+    /// Writes the items of an operation.
+    fn op(&mut self, op: &'a Op) -> Result<(), ExtractError> {
+        match op {
+            Op::Sequence(ops) => ops.iter().try_for_each(|op| self.op(op)),
+            Op::Loop(each) => self.repeat(each, &mut |run| run.op(&each.result).map(|()| true)),
+            Op::If { condition, then, otherwise } => {
+                let chosen = if self.boolean(condition)? { then } else { otherwise };
+                self.op(chosen)
+            }
+            Op::Element(element) => self.element(element),
+            Op::Markup(markup) => {
+                self.begin_content()?;
+                self.after_value = false;
+                self.output.push(markup)
+            }
+            Op::Value(bound) => match self.value(bound)? {
+                Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
+                    self.after_value = false;
+                    self.copy(node)
+                }),
+                value => self.write_value(&text_of(value)),
+            },
+        }
+    }
+
+    fn write_value(&mut self, text: &str) -> Result<(), ExtractError> {
+        self.begin_content()?;
+        if std::mem::replace(&mut self.after_value, true) {
+            self.output.push(b" ")?;
+        }
+        self.output.push_text(text)
+    }
+
+    /// Ends the start tag that is open, if one is.
+    pub fn begin_content(&mut self) -> Result<(), ExtractError> {
+        if self.open.take().is_some() { self.output.push(b">") } else { Ok(()) }
+    }
+
+    fn element(&mut self, element: &'a ElementOp) -> Result<(), ExtractError> {
+        self.begin_content()?;
+        for part in &element.head {
+            match part {
+                Part::Constant(bytes) => self.output.push(bytes)?,
+                Part::Enclosed(op) => self.template(op)?,
+            }
+        }
+        let scope_start = self.scope.len();
+        let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
+        self.scope.extend(declared);
+        self.open = Some(OpenTag { element, scope_start, added: Vec::new() });
+        self.constructors += 1;
+        for part in &element.content {
+            self.after_value = false;
+            match part {
+                Part::Constant(bytes) => {
+                    self.begin_content()?;
+                    self.output.push(bytes)?;
+                }
+                Part::Enclosed(op) => self.op(op)?,
+            }
+        }
+        self.after_value = false;
+        self.constructors -= 1;
+        self.scope.truncate(scope_start);
+        if self.open.take().is_some() { self.output.push(b"/>") } else { self.output.push(&element.close) }
+    }
+
+    /// Writes a template of an attribute's value: the values of its items, separated by spaces.
+    fn template(&mut self, op: &'a Op) -> Result<(), ExtractError> {
+        let mut first = true;
+        self.values(op, &mut first)
+    }
+
+    fn values(&mut self, op: &'a Op, first: &mut bool) -> Result<(), ExtractError> {
+        match op {
+            Op::Sequence(ops) => ops.iter().try_for_each(|op| self.values(op, first)),
+            Op::Loop(each) => self.repeat(each, &mut |run| run.values(&each.result, first).map(|()| true)),
+            Op::If { condition, then, otherwise } => {
+                let chosen = if self.boolean(condition)? { then } else { otherwise };
+                self.values(chosen, first)
+            }
+            Op::Value(bound) => match self.value(bound)? {
+                Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
+                    let text = self.evaluator.string_value(node)?;
+                    self.attribute_value(&text, first)
+                }),
+                value => self.attribute_value(&text_of(value), first),
+            },
+            // The parser lets no markup into an attribute's value.
+            Op::Element(_) | Op::Markup(_) => Ok(()),
+        }
+    }
+
+    fn attribute_value(&mut self, text: &str, first: &mut bool) -> Result<(), ExtractError> {
+        if !std::mem::replace(first, false) {
+            self.output.push(b" ")?;
+        }
+        self.output.push_attribute_text(text)
+    }
+
+    /// Calls back for each binding that passes, in order, and notes that one did.
+    fn repeat(&mut self, each: &'a Loop, body: Body<'a, '_>) -> Result<(), ExtractError> {
+        let outermost = self.depth == 0;
+        self.depth += 1;
+        if each.order.is_empty() {
+            self.bindings(each, &mut |run| {
+                run.passed |= outermost;
+                body(run)
+            })?;
+        } else {
+            let mut tuples = Vec::new();
+            self.bindings(each, &mut |run| {
+                tuples.push(run.tuple(each)?);
+                Ok(true)
+            })?;
+            self.passed |= outermost && !tuples.is_empty();
+            tuples.sort_by(|a, b| compare_keys(&each.order, &a.keys, &b.keys));
+            for tuple in tuples {
+                for (clause, slot) in each.clauses.iter().zip(tuple.slots) {
+                    self.slots[clause.variable.0 as usize] = slot;
+                }
+                if !body(self)? {
+                    break;
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Calls back for each binding that passes, in the order of the clauses.
+    fn bindings(&mut self, each: &'a Loop, body: Body<'a, '_>) -> Result<(), ExtractError> {
+        if self.all_hold(&each.guards)? {
+            self.bind_from(each, 0, body)?;
+        }
+        Ok(())
+    }
+
+    /// Goes through the bindings of the clauses from `first` on; whether to go on.
+    fn bind_from(&mut self, each: &'a Loop, first: usize, body: Body<'a, '_>) -> Result<bool, ExtractError> {
+        for (index, clause) in each.clauses.iter().enumerate().skip(first) {
+            let variable = clause.variable.0 as usize;
+            let value = self.value(&clause.value)?;
+            match value {
+                Value::Nodes(nodes) if clause.each => {
+                    for node in nodes {
+                        self.slots[variable] = Slot::Node(node);
+                        if self.all_hold(&clause.conditions)? && !self.bind_from(each, index + 1, body)? {
+                            return Ok(false);
+                        }
+                    }
+                    return Ok(true);
+                }
+                value => {
+                    self.slots[variable] = Slot::Value(value);
+                    if !self.all_hold(&clause.conditions)? {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        body(self)
+    }
+
+    fn all_hold(&mut self, conditions: &'a [Bound]) -> Result<bool, ExtractError> {
+        for condition in conditions {
+            if !self.boolean(condition)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn tuple(&mut self, each: &'a Loop) -> Result<Tuple<'a>, ExtractError> {
+        let keys = each.order.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?;
+        let slots = each.clauses.iter().map(|clause| self.slots[clause.variable.0 as usize].clone()).collect();
+        Ok(Tuple { keys, slots })
+    }
+
+    fn key(&mut self, key: &'a Key) -> Result<KeyValue, ExtractError> {
+        Ok(match self.value(&key.value)? {
+            Value::Boolean(truth) => KeyValue::Boolean(truth),
+            Value::Number(number) => KeyValue::Number(number),
+            Value::String(text) => KeyValue::Text(text.into_owned()),
+            Value::Nodes(nodes) => match nodes.first() {
+                Some(&node) => KeyValue::Text(self.evaluator.string_value(node)?.into_owned()),
+                None => KeyValue::Empty,
+            },
+        })
+    }
+
+    /// The context of an expression that speaks about one `for` variable.
+    fn context(&self, variable: VariableId) -> Context {
+        match &self.slots[variable.0 as usize] {
+            Slot::Node(node) => Context::at(*node),
+            Slot::Unset | Slot::Value(_) => Context::DOCUMENT,
+        }
+    }
+
+    fn value(&mut self, bound: &'a Bound) -> Result<Value<'a>, ExtractError> {
+        Ok(match bound {
+            Bound::Message(expr) => self.evaluator.value(expr, Context::DOCUMENT)?,
+            Bound::Node(variable, expr) => self.evaluator.value(expr, self.context(*variable))?,
+            Bound::Variables(variables, expr) => match (&variables[..], is_variable(expr)) {
+                (&[variable], true) => self.slot_value(variable),
+                _ => self.with_variables(variables, |evaluator| match evaluator.value(expr, Context::DOCUMENT)? {
+                    Value::String(text) => Ok(Value::String(Cow::Owned(text.into_owned()))),
+                    Value::Nodes(nodes) => Ok(Value::Nodes(nodes)),
+                    Value::Number(number) => Ok(Value::Number(number)),
+                    Value::Boolean(truth) => Ok(Value::Boolean(truth)),
+                })?,
+            },
+        })
+    }
+
+    fn boolean(&mut self, bound: &'a Bound) -> Result<bool, ExtractError> {
+        Ok(match bound {
+            Bound::Message(expr) => self.evaluator.boolean(expr, Context::DOCUMENT)?,
+            Bound::Node(variable, expr) => self.evaluator.boolean(expr, self.context(*variable))?,
+            Bound::Variables(variables, expr) => {
+                self.with_variables(variables, |evaluator| evaluator.boolean(expr, Context::DOCUMENT))?
+            }
+        })
+    }
+
+    /// Evaluates with the values of some variables.
+    fn with_variables<T>(
+        &mut self,
+        variables: &[VariableId],
+        evaluate: impl for<'b> FnOnce(&Evaluator<'b>) -> Result<T, crate::eval::EvalError>,
+    ) -> Result<T, ExtractError>
+    where
+        T: 'a,
+    {
+        let mut values = vec![Value::Boolean(false); self.slots.len()];
+        for &variable in variables {
+            values[variable.0 as usize] = self.slot_value(variable);
+        }
+        let left = self.visits_max.saturating_sub(self.evaluator.visits() + self.visits_elsewhere);
+        let evaluator = Evaluator::new(self.message, self.vocabulary, &values).with_budget(left);
+        let result = evaluate(&evaluator);
+        self.visits_elsewhere += evaluator.visits();
+        result.map_err(ExtractError::Evaluation)
+    }
+
+    fn slot_value(&self, variable: VariableId) -> Value<'a> {
+        match &self.slots[variable.0 as usize] {
+            Slot::Node(node) => Value::Nodes(vec![*node]),
+            Slot::Value(value) => value.clone(),
+            Slot::Unset => Value::Nodes(Vec::new()),
+        }
+    }
+}
+
+/// Is the expression a variable and nothing else?
+fn is_variable(expr: &Expr) -> bool {
+    matches!(expr, Expr::Path(path) if path.steps.is_empty()
+        && matches!(path.start, crate::query::ast::PathStart::Variable(_)))
+}
+
+/// `string()` of a value that is no node-set.
+fn text_of(value: Value<'_>) -> Cow<'_, str> {
+    match value {
+        Value::Boolean(truth) => Cow::Borrowed(if truth { "true" } else { "false" }),
+        Value::Number(value) => number::format(value),
+        Value::String(text) => text,
+        Value::Nodes(_) => Cow::Borrowed(""),
+    }
+}
+
+/// Orders two bindings by their keys, most significant first.
+fn compare_keys(order: &[Key], a: &[KeyValue], b: &[KeyValue]) -> Ordering {
+    order
+        .iter()
+        .zip(a.iter().zip(b))
+        .map(|(key, (a, b))| {
+            let ordering = compare_key(a, b, key.empty_greatest);
+            if key.descending { ordering.reverse() } else { ordering }
+        })
+        .find(|ordering| ordering.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+/// NaN counts as the smallest number, or as the greatest where the empty node-set does, but is not as extreme.
+fn compare_key(a: &KeyValue, b: &KeyValue, empty_greatest: bool) -> Ordering {
+    let extreme = if empty_greatest { Ordering::Greater } else { Ordering::Less };
+    match (a, b) {
+        (KeyValue::Empty, KeyValue::Empty) => Ordering::Equal,
+        (KeyValue::Empty, _) => extreme,
+        (_, KeyValue::Empty) => extreme.reverse(),
+        (KeyValue::Boolean(a), KeyValue::Boolean(b)) => a.cmp(b),
+        (KeyValue::Text(a), KeyValue::Text(b)) => a.cmp(b),
+        (KeyValue::Number(a), KeyValue::Number(b)) => match (a.is_nan(), b.is_nan()) {
+            (true, true) => Ordering::Equal,
+            (true, false) => extreme,
+            (false, true) => extreme.reverse(),
+            (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
+        },
+        // The type of a key is that of its expression, the same for all bindings.
+        _ => Ordering::Equal,
+    }
+}
