@@ -117,14 +117,18 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> 
 fn answer(engine: &core::Engine, matcher: &mut Matcher, row: Option<&[u8]>, wanted: Wanted) -> Answer {
     let mut answer = Answer::default();
     let Some(source) = row else { return answer };
-    let run = if wanted.nodes { engine.run_counting(matcher, source) } else { engine.run(matcher, source) };
+    let run = match (wanted.nodes, wanted.deliver) {
+        (true, _) => engine.run_counting(matcher, source),
+        (false, true) => engine.run_delivering(matcher, source),
+        (false, false) => engine.run(matcher, source),
+    };
     if let Err(error) = run {
         answer.error = Some(error);
         return answer;
     }
     answer.failures = engine.failures(matcher);
     if wanted.deliver {
-        for (slot, payload) in engine.deliveries(matcher) {
+        for (slot, payload) in engine.deliveries(matcher, source) {
             match payload {
                 Ok(payload) => {
                     answer.slots.push(slot);

@@ -228,8 +228,8 @@ impl Engine {
         let deliveries = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
-                    engine.run(matcher, xml)?;
-                    Ok(engine.deliveries(matcher))
+                    engine.run_delivering(matcher, xml)?;
+                    Ok(engine.deliveries(matcher, xml))
                 })
             })
             .map_err(|error| errors::message(py, &error))?;

@@ -9,6 +9,7 @@ use crate::automaton::nfa::{INITIAL, Item, StateId};
 use crate::document::{Document, Message, NO_NODE, NodeId, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef};
+use crate::extract;
 use crate::plan::Distance;
 use crate::predicate::table::{self, AtomId, Waiting};
 use crate::scan::{Scanner, Want};
@@ -469,9 +470,17 @@ impl<'a> Run<'a, '_> {
         if decisions.is_decided(query) {
             return;
         }
-        let Evaluated::Expr(expr) = self.engine.evaluated(query) else { return };
-        self.evaluator.reset_visits();
-        match self.evaluator.boolean(expr, Context::DOCUMENT) {
+        let holds = match self.engine.evaluated(query) {
+            Evaluated::Nothing => return,
+            Evaluated::Expr(expr) => {
+                self.evaluator.reset_visits();
+                self.evaluator.boolean(expr, Context::DOCUMENT)
+            }
+            Evaluated::Bindings(program) => {
+                extract::matches(self.message, program, self.engine.vocabulary(), self.engine.limits())
+            }
+        };
+        match holds {
             Ok(true) => decisions.matched.insert(query),
             Ok(false) => decisions.refuted.insert(query),
             Err(error) => decisions.fail(query, error),

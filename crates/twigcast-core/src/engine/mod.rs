@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
+use crate::extract::Program;
 use crate::limits::Limits;
 use crate::plan::{self, Action, Route, Verify};
 use crate::query::ast::Expr;
@@ -42,6 +43,8 @@ pub enum Evaluated {
     Nothing,
     /// The normalised expression.
     Expr(Arc<Expr>),
+    /// A For-Where-Return query whose condition is only necessary: a binding has to pass.
+    Bindings(Arc<Program>),
 }
 
 /// A registered, compiled query; equal texts in equal contexts share one.
@@ -49,6 +52,8 @@ pub enum Evaluated {
 struct CompiledQuery {
     registrations: Box<[Registration]>,
     evaluated: Evaluated,
+    /// What a For-Where-Return query delivers.
+    program: Option<Arc<Program>>,
     needs: Needs,
 }
 
@@ -57,6 +62,8 @@ struct CompiledQuery {
 struct Needs {
     attributes: bool,
     text: bool,
+    /// The query rewrites, so that delivering (not matching) asks for everything.
+    rewrites: bool,
 }
 
 /// Why a subscription was not added.
@@ -87,8 +94,8 @@ pub struct Engine {
     population: Population,
     registry: Registry,
     compiled: Vec<Option<CompiledQuery>>,
-    /// How many compiled queries need attributes and text.
-    needing: (usize, usize),
+    /// How many compiled queries need attributes and text, and how many rewrite.
+    needing: (usize, usize, usize),
     log: ChangeLog,
     /// Additions and removals so far. Those of a query that other subscriptions share leave the automaton alone, and so
     /// are not in the log.
@@ -108,7 +115,7 @@ impl Engine {
             population: Population::default(),
             registry: Registry::default(),
             compiled: Vec::new(),
-            needing: (0, 0),
+            needing: (0, 0, 0),
             log: ChangeLog::default(),
             changes: 0,
             identity: NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed),
@@ -206,8 +213,20 @@ impl Engine {
     }
 
     fn compile(&mut self, text: &str, context: u32, warnings: &mut Vec<Warning>) -> Result<NewQuery, QueryError> {
-        let expr = normal::normalise(condition(self.parse(text, context)?));
-        let routes = plan::plan(&expr);
+        let (expr, program) = match self.parse(text, context)? {
+            Query::XPath(expr) => (expr, None),
+            Query::Flwr(flwr) => {
+                let condition = matching_condition(&flwr);
+                let program = Arc::new(Program::compile(&flwr, &self.vocabulary));
+                (condition.expr, Some((program, condition.exact)))
+            }
+        };
+        let expr = normal::normalise(expr);
+        let mut routes = plan::plan(&expr);
+        let necessary = matches!(program, Some((_, false)));
+        if necessary {
+            routes.iter_mut().for_each(Route::verify_whole);
+        }
         if routes.is_empty() {
             warnings.push(Warning::NeverMatches);
         }
@@ -217,9 +236,14 @@ impl Engine {
         let whole = routes
             .iter()
             .any(|route| matches!(route.action, Action::Always | Action::Trigger { verify: Verify::Whole, .. }));
-        let needs = needs(&routes);
-        let evaluated = if whole { Evaluated::Expr(Arc::new(expr)) } else { Evaluated::Nothing };
-        Ok(NewQuery { routes, evaluated, needs })
+        let program = program.map(|(program, _)| program);
+        let needs = Needs { rewrites: program.is_some(), ..needs(&routes) };
+        let evaluated = match &program {
+            Some(program) if necessary => Evaluated::Bindings(Arc::clone(program)),
+            _ if whole => Evaluated::Expr(Arc::new(expr)),
+            _ => Evaluated::Nothing,
+        };
+        Ok(NewQuery { routes, evaluated, program, needs })
     }
 
     fn parse(&mut self, text: &str, context: u32) -> Result<Query, QueryError> {
@@ -228,13 +252,14 @@ impl Engine {
         query::parse(text, &options, &mut self.vocabulary)
     }
 
-    fn register(&mut self, text: &str, context: u32, new: NewQuery) -> u32 {
+    fn register(&mut self, text: &str, context: u32, mut new: NewQuery) -> u32 {
         let query = self.registry.add_query(text, context);
         let mut changes = Vec::new();
-        let registrations = self.population.insert(query, new.routes, &mut changes).into_boxed_slice();
+        let routes = std::mem::take(&mut new.routes);
+        let registrations = self.population.insert(query, routes, &mut changes).into_boxed_slice();
         self.log.extend(changes);
         self.count_needs(new.needs, true);
-        let compiled = Some(CompiledQuery { registrations, evaluated: new.evaluated, needs: new.needs });
+        let compiled = Some(new.compiled(registrations));
         if (query as usize) < self.compiled.len() {
             self.compiled[query as usize] = compiled;
         } else {
@@ -245,12 +270,15 @@ impl Engine {
 
     fn count_needs(&mut self, needs: Needs, added: bool) {
         let (attributes, text) = (usize::from(needs.attributes), usize::from(needs.text));
+        let rewrites = usize::from(needs.rewrites);
         if added {
             self.needing.0 += attributes;
             self.needing.1 += text;
+            self.needing.2 += rewrites;
         } else {
             self.needing.0 -= attributes;
             self.needing.1 -= text;
+            self.needing.2 -= rewrites;
         }
     }
 
@@ -258,7 +286,7 @@ impl Engine {
     fn rebuild(&mut self) {
         self.population = Population::default();
         self.vocabulary = Vocabulary::new();
-        self.needing = (0, 0);
+        self.needing = (0, 0, 0);
         for query in 0..self.compiled.len() {
             if self.compiled[query].is_none() {
                 continue;
@@ -266,12 +294,12 @@ impl Engine {
             let (text, context) = self.registry.query(query as u32);
             let text = text.to_owned();
             // It was accepted before under the same limits.
-            if let Ok(new) = self.compile(&text, context, &mut Vec::new()) {
+            if let Ok(mut new) = self.compile(&text, context, &mut Vec::new()) {
                 let mut changes = Vec::new();
-                let registrations = self.population.insert(query as u32, new.routes, &mut changes).into_boxed_slice();
+                let routes = std::mem::take(&mut new.routes);
+                let registrations = self.population.insert(query as u32, routes, &mut changes).into_boxed_slice();
                 self.count_needs(new.needs, true);
-                self.compiled[query] =
-                    Some(CompiledQuery { registrations, evaluated: new.evaluated, needs: new.needs });
+                self.compiled[query] = Some(new.compiled(registrations));
             }
         }
         self.log.forget();
@@ -279,6 +307,11 @@ impl Engine {
 
     pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
         self.compiled.get(query as usize).and_then(Option::as_ref).map_or(&Evaluated::Nothing, |c| &c.evaluated)
+    }
+
+    /// What a query delivers, if it rewrites.
+    pub(crate) fn program(&self, query: u32) -> Option<&Program> {
+        self.compiled.get(query as usize)?.as_ref()?.program.as_deref()
     }
 
     pub(crate) fn evaluator<'a>(&'a self, message: Message<'a>) -> Evaluator<'a> {
@@ -381,19 +414,18 @@ impl Engine {
     }
 }
 
-/// The expression that decides whether a message matches.
-fn condition(query: Query) -> Expr {
-    match query {
-        Query::XPath(expr) => expr,
-        Query::Flwr(flwr) => matching_condition(&flwr).expr,
-    }
-}
-
 /// A query compiled but not registered yet.
 struct NewQuery {
     routes: Vec<Route>,
     evaluated: Evaluated,
+    program: Option<Arc<Program>>,
     needs: Needs,
+}
+
+impl NewQuery {
+    fn compiled(self, registrations: Box<[Registration]>) -> CompiledQuery {
+        CompiledQuery { registrations, evaluated: self.evaluated, program: self.program, needs: self.needs }
+    }
 }
 
 fn needs(routes: &[Route]) -> Needs {
@@ -406,7 +438,7 @@ fn needs(routes: &[Route]) -> Needs {
         }
         _ => false,
     });
-    Needs { attributes: by_value, text: by_value && !keys_only }
+    Needs { attributes: by_value, text: by_value && !keys_only, rewrites: false }
 }
 
 /// How one query would run, without registering it.

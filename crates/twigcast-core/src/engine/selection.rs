@@ -9,6 +9,7 @@ use super::{Engine, Evaluated, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
+use crate::extract::{self, ExtractError};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
 use crate::scan::{Want, position};
@@ -28,7 +29,7 @@ pub(super) struct ParsedQueries {
 }
 
 /// A slot and its payload.
-pub type Delivery = (Slot, Result<Option<Vec<u8>>, EvalError>);
+pub type Delivery = (Slot, Result<Option<Vec<u8>>, ExtractError>);
 
 /// A node that a query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,12 +71,13 @@ impl Engine {
     }
 
     /// How many nodes a subscription selects in the message last run with [`Self::run_counting`]; 1 for an expression
-    /// that is no node-set and true.
+    /// that is no node-set and true, and for a query that rewrites.
     ///
     /// # Errors
     /// The query is too expensive on this message.
     pub fn node_count(&self, matcher: &mut Matcher, source: &[u8], slot: Slot) -> Result<usize, EvalError> {
-        let Some(expr) = self.expression(matcher, slot) else { return Ok(0) };
+        // A query that rewrites selects nothing; like a true expression it counts as one.
+        let Some(expr) = self.expression(matcher, slot) else { return Ok(1) };
         let evaluator = self.evaluator(Message { source, document: &matcher.document });
         Ok(match evaluator.value(&expr, Context::DOCUMENT)? {
             Value::Nodes(nodes) => nodes.len(),
@@ -104,21 +106,45 @@ impl Engine {
         }))
     }
 
-    /// What the last message, run with [`Self::run`], is to be delivered as: by matching subscription the payload,
-    /// `None` where the message itself is delivered, or why there is none.
-    pub fn deliveries(&self, matcher: &Matcher) -> Vec<Delivery> {
-        let mut slots = Vec::new();
-        self.slots(matcher, &mut slots);
-        slots.into_iter().map(|slot| (slot, Ok(None))).collect()
+    /// Match a message of which [`Self::deliveries`] is to be asked.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
+        if self.needing.2 > 0 { self.run_wanting(matcher, source, Want::ALL) } else { self.run(matcher, source) }
     }
 
-    pub(super) fn rewrites_query(&self, _query: u32) -> bool {
-        false
+    /// What the last message, run with [`Self::run_delivering`], is to be delivered as: by matching subscription the
+    /// payload, `None` where the message itself is delivered, or why there is none.
+    ///
+    /// Subscriptions with the same query share the work.
+    pub fn deliveries(&self, matcher: &Matcher, source: &[u8]) -> Vec<Delivery> {
+        let message = Message { source, document: &matcher.document };
+        let mut deliveries = Vec::new();
+        let mut slots = Vec::new();
+        for query in matcher.matched().iter() {
+            slots.clear();
+            self.registry.subscribers(query, &mut slots);
+            let payload = match self.program(query) {
+                Some(program) => extract::deliver(message, program, &self.vocabulary, &self.limits),
+                None => Ok(None),
+            };
+            deliveries.extend(slots.iter().map(|&slot| (slot, payload.clone())));
+        }
+        deliveries.sort_unstable_by_key(|&(slot, _)| slot);
+        deliveries
+    }
+
+    pub(super) fn rewrites_query(&self, query: u32) -> bool {
+        self.program(query).is_some()
     }
 
     /// The expression whose nodes a subscription selects.
     fn expression(&self, matcher: &mut Matcher, slot: Slot) -> Option<Arc<Expr>> {
         let query = self.registry.query_of(slot)?;
+        if self.rewrites_query(query) {
+            return None;
+        }
         if let Evaluated::Expr(expr) = self.evaluated(query) {
             return Some(expr.clone());
         }

@@ -57,6 +57,18 @@ pub enum Action {
     Always,
 }
 
+impl Route {
+    /// Makes the route one that only narrows down the messages on which the whole query is evaluated.
+    pub fn verify_whole(&mut self) {
+        let key = match &mut self.action {
+            Action::Always => return,
+            Action::Trigger { key, .. } => key.take(),
+            Action::Accept | Action::Twig(_) => None,
+        };
+        self.action = Action::Trigger { key, verify: Verify::Whole };
+    }
+}
+
 /// What remains to be checked at a trigger.
 #[derive(Clone, Debug)]
 pub enum Verify {
