@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.canonical import canonical, canonical_items
+
 from twigcast import SubscriptionSet
 
 FAMILIES = (
@@ -69,7 +69,8 @@ def test_real_messages(shared_data: Path, family: str) -> None:
     for row in _rows(folder / f"{family}.expected.jsonl"):
         if row["key"] in keys:
             expected[row["message"]][row["key"]] = row["result"]
-    assert keys and expected
+    assert keys
+    assert expected
     for path in sorted((folder / family).glob("*.xml")):
         deliveries = subscriptions.deliver(path.read_bytes())
         assert not deliveries.undecided
