@@ -1,39 +1,23 @@
 """The reference algorithms against the compiled engine, and on the answered cases beside the repository."""
 
 import gzip
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.reference.generator import KINDS, generated
 
 from twigcast.query import parse
 from twigcast.reference import ALGORITHMS, UnsupportedQuery
 from twigcast.subscriptions import SubscriptionSet
 
 
-@pytest.fixture(scope="module")
-def differential() -> ModuleType:
-    """The generators of the test module next door."""
-    path = Path(__file__).with_name("test_differential.py")
-    spec = importlib.util.spec_from_file_location("differential", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["differential"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("kind", ["linear", "conditional", "twig", "twig with values"])
-def test_the_engine_says_the_same(differential: ModuleType, kind: str) -> None:
-    seed = 31
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_engine_says_the_same(kind: str) -> None:
     engine, yfilter, bfilter = SubscriptionSet(), ALGORITHMS["yfilter"](), ALGORITHMS["bfilter"]()
     stored = False
-    for queries, message in differential.generated(kind, seed, population=300, messages=20):
+    for queries, message in generated(kind, 31, population=300, messages=20):
         if not stored:
             stored = True
             assert not engine.add_many([(key, str(query)) for key, query in queries.items()])

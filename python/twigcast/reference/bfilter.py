@@ -8,10 +8,10 @@ the end of each path accepts for that path.
 
 Run: when a branch point state is reached, the element opens a *portion* of its sub-query. A path that ends becomes a
 candidate of the portion it started in, found along the predecessor pointers. At the end tag of a portion's root the
-sub-query is matched iff all its paths have candidates and the root's conditions hold; it then is the candidate of the
-transit branches that lead to it, and the portion is dropped. Candidates thus live only while their root is open. A
-query is matched when its sub-query 0 is, and the portion of the message that proves it is known at that moment:
-:attr:`BFilter.portions`.
+sub-query is matched iff the root's conditions hold and each path has a candidate whose conditions hold; it then is the
+candidate of the transit branches that lead to it, and the portion is dropped. Candidates thus live only while their root
+is open. A query is matched when its sub-query 0 is, and the portion of the message that proves it is known at that
+moment: :attr:`BFilter.portions`.
 
 The published procedure (:mod:`.bfilter_published`) demands that the root of every sub-query is a branch point of the
 message, too, and keeps one flag for each sub-query; it is not exact. Here the demand is what it is sound for, a quick
@@ -23,9 +23,9 @@ Not supported: nothing of the path-query language.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from twigcast.reference.algorithm import Algorithm
 from twigcast.reference.events import Element
@@ -40,9 +40,18 @@ class Branch:
 
     owner: SubQuery
     steps: tuple[LocationStep, ...]
-    """Without predicates."""
+    """With their conditions; those of the last step of a transit branch are the child's."""
     child: SubQuery | None = None
     """The sub-query that the path leads to, if it is a transit branch."""
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether a candidate has to be looked at."""
+        return any(step.conditions for step in self.steps)
+
+    def holds(self, match: PathMatch) -> bool:
+        """Whether the conditions hold for a candidate; to be asked when all its elements are complete."""
+        return all(step.conditions_hold(element) for step, element in zip(self.steps, match, strict=True))
 
 
 @dataclass(eq=False, slots=True)
@@ -80,15 +89,23 @@ def sub_queries(query_id: str, query: PathQuery) -> list[SubQuery]:
         return sub_query
 
     def grow(owner: SubQuery, steps: Sequence[LocationStep]) -> Branch:
-        cut = next((index for index, step in enumerate(steps) if step.predicates), None)
+        cut = next((index for index, step in enumerate(steps) if step.nested_paths), None)
         if cut is None:
             return Branch(owner, tuple(steps))
-        branch = Branch(owner, tuple(step.bare for step in steps[: cut + 1]))
+        branch = Branch(owner, (*steps[:cut], steps[cut].bare))
         branch.child = build(steps[cut:], branch)
         return branch
 
     build(query.steps, None)
     return made
+
+
+class Candidate(NamedTuple):
+    """Elements for a path of a sub-query."""
+
+    match: PathMatch
+    below: frozenset[int]
+    """What proves the sub-query at the end of a transit branch."""
 
 
 @dataclass(eq=False, slots=True)
@@ -97,10 +114,27 @@ class Portion:
 
     sub_query: SubQuery
     root: Element
-    candidates: dict[Branch, frozenset[int]] = field(default_factory=dict)
-    """By path, the elements of its first candidate."""
+    candidates: dict[Branch, list[Candidate]] = field(default_factory=dict)
+    """By path; only the first of a path without conditions."""
     waiting: list[tuple[Portion, Branch, PathMatch]] = field(default_factory=list)
     """The portions above that wait for this one, and by which transit branch."""
+
+
+class _Walks:
+    """The ways from an entry of the runtime stack back to where a path began, by the length of the path.
+
+    They lead to the portions in which a path that ends here may have started; all queries with such a path share them.
+    """
+
+    def __init__(self, active: Entry[Mark]) -> None:
+        self._active = active
+        self._by_length: dict[int, list[tuple[PathMatch, Entry[Mark]]]] = {}
+
+    def of(self, length: int) -> list[tuple[PathMatch, Entry[Mark]]]:
+        """The elements of the path's steps, and the entry of its sub-query's root."""
+        if length not in self._by_length:
+            self._by_length[length] = list(self._active.walks(length))
+        return self._by_length[length]
 
 
 Mark: TypeAlias = SubQuery | Branch
@@ -157,36 +191,33 @@ class BFilter(Algorithm):
         opened: dict[SubQuery, Portion] = {}
         self._open_portions[element.id] = opened
         for active in self._run.start_element(element):
+            walks = _Walks(active)
             for mark in active.state.outputs:
-                if self._query_of(mark) in self.portions:
-                    continue
-                if isinstance(mark, SubQuery):
-                    opened[mark] = self._portion(mark, element, active)
+                if isinstance(mark, Branch):
+                    if mark.owner.query_id not in self.portions:
+                        self._end_of_path(mark, walks)
+                elif mark.query_id not in self.portions:
+                    opened[mark] = self._portion(mark, element, walks)
                     self._hold(1)
-                else:
-                    for above, match in self._portions_above(mark, active):
-                        self._candidate(above, mark, frozenset(e.id for e in match))
 
-    @staticmethod
-    def _query_of(mark: Mark) -> str:
-        return mark.query_id if isinstance(mark, SubQuery) else mark.owner.query_id
+    def _end_of_path(self, branch: Branch, walks: _Walks) -> None:
+        for match, begin in walks.of(len(branch.steps)):
+            self.counters.path_matches += 1
+            self._candidate(self._open_portions[begin.element.id][branch.owner], branch, match, frozenset())
 
-    def _portion(self, sub_query: SubQuery, element: Element, active: Entry[Mark]) -> Portion:
+    def _portion(self, sub_query: SubQuery, element: Element, walks: _Walks) -> Portion:
         portion = Portion(sub_query, element)
-        if sub_query.parent is not None:
-            for above, match in self._portions_above(sub_query.parent, active):
-                portion.waiting.append((above, sub_query.parent, match))
+        branch = sub_query.parent
+        if branch is not None:
+            for match, begin in walks.of(len(branch.steps)):
+                self.counters.path_matches += 1
+                portion.waiting.append((self._open_portions[begin.element.id][branch.owner], branch, match))
         return portion
 
-    def _portions_above(self, branch: Branch, active: Entry[Mark]) -> Iterator[tuple[Portion, PathMatch]]:
-        """The portions in which a path that ends here may have started, along the predecessor pointers."""
-        for match, begin in active.walks(len(branch.steps)):
-            self.counters.path_matches += 1
-            yield self._open_portions[begin.element.id][branch.owner], match
-
-    def _candidate(self, portion: Portion, branch: Branch, elements: frozenset[int]) -> None:
-        if branch not in portion.candidates:
-            portion.candidates[branch] = elements
+    def _candidate(self, portion: Portion, branch: Branch, match: PathMatch, below: frozenset[int]) -> None:
+        candidates = portion.candidates.setdefault(branch, [])
+        if not candidates or branch.has_conditions:
+            candidates.append(Candidate(match, below))
             self._hold(1)
 
     def _hold(self, change: int) -> None:
@@ -196,27 +227,47 @@ class BFilter(Algorithm):
     def _end_element(self, element: Element) -> None:
         self._run.end_element()
         for portion in self._open_portions.pop(element.id).values():
-            self._hold(-1 - len(portion.candidates))
-            if portion.sub_query.query_id not in self.portions and self._is_matched(portion):
-                self._report(portion)
+            self._hold(-1 - sum(map(len, portion.candidates.values())))
+            if portion.sub_query.query_id not in self.portions:
+                proof = self._match(portion)
+                if proof is not None:
+                    self._report(portion, proof)
 
-    def _is_matched(self, portion: Portion) -> bool:
-        sub_query, element = portion.sub_query, portion.root
-        if len(element.children) < 2 and sub_query.needs_branching:
-            return False
+    def _match(self, portion: Portion) -> frozenset[int] | None:
+        """The elements that prove the sub-query under a root whose end tag is here; none if it does not match."""
+        sub_query, root = portion.sub_query, portion.root
         if len(portion.candidates) < len(sub_query.branches):
-            return False
+            return None
+        if len(root.children) < 2 and sub_query.needs_branching:
+            return None
         self.counters.accepting_visits += 1
         self.counters.predicate_evaluations += len(sub_query.root.conditions)
-        return sub_query.root.conditions_hold(element)
+        if not sub_query.root.conditions_hold(root):
+            return None
+        proof = {root.id}
+        for branch in sub_query.branches:
+            found = self._first_that_holds(branch, portion.candidates[branch])
+            if found is None:
+                return None
+            proof |= found.below
+            proof.update(element.id for element in found.match)
+        return frozenset(proof)
 
-    def _report(self, portion: Portion) -> None:
+    def _first_that_holds(self, branch: Branch, candidates: list[Candidate]) -> Candidate | None:
+        if not branch.has_conditions:
+            return candidates[0]
+        for candidate in candidates:
+            self.counters.predicate_evaluations += 1
+            if branch.holds(candidate.match):
+                return candidate
+        return None
+
+    def _report(self, portion: Portion, proof: frozenset[int]) -> None:
         """A matched sub-query is a candidate of the portions above; sub-query 0 decides the query."""
-        elements = frozenset({portion.root.id}).union(*portion.candidates.values())
         if portion.sub_query.parent is None:
-            self.portions[portion.sub_query.query_id] = tuple(sorted(elements))
+            self.portions[portion.sub_query.query_id] = tuple(sorted(proof))
         for above, branch, match in portion.waiting:
-            self._candidate(above, branch, elements.union(e.id for e in match))
+            self._candidate(above, branch, match, proof)
 
     def _end_document(self, document: Element) -> set[str]:
         return set(self.portions)

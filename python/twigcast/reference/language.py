@@ -161,16 +161,16 @@ class LocationStep:
     name: str
     """Element name in Clark notation, or ``*``."""
     predicates: tuple[Predicate, ...] = ()
+    nested_paths: tuple[PathQuery, ...] = field(init=False, repr=False, compare=False)
+    """The nested paths anchored here, in order."""
+    conditions: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Indexes in ``predicates`` of everything else: what is decided at this element alone."""
 
-    @property
-    def nested_paths(self) -> tuple[PathQuery, ...]:
-        """The nested paths anchored here, in order."""
-        return tuple(predicate.path for predicate in self.predicates if isinstance(predicate, NestedPath))
-
-    @property
-    def conditions(self) -> tuple[int, ...]:
-        """Indexes in ``predicates`` of everything else: what is decided at this element alone."""
-        return tuple(i for i, predicate in enumerate(self.predicates) if not isinstance(predicate, NestedPath))
+    def __post_init__(self) -> None:
+        nested = tuple(predicate.path for predicate in self.predicates if isinstance(predicate, NestedPath))
+        conditions = tuple(i for i, predicate in enumerate(self.predicates) if not isinstance(predicate, NestedPath))
+        object.__setattr__(self, "nested_paths", nested)
+        object.__setattr__(self, "conditions", conditions)
 
     @property
     def bare(self) -> LocationStep:

@@ -158,8 +158,8 @@ class Run(Generic[Output]):
         self, source: Entry[Output], state: State[Output], element: Element, targets: dict[int, Entry[Output]]
     ) -> None:
         """The edges with the element's name and ``*``, and the loop of a descendant-child."""
-        reached = [state.edges.get(element.name), state.edges.get("*"), state if state.is_descendant_child else None]
-        for target in reached:
+        loop = state if state.is_descendant_child else None
+        for target in (state.edges.get(element.name), state.edges.get("*"), loop):
             if target is not None:
                 self._counters.transitions += 1
                 entry = targets.get(target.id)
