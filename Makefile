@@ -44,7 +44,7 @@ $(VENV)/.built: $(RUST_SOURCES) pyproject.toml $(VENV)/.run-installed
 # --- work -------------------------------------------------------------------------------------------------------------
 
 demo: $(VENV)/.built
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m twigcast.demo
 
 test: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
@@ -57,7 +57,7 @@ lint: $(VENV)/.dev-installed
 	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy python tests examples benchmarks
+	$(BIN)/mypy python tests $(wildcard benchmarks)
 
 docs: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q -b html docs build/docs

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lxml import etree
-
-from twigcast.errors import TwigcastError
+from twigcast.errors import MissingExtra, TwigcastError
 from twigcast.schema.model import Attribute, Element, Particle, Schema
 
 _OCCURRENCE: dict[str, tuple[int, int | None]] = {"once": (1, 1), "opt": (0, 1), "mult": (0, None), "plus": (1, None)}
@@ -32,6 +30,7 @@ def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
     Raises:
         SchemaError: it is not a DTD, declares no element, or ``root`` is not declared.
         OSError: the file cannot be read.
+        MissingExtra: lxml is not installed.
     """
     name = "" if isinstance(source, bytes) else Path(source).stem
     declarations = list(_parse(source).iterelements())
@@ -45,6 +44,11 @@ def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
 
 
 def _parse(source: str | Path | bytes) -> Any:
+    try:
+        # Only this needs lxml; the command line, which knows of it, does not.
+        from lxml import etree
+    except ImportError as missing:
+        raise MissingExtra("lxml", "experiments") from missing
     try:
         if isinstance(source, bytes):
             return etree.DTD(io.BytesIO(source))
