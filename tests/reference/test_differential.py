@@ -1,11 +1,17 @@
 """All algorithms against libxml2: generated queries on generated messages, and queries coming and going."""
 
+import doctest
+import os
+import pathlib
+import re
 from collections.abc import Callable
 
 import pytest
 from tests.reference.generator import KINDS, Generator, generated, oracle
 
-from twigcast.query import Axis, NameTest, Path, Step, child
+import twigcast.query
+import twigcast.reference
+from twigcast.query import Axis, NameTest, Path, Step, attribute, child, descendant, equal, itself, nested, text
 from twigcast.reference import ALGORITHMS, PUBLISHED, Algorithm, UnsupportedQuery
 from twigcast.reference.gfilter import GFilter
 from twigcast.reference.lazy_dfa import LazyDFA
@@ -21,6 +27,9 @@ CONFIGURATIONS: dict[str, Callable[[], Algorithm]] = {
     "lazy-dfa-tiny": lambda: LazyDFA(states_max=3),
     "gfilter-results": lambda: GFilter(keep_results=True),
 }
+
+SEEDS = range(20_000, 20_100 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 20_001)
+"""As many as the effort profile of ``tests/conftest.py`` asks for."""
 
 
 def add_all(algorithm: Algorithm, queries: dict[str, Path]) -> dict[str, Path]:
@@ -41,13 +50,14 @@ def explain(message: bytes, queries: dict[str, Path], got: set[str], expected: s
     return f"{message.decode()}: expected {wrong}"
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_equals_libxml2(name: str, kind: str) -> None:
+def test_equals_libxml2(name: str, kind: str, seed: int) -> None:
     algorithm = CONFIGURATIONS[name]()
     accepted: dict[str, Path] | None = None
     matches = 0
-    for queries, message in generated(kind, 20_000 + len(kind), population=120, messages=20):
+    for queries, message in generated(kind, seed, population=120, messages=20):
         if accepted is None:
             accepted = add_all(algorithm, queries)
             assert len(algorithm) == len(accepted)
@@ -135,3 +145,35 @@ def test_a_refused_query_leaves_nothing_behind(name: str) -> None:
     with pytest.raises(KeyError, match="R"):
         algorithm.remove("R")
     assert algorithm.match(b"<c><d/></c>") == set()
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_messages_deeper_than_pythons_stack(name: str) -> None:
+    depth = 3_000
+    message = b'<r p="1">' + b"<a>" * depth + b"<b>x</b>" + b"</a>" * depth + b"</r>"
+    algorithm = CONFIGURATIONS[name]()
+    queries = {
+        "Q1": Path.absolute(descendant("a"), child("b")),
+        "Q2": Path.absolute(child("r", equal(attribute("p"), 1)), descendant("b", equal(text(), "x"))),
+        "Q3": Path.absolute(child("r", nested(descendant("b"))), descendant("b")),
+        "Q4": Path.absolute(child("r", equal(itself(), "x"))),
+        "Q5": Path.absolute(child("a"), descendant("b")),
+    }
+    accepted = add_all(algorithm, queries)
+    assert algorithm.match(message) == accepted.keys() - {"Q5"}
+    assert len(accepted) >= 4
+
+
+def test_all_examples_in_the_documentation_run(repository: pathlib.Path) -> None:
+    for module in (twigcast.query, twigcast.reference):
+        assert doctest.testmod(module).failed == 0
+        assert doctest.testmod(module).attempted > 0
+    page = (repository / "docs/algorithms/index.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    results = {"import twigcast": None}
+    for line in block.splitlines():
+        code, _, shown = line.partition("   # ")
+        if shown.startswith("{"):
+            assert repr(eval(code, results)) == shown.strip()
+        else:
+            exec(code, results)

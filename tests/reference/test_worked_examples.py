@@ -166,15 +166,13 @@ def test_path_matches_drop_loops() -> None:
         if outer.predecessors
     }
     assert sequences == {(2, 3, 5), (3, 4, 5)}
-    assert {names(match) for match in accepting.path_matches()} == {"a2 b3", "a1 b3"}
+    assert [names(match) for match in accepting.path_matches()] == ["a2 b3", "a1 b3"]
 
 
 def test_selection_postponed_stops_at_the_first_match_that_passes() -> None:
     yfilter = YFilter()
     fill(yfilter, '//a[@a1="v2"]//b')
-    assert yfilter.match(b'<a a1="v1"><a a1="v2"><b/></a></a>') == {"Q1"}
-    yfilter.counters.reset()
-    assert yfilter.match(b'<a a1="v2"><a a1="v1"><b/><b/></a></a>') == {"Q1"}
+    assert yfilter.match(b'<a a1="v1"><a a1="v2"><b/><b/></a></a>') == {"Q1"}
     assert yfilter.counters.predicate_evaluations == 1
     assert (yfilter.counters.accepting_visits, yfilter.counters.path_matches) == (2, 2)
 

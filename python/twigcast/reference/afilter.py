@@ -23,9 +23,11 @@ Not supported: nothing of the path-query language.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import TypeAlias
 
 from twigcast.reference.events import Element
@@ -130,11 +132,17 @@ class AFilter(PathAlgorithm):
         """Edges by source label, then by target label."""
         self._paths_by_stored: dict[StoredPath, VerifiedPath] = {}
         self._prefix_numbers: dict[PathQuery, int] = {}
+        self._prefix_users: Counter[PathQuery] = Counter()
+        self._next_prefix = count()
         self._suffixes: dict[str, SuffixNode] = {}
 
     def _insert_path(self, stored: StoredPath) -> None:
-        prefixes = [PathQuery(stored.steps[: step + 1]) for step in range(len(stored.steps))]
-        labels = tuple(self._prefix_numbers.setdefault(p, len(self._prefix_numbers)) for p in prefixes)
+        prefixes = self._prefixes(stored)
+        self._prefix_users.update(prefixes)
+        for prefix in prefixes:
+            if prefix not in self._prefix_numbers:
+                self._prefix_numbers[prefix] = next(self._next_prefix)
+        labels = tuple(self._prefix_numbers[prefix] for prefix in prefixes)
         path = self._paths_by_stored[stored] = VerifiedPath(stored, labels)
         for step in range(len(stored.steps)):
             edges = self.axis_view.setdefault(path.label(step), {})
@@ -142,6 +150,10 @@ class AFilter(PathAlgorithm):
             edges.setdefault(target, Edge(target)).assertions.append(Assertion(path, step))
         for node in self._suffix_chain(path):
             node.paths.append(path)
+
+    @staticmethod
+    def _prefixes(stored: StoredPath) -> list[PathQuery]:
+        return [PathQuery(stored.steps[: step + 1]) for step in range(len(stored.steps))]
 
     def _suffix_chain(self, path: VerifiedPath) -> Iterator[SuffixNode]:
         """The SFLabel-tree nodes of a path's suffixes, shortest first."""
@@ -155,6 +167,10 @@ class AFilter(PathAlgorithm):
 
     def _delete_path(self, stored: StoredPath) -> None:
         path = self._paths_by_stored.pop(stored)
+        for prefix in self._prefixes(stored):
+            self._prefix_users[prefix] -= 1
+            if not self._prefix_users[prefix]:
+                del self._prefix_users[prefix], self._prefix_numbers[prefix]
         for step in range(len(stored.steps)):
             source, target = path.label(step), path.label(step - 1)
             edge = self.axis_view[source][target]

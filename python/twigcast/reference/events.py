@@ -77,7 +77,15 @@ class Element:
     @property
     def string_value(self) -> str:
         """All text inside, at any depth, so far."""
-        return "".join(part if isinstance(part, str) else part.string_value for part in self.content)
+        texts: list[str] = []
+        left: list[Element | str] = [self]
+        while left:
+            part = left.pop()
+            if isinstance(part, str):
+                texts.append(part)
+            else:
+                left.extend(reversed(part.content))
+        return "".join(texts)
 
     @property
     def label(self) -> tuple[int, int, int]:

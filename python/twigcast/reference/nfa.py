@@ -117,14 +117,17 @@ class Entry(Generic[Output]):
 
     def walks(self, length: int | None = None) -> Iterator[tuple[PathMatch, Entry[Output]]]:
         """The same for the last ``length`` steps only (all if ``None``), each with the entry where it begins."""
-        looped = self.state.is_descendant_child
-        if (length == 0 and not looped) or not self.predecessors:
-            yield (), self
-            return
-        rest = length if looped or length is None else length - 1
-        for below in self.predecessors:
-            for match, begin in below.walks(rest):
-                yield (match if looped else (*match, self.element)), begin
+        found: list[tuple[Entry[Output], PathMatch, int | None]] = [(self, (), length)]
+        while found:
+            entry, match, rest = found.pop()
+            looped = entry.state.is_descendant_child
+            if (rest == 0 and not looped) or not entry.predecessors:
+                yield match, entry
+                continue
+            if not looped:
+                match = (entry.element, *match)
+                rest = None if rest is None else rest - 1
+            found.extend((below, match, rest) for below in entry.predecessors)
 
     def __repr__(self) -> str:
         return f"{self.state.id}@{self.element!r}"
