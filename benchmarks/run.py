@@ -1,0 +1,122 @@
+"""Run the benchmarks and write ``RESULTS.md``.
+
+    python -m benchmarks.run                    all that can be run here
+    python -m benchmarks.run filtering changes  some sections; the figures of the others stay as they were
+    python -m benchmarks.run --quick            small workloads only, to see that it works; nothing is written
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import changes, filtering, report, workloads
+from benchmarks.measure import Row
+
+RESULTS = Path(__file__).with_name("results")
+
+
+def _filtering(quick: bool) -> list[Row]:
+    names = [(w.feed, w.name) for w in workloads.workloads() if not quick or w.name == "1k"]
+    return [_apart("filtering", *name) for name in names]
+
+
+def _peers(quick: bool) -> list[Row]:
+    feeds = ["news", "nitf"] if workloads.has_shared() and not quick else ["news"]
+    return [_apart("lxml", feed, "1k") for feed in feeds]
+
+
+def _insertion(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("insertion")
+
+
+def _mixed(quick: bool) -> list[Row]:
+    return [] if quick else [_apart("mixed")]
+
+
+def _threads(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("threads")
+
+
+def _spark(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("spark")
+
+
+SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
+    "filtering": _filtering,
+    "peers": _peers,
+    "insertion": _insertion,
+    "mixed": _mixed,
+    "threads": _threads,
+    "spark": _spark,
+}
+
+
+def _apart_many(task: str, *arguments: str) -> list[Row]:
+    """Run one measurement in a process of its own, so that none inherits another's memory."""
+    print("measuring", task, *arguments, file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "benchmarks.run", "--task", task, *arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    return answer if isinstance(answer, list) else [answer]
+
+
+def _apart(task: str, *arguments: str) -> Row:
+    [row] = _apart_many(task, *arguments)
+    return row
+
+
+def _task(task: str, arguments: list[str]) -> Row | list[Row]:
+    match task:
+        case "filtering":
+            return filtering.measure(*arguments)
+        case "lxml":
+            return filtering.measure_lxml(*arguments)
+        case "insertion":
+            return changes.measure_insertion()
+        case "mixed":
+            return changes.measure_mixed()
+        case "threads":
+            return changes.measure_threads()
+        case "spark":
+            # Spark takes seconds to import, and not everybody has it.
+            from benchmarks import spark
+
+            return spark.measure()
+    raise SystemExit(f"there is no task {task!r}")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="small workloads only; print, write nothing")
+    parser.add_argument("--task", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.task:
+        print(json.dumps(_task(options.sections[0], options.sections[1:])))
+        return
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"no such section: {', '.join(sorted(unknown))}")
+    for name in options.sections or SECTIONS:
+        rows = SECTIONS[name](options.quick)
+        if options.quick:
+            print(report.table(rows))
+            continue
+        RESULTS.mkdir(exist_ok=True)
+        measured = {"measured": datetime.now(UTC).date().isoformat(), "machine": report.machine(), "rows": rows}
+        (RESULTS / f"{name}.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    if not options.quick:
+        target = Path(__file__).with_name("RESULTS.md")
+        target.write_text(report.document(RESULTS), encoding="utf-8")
+        print(f"written: {target}")
+
+
+if __name__ == "__main__":
+    main()
