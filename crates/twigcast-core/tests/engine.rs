@@ -246,7 +246,7 @@ fn a_matcher_handed_from_engine_to_engine_starts_afresh() {
 }
 
 #[test]
-fn many_removals_rebuild_the_automaton_and_keep_the_rest() {
+fn removals_shrink_the_automaton_and_keep_the_rest() {
     let mut engine = Engine::new(Limits::default());
     let mut matcher = Matcher::new();
     for number in 0..4_000 {
@@ -259,7 +259,45 @@ fn many_removals_rebuild_the_automaton_and_keep_the_rest() {
         assert!(engine.remove(&number.to_string()));
     }
     assert!(engine.statistics()["nfa_states"] < before / 2);
+    assert!(engine.remove("3998"));
     assert_eq!(matches(&engine, &mut matcher, source), BTreeSet::from(["3999".to_owned()]));
+}
+
+#[test]
+fn many_values_on_one_path_wait_in_one_table() {
+    let mut random = Random(11);
+    let mut engine = Engine::new(Limits::default());
+    let mut matcher = Matcher::new();
+    let mut live = std::collections::BTreeMap::new();
+    for round in 0..60 {
+        for _ in 0..random.below(400) {
+            let number = random.below(9000);
+            let key = number.to_string();
+            if random.chance(40) {
+                assert_eq!(engine.remove(&key), live.remove(&key).is_some());
+            } else {
+                let text = match random.below(3) {
+                    0 => format!("//b[c = '{}']", number % 5000),
+                    1 => format!("//a//c[@x = '{}']", number % 5000),
+                    _ => format!("/a/b[@x = {}]/c", number % 5000),
+                };
+                engine.add(&key, &text, &context(), true).expect("a query");
+                live.insert(key, text);
+            }
+        }
+        let value = random.below(5000);
+        let source =
+            format!("<a><b x='{value}'><c x='{value}'>{value}</c></b><b><c>{}</c></b></a>", random.below(5000));
+        let expected: BTreeSet<String> =
+            live.iter().filter(|(_, text)| oracle(text, &source)).map(|(key, _)| key.clone()).collect();
+        assert_eq!(matches(&engine, &mut matcher, &source), expected, "round {round}, message {source}");
+    }
+    assert!(engine.statistics()["crowded_states"] > 0);
+    for key in live.keys() {
+        assert!(engine.remove(key));
+    }
+    let statistics = engine.statistics();
+    assert_eq!((statistics["nfa_states"], statistics["triggers"], statistics["crowded_states"]), (1, 0, 0));
 }
 
 #[test]

@@ -41,6 +41,10 @@ pub struct DfaState {
     pub keyed: KeyTable,
     /// Triggers without one.
     pub candidates: Vec<u32>,
+    /// NFA states of the set for which the engine keeps a table of its own.
+    pub attached: Vec<StateId>,
+    /// A member of the set stands for another state now: the DFA state is to be reached no more.
+    is_void: bool,
     /// Some trigger came or went: `keyed` and `candidates` are to be made again.
     stale_triggers: bool,
     /// The message that last reached the state, as counted by the caller.
@@ -51,7 +55,7 @@ impl DfaState {
     /// Does anything remain to be decided at an element of this state?
     #[inline]
     pub fn has_work(&self) -> bool {
-        !self.twigs.is_empty() || !self.candidates.is_empty() || !self.keyed.is_empty()
+        !self.twigs.is_empty() || !self.candidates.is_empty() || !self.keyed.is_empty() || !self.attached.is_empty()
     }
 
     fn bytes(&self) -> usize {
@@ -147,8 +151,8 @@ impl LazyDfa {
     ) -> Result<DfaId, BudgetReached> {
         let row = self.states[from as usize].row;
         match self.transitions.get(&(row, name)) {
-            Some(&known) => Ok(known),
-            None => self.make(nfa, keys, from, name, budget),
+            Some(&known) if !self.states[known as usize].is_void => Ok(known),
+            _ => self.make(nfa, keys, from, name, budget),
         }
     }
 
@@ -188,6 +192,8 @@ impl LazyDfa {
             twigs_version: self.next_twigs_version,
             keyed: KeyTable::default(),
             candidates: Vec::new(),
+            attached: set.iter().copied().filter(|&member| nfa.has_attachment(member)).collect(),
+            is_void: false,
             stale_triggers: false,
             seen: 0,
         };
@@ -226,10 +232,14 @@ impl LazyDfa {
             let (Change::ItemAdded(state, _)
             | Change::ItemRemoved(state, _)
             | Change::NameEdge(state, _)
-            | Change::WideEdge(state)) = change;
+            | Change::WideEdge(state)
+            | Change::Attached(state)
+            | Change::Reused(state)) = change;
             self.follow_one(containing.get(&state).map_or(&[], Vec::as_slice), change);
             // The edges of a descendant-child are also taken from the state before it (rule 4).
-            if nfa.is_descendant(state) && matches!(change, Change::NameEdge(..) | Change::WideEdge(_)) {
+            // A state taken out since has no state before it any more; then it has no edges either.
+            let has_edge = matches!(change, Change::NameEdge(..) | Change::WideEdge(_));
+            if has_edge && nfa.is_descendant(state) {
                 let before = nfa.parent(state);
                 self.follow_one(containing.get(&before).map_or(&[], Vec::as_slice), change);
             }
@@ -272,6 +282,11 @@ impl LazyDfa {
                 Change::WideEdge(_) => {
                     state.row = self.next_row;
                     self.next_row += 1;
+                }
+                Change::Attached(member) => state.attached.push(member),
+                Change::Reused(_) => {
+                    state.is_void = true;
+                    self.by_set.remove(&state.set);
                 }
             }
         }

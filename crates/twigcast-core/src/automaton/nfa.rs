@@ -36,9 +36,21 @@ struct State {
     items: u32,
     /// The state that the one edge into this state leaves.
     parent: StateId,
-    /// Items here plus used states right below; a state with none is garbage.
+    /// How the one edge into this state is labelled.
+    incoming: Incoming,
+    /// Items here, attachments, and states right below; a state without any is taken out.
     uses: u32,
     flags: u8,
+}
+
+/// The label of the edge into a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Incoming {
+    /// No edge: the initial state, and states that are free.
+    None,
+    Epsilon,
+    Star,
+    Labelled(Label),
 }
 
 /// The state is a descendant-child: it stays active below whatever activated it.
@@ -46,6 +58,13 @@ const IS_DESCENDANT: u8 = 1;
 const HAS_NAMES: u8 = 2;
 const HAS_NAMESPACES: u8 = 4;
 const HAS_LOCALS: u8 = 8;
+const HAS_ATTACHMENT: u8 = 16;
+
+impl State {
+    fn new(parent: StateId, incoming: Incoming, flags: u8) -> Self {
+        Self { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent, incoming, uses: 0, flags }
+    }
+}
 
 /// An edge's label as two words: name, namespace or local name, told apart by a reserved value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,6 +109,10 @@ pub enum Change {
     NameEdge(StateId, Name),
     /// The state got an edge that many names take.
     WideEdge(StateId),
+    /// The state got the attachment that the engine keeps for it (see [`Nfa::attach`]).
+    Attached(StateId),
+    /// The number of a state that was taken out is in use again, for another state.
+    Reused(StateId),
 }
 
 /// The shared NFA.
@@ -99,7 +122,7 @@ pub struct Nfa {
     edges: FxHashMap<(StateId, Label), StateId>,
     items: Vec<ItemEntry>,
     free_items: Vec<u32>,
-    garbage: usize,
+    free_states: Vec<StateId>,
 }
 
 impl Default for Nfa {
@@ -111,25 +134,19 @@ impl Default for Nfa {
 impl Nfa {
     /// The automaton of no path.
     pub fn new() -> Self {
-        let initial =
-            State { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent: NO_STATE, uses: 0, flags: 0 };
+        let initial = State::new(NO_STATE, Incoming::None, 0);
         Self {
             states: vec![initial],
             edges: FxHashMap::default(),
             items: Vec::new(),
             free_items: Vec::new(),
-            garbage: 0,
+            free_states: Vec::new(),
         }
     }
 
     /// How many states there are.
     pub fn state_count(&self) -> usize {
-        self.states.len()
-    }
-
-    /// States that no live path needs any more.
-    pub fn garbage_count(&self) -> usize {
-        self.garbage
+        self.states.len() - self.free_states.len()
     }
 
     /// Bytes that the tables take.
@@ -137,43 +154,74 @@ impl Nfa {
         self.states.capacity() * size_of::<State>()
             + self.edges.capacity() * (size_of::<((StateId, Label), StateId)>() + 1)
             + self.items.capacity() * size_of::<ItemEntry>()
-            + self.free_items.capacity() * 4
+            + (self.free_items.capacity() + self.free_states.capacity()) * 4
     }
 
-    fn new_state(&mut self, parent: StateId, flags: u8) -> StateId {
-        self.states.push(State { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent, uses: 0, flags });
-        self.garbage += 1;
-        self.states.len() as StateId - 1
-    }
-
-    /// One more use of a state; a state that was garbage uses its parent again.
-    fn acquire(&mut self, mut id: StateId) {
-        while id != NO_STATE {
-            let state = &mut self.states[id as usize];
-            state.uses += 1;
-            if state.uses > 1 || id == INITIAL {
-                return;
+    fn new_state(&mut self, parent: StateId, incoming: Incoming, flags: u8, changes: &mut Vec<Change>) -> StateId {
+        self.states[parent as usize].uses += 1;
+        let state = State::new(parent, incoming, flags);
+        match self.free_states.pop() {
+            Some(id) => {
+                self.states[id as usize] = state;
+                changes.push(Change::Reused(id));
+                id
             }
-            self.garbage -= 1;
-            id = state.parent;
+            None => {
+                self.states.push(state);
+                self.states.len() as StateId - 1
+            }
         }
     }
 
-    /// One use less; a state that becomes garbage no longer uses its parent.
+    /// One use of a state less; a state without any is taken out, and so may be those above it.
     fn release(&mut self, mut id: StateId) {
-        while id != NO_STATE {
+        loop {
             let state = &mut self.states[id as usize];
             state.uses -= 1;
             if state.uses > 0 || id == INITIAL {
                 return;
             }
-            self.garbage += 1;
-            id = state.parent;
+            let (parent, incoming) = (state.parent, state.incoming);
+            // What lazily built automata still hold of the state is inert: it has no items and no edges.
+            *state = State::new(NO_STATE, Incoming::None, 0);
+            match incoming {
+                Incoming::None => {}
+                Incoming::Epsilon => self.states[parent as usize].descendant = NO_STATE,
+                Incoming::Star => self.states[parent as usize].star = NO_STATE,
+                Incoming::Labelled(label) => {
+                    self.edges.remove(&(parent, label));
+                }
+            }
+            self.free_states.push(id);
+            id = parent;
         }
     }
 
-    /// Add an item where `path` accepts, growing the automaton as needed. Returns the item's number for [`Self::remove`].
-    pub fn insert(&mut self, path: &[LinearStep], item: Item, changes: &mut Vec<Change>) -> u32 {
+    /// Note that the engine keeps something of its own for a state (which [`Self::has_attachment`] then tells), so that
+    /// the state stays. Each call is one use; [`Self::detach`] ends one.
+    pub fn attach(&mut self, state: StateId, changes: &mut Vec<Change>) {
+        let entry = &mut self.states[state as usize];
+        entry.uses += 1;
+        if entry.flags & HAS_ATTACHMENT == 0 {
+            entry.flags |= HAS_ATTACHMENT;
+            changes.push(Change::Attached(state));
+        }
+    }
+
+    /// End one use of a state by [`Self::attach`].
+    pub fn detach(&mut self, state: StateId) {
+        self.release(state);
+    }
+
+    /// Whether [`Self::attach`] was called for the state as it is now.
+    #[inline]
+    pub fn has_attachment(&self, state: StateId) -> bool {
+        self.states[state as usize].flags & HAS_ATTACHMENT != 0
+    }
+
+    /// The state where `path` accepts, growing the automaton as needed. The caller must give a state that is new a use,
+    /// by [`Self::insert_item`] or [`Self::attach`].
+    pub fn state_of(&mut self, path: &[LinearStep], changes: &mut Vec<Change>) -> StateId {
         let mut state = INITIAL;
         for step in path {
             if step.descendant {
@@ -181,6 +229,11 @@ impl Nfa {
             }
             state = self.edge(state, step.test, changes);
         }
+        state
+    }
+
+    /// Add an item to a state. Returns the item's number for [`Self::remove`].
+    pub fn insert_item(&mut self, state: StateId, item: Item, changes: &mut Vec<Change>) -> u32 {
         let next = self.states[state as usize].items;
         let entry = ItemEntry { item, state, next, previous: NO_ITEM };
         let index = match self.free_items.pop() {
@@ -197,7 +250,7 @@ impl Nfa {
             self.items[next as usize].previous = index;
         }
         self.states[state as usize].items = index;
-        self.acquire(state);
+        self.states[state as usize].uses += 1;
         changes.push(Change::ItemAdded(state, item));
         index
     }
@@ -207,7 +260,7 @@ impl Nfa {
         if known != NO_STATE {
             return known;
         }
-        let new = self.new_state(state, IS_DESCENDANT);
+        let new = self.new_state(state, Incoming::Epsilon, IS_DESCENDANT, changes);
         self.states[state as usize].descendant = new;
         changes.push(Change::WideEdge(state));
         new
@@ -220,7 +273,7 @@ impl Nfa {
                 if known != NO_STATE {
                     return known;
                 }
-                let new = self.new_state(state, 0);
+                let new = self.new_state(state, Incoming::Star, 0, changes);
                 self.states[state as usize].star = new;
                 changes.push(Change::WideEdge(state));
                 return new;
@@ -232,7 +285,7 @@ impl Nfa {
         if let Some(&known) = self.edges.get(&(state, label)) {
             return known;
         }
-        let new = self.new_state(state, 0);
+        let new = self.new_state(state, Incoming::Labelled(label), 0, changes);
         self.edges.insert((state, label), new);
         self.states[state as usize].flags |= flag;
         changes.push(match test {
@@ -242,7 +295,7 @@ impl Nfa {
         new
     }
 
-    /// Remove an item. States that only its path needed become garbage; the engine rebuilds when there is much of it.
+    /// Remove an item, and the states that only its path needed (Diao 2005, section 4.3.2).
     pub fn remove(&mut self, item: u32, changes: &mut Vec<Change>) {
         let ItemEntry { item: what, state, next, previous } = self.items[item as usize];
         match previous {
@@ -253,8 +306,13 @@ impl Nfa {
             self.items[next as usize].previous = previous;
         }
         self.free_items.push(item);
-        self.release(state);
         changes.push(Change::ItemRemoved(state, what));
+        self.release(state);
+    }
+
+    /// The state that an item belongs to.
+    pub fn state_of_item(&self, item: u32) -> StateId {
+        self.items[item as usize].state
     }
 
     /// The items of a state, newest first.
@@ -353,9 +411,8 @@ mod tests {
         let mut nfa = Nfa::new();
         let mut changes = Vec::new();
         let items: Vec<u32> =
-            (0..).zip(&queries).map(|(i, path)| nfa.insert(path, Item::Accept(i), &mut changes)).collect();
+            (0..).zip(&queries).map(|(i, path)| insert(&mut nfa, path, Item::Accept(i), &mut changes)).collect();
         assert_eq!(nfa.state_count(), 13);
-        assert_eq!(nfa.garbage_count(), 0);
 
         // <a><b><c/></b></a> is matched by all but the second and the seventh query.
         let mut matched = Vec::new();
@@ -376,12 +433,19 @@ mod tests {
         for item in &items[1..] {
             nfa.remove(*item, &mut changes);
         }
-        assert_eq!(nfa.garbage_count(), 10);
-        let again = nfa.insert(&queries[2], Item::Accept(2), &mut changes);
-        assert_eq!((nfa.state_count(), nfa.garbage_count()), (13, 9));
+        assert_eq!(nfa.state_count(), 3);
+        changes.clear();
+        let again = insert(&mut nfa, &queries[2], Item::Accept(2), &mut changes);
+        assert_eq!(nfa.state_count(), 4);
+        assert!(matches!(changes[0], Change::Reused(_)));
         nfa.remove(again, &mut changes);
         nfa.remove(items[0], &mut changes);
-        assert_eq!(nfa.garbage_count(), 12);
-        assert!((0..13).all(|state| nfa.items(state).next().is_none()));
+        assert_eq!(nfa.state_count(), 1);
+        assert!(nfa.edges.is_empty());
+    }
+
+    fn insert(nfa: &mut Nfa, path: &[LinearStep], item: Item, changes: &mut Vec<Change>) -> u32 {
+        let state = nfa.state_of(path, changes);
+        nfa.insert_item(state, item, changes)
     }
 }

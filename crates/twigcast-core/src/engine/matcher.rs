@@ -151,6 +151,9 @@ impl Matcher {
                 if !state.keyed.is_empty() {
                     run.decide_keyed(&mut self.decisions, node, &state.keyed);
                 }
+                for attached in &state.attached {
+                    run.decide_crowd(&mut self.decisions, node, *attached);
+                }
                 if !state.candidates.is_empty() {
                     run.decide_candidates(&mut self.decisions, node, &state.candidates);
                 }
@@ -345,6 +348,12 @@ impl<'a> Run<'a, '_> {
         }
     }
 
+    fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, state: StateId) {
+        if let Some(table) = self.population.crowded.get(&state) {
+            self.decide_keyed(decisions, node, table);
+        }
+    }
+
     fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
         self.chain(decisions, node);
         for &trigger in candidates {
@@ -352,7 +361,7 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn test_all(&mut self, decisions: &mut Decisions, node: NodeId, waiting: &[Waiting]) {
+    fn test_all(&mut self, decisions: &mut Decisions, node: NodeId, waiting: impl Iterator<Item = Waiting>) {
         for entry in waiting {
             if entry.trigger == Waiting::SATISFIED {
                 decisions.matched.insert(entry.query);
@@ -519,6 +528,9 @@ impl<'a> Run<'a, '_> {
             open.push((index as NodeId, active.len()));
             active.extend_from_slice(&target);
             for &state in &target {
+                if nfa.has_attachment(state) {
+                    self.decide_crowd(decisions, index as NodeId, state);
+                }
                 for item in nfa.items(state) {
                     self.simulate_item(decisions, index as NodeId, item);
                 }

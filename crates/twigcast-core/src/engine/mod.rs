@@ -207,9 +207,6 @@ impl Engine {
         let mut changes = Vec::new();
         self.population.remove(query, &compiled.registrations, &mut changes);
         self.log.extend(changes);
-        if self.population.nfa.garbage_count() > 1024 + self.population.nfa.state_count() / 2 {
-            self.rebuild();
-        }
     }
 
     fn compile(&mut self, text: &str, context: u32, warnings: &mut Vec<Warning>) -> Result<NewQuery, QueryError> {
@@ -280,29 +277,6 @@ impl Engine {
             self.needing.1 -= text;
             self.needing.2 -= rewrites;
         }
-    }
-
-    /// Compile all queries afresh: after many removals the automaton is mostly garbage.
-    fn rebuild(&mut self) {
-        self.population = Population::default();
-        self.vocabulary = Vocabulary::new();
-        self.needing = (0, 0, 0);
-        for query in 0..self.compiled.len() {
-            if self.compiled[query].is_none() {
-                continue;
-            }
-            let (text, context) = self.registry.query(query as u32);
-            let text = text.to_owned();
-            // It was accepted before under the same limits.
-            if let Ok(mut new) = self.compile(&text, context, &mut Vec::new()) {
-                let mut changes = Vec::new();
-                let routes = std::mem::take(&mut new.routes);
-                let registrations = self.population.insert(query as u32, routes, &mut changes).into_boxed_slice();
-                self.count_needs(new.needs, true);
-                self.compiled[query] = Some(new.compiled(registrations));
-            }
-        }
-        self.log.forget();
     }
 
     pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
@@ -401,10 +375,10 @@ impl Engine {
             ("subscriptions", self.registry.len()),
             ("queries", self.compiled.iter().flatten().count()),
             ("nfa_states", self.population.nfa.state_count()),
-            ("nfa_garbage", self.population.nfa.garbage_count()),
             ("nfa_bytes", self.population.nfa.bytes()),
             ("twigs", self.population.twigs.len()),
             ("triggers", self.population.triggers.len()),
+            ("crowded_states", self.population.crowded.len()),
             ("evaluated_always", self.population.always.len()),
             ("condition_bytes", self.population.conditions.bytes()),
             ("atom_bytes", self.population.atoms.bytes()),

@@ -1,5 +1,7 @@
 //! The triggers of one automaton state by the key they wait for.
 
+use rustc_hash::FxHashMap;
+
 use crate::plan::Distance;
 
 /// Number of an atom; fits in 32 bits beside the distance.
@@ -53,50 +55,90 @@ impl Waiting {
     pub const SATISFIED: u32 = u32::MAX;
 }
 
-/// Sorted entries and a small open-addressing index over them.
-#[derive(Debug, Default)]
+/// What waits, by key: a hash table of lists, cheap to change an entry at a time.
+#[derive(Clone, Debug, Default)]
 pub struct KeyTable {
-    keys: Box<[u64]>,
-    waiting: Box<[Waiting]>,
-    /// Position of a key's first entry plus one; 0 is free. A power of two in size, at most half full.
-    index: Box<[u32]>,
-    /// Bit per distance in use.
+    /// First entry of each key's list.
+    heads: FxHashMap<u64, u32>,
+    entries: Vec<Entry>,
+    /// Head of the list of free entries.
+    free: u32,
+    /// Bit per distance in use (or once in use).
     distances: u64,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    waiting: Waiting,
+    /// The next entry of the list, [`END`] after the last.
+    next: u32,
+}
+
+const END: u32 = u32::MAX;
+
 impl KeyTable {
-    /// The table of these triggers.
+    /// The table of these triggers. Lists come to lie in one piece.
     pub fn new(mut entries: Vec<KeyedTrigger>) -> Self {
-        if entries.is_empty() {
-            return Self::default();
-        }
         entries.sort_unstable();
-        let mut distances = 0;
-        let mut index = vec![0; (entries.len() * 2).next_power_of_two()];
-        let mut previous = None;
+        let mut table =
+            Self { heads: FxHashMap::default(), entries: Vec::with_capacity(entries.len()), free: END, distances: 0 };
         for (position, entry) in entries.iter().enumerate() {
-            if previous == Some(entry.key) {
-                continue;
-            }
-            previous = Some(entry.key);
-            distances |= 1 << (entry.key >> 32);
-            let mut at = spread(entry.key) & (index.len() - 1);
-            while index[at] != 0 {
-                at = (at + 1) & (index.len() - 1);
-            }
-            index[at] = position as u32 + 1;
+            let ends = entries.get(position + 1).is_none_or(|after| after.key != entry.key);
+            let next = if ends { END } else { position as u32 + 1 };
+            table.entries.push(Entry { waiting: entry.waiting, next });
+            table.heads.entry(entry.key).or_insert(position as u32);
+            table.distances |= 1 << (entry.key >> 32);
         }
-        Self {
-            keys: entries.iter().map(|entry| entry.key).collect(),
-            waiting: entries.iter().map(|entry| entry.waiting).collect(),
-            index: index.into(),
-            distances,
-        }
+        table
     }
 
-    /// No trigger at all?
+    /// Add an entry.
+    pub fn insert(&mut self, entry: KeyedTrigger) {
+        let next = self.heads.get(&entry.key).copied().unwrap_or(END);
+        let new = Entry { waiting: entry.waiting, next };
+        let at = if self.entries.is_empty() || self.free == END {
+            self.free = END;
+            self.entries.push(new);
+            self.entries.len() as u32 - 1
+        } else {
+            let at = self.free;
+            self.free = self.entries[at as usize].next;
+            self.entries[at as usize] = new;
+            at
+        };
+        self.heads.insert(entry.key, at);
+        self.distances |= 1 << (entry.key >> 32);
+    }
+
+    /// Remove an entry; whether it was there.
+    pub fn remove(&mut self, entry: KeyedTrigger) -> bool {
+        let Some(&head) = self.heads.get(&entry.key) else { return false };
+        let (mut before, mut at) = (END, head);
+        while at != END && self.entries[at as usize].waiting != entry.waiting {
+            (before, at) = (at, self.entries[at as usize].next);
+        }
+        if at == END {
+            return false;
+        }
+        let after = self.entries[at as usize].next;
+        match (before, after) {
+            (END, END) => {
+                self.heads.remove(&entry.key);
+            }
+            (END, _) => {
+                self.heads.insert(entry.key, after);
+            }
+            _ => self.entries[before as usize].next = after,
+        }
+        self.entries[at as usize].next = self.free;
+        self.free = at;
+        true
+    }
+
+    /// No entry at all?
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.heads.is_empty()
     }
 
     /// Does some key look at attributes?
@@ -117,55 +159,70 @@ impl KeyTable {
 
     /// What waits for this packed key.
     #[inline]
-    pub fn get(&self, key: u64) -> &[Waiting] {
-        if self.index.is_empty() {
-            return &[];
-        }
-        let mut at = spread(key) & (self.index.len() - 1);
-        loop {
-            let Some(first) = (self.index[at] as usize).checked_sub(1) else { return &[] };
-            if self.keys[first] == key {
-                let run = self.keys[first..].iter().take_while(|&&entry| entry == key).count();
-                return &self.waiting[first..first + run];
+    pub fn get(&self, key: u64) -> impl Iterator<Item = Waiting> + '_ {
+        let mut at = self.heads.get(&key).copied().unwrap_or(END);
+        std::iter::from_fn(move || {
+            if at == END {
+                return None;
             }
-            at = (at + 1) & (self.index.len() - 1);
-        }
+            let entry = self.entries[at as usize];
+            at = entry.next;
+            Some(entry.waiting)
+        })
     }
 
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
-        self.keys.len() * 16 + self.index.len() * 4
+        self.heads.capacity() * (size_of::<(u64, u32)>() + 1) + self.entries.capacity() * size_of::<Entry>()
     }
-}
-
-#[inline]
-fn spread(key: u64) -> usize {
-    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ (mixed >> 32)) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_trigger_is_found_under_its_key_and_no_other() {
-        let entries: Vec<_> = (0..500u32)
-            .map(|n| {
-                let distance = if n % 7 == 0 { Distance::Any } else { Distance::Up((n % 5) as u16) };
-                KeyedTrigger { key: pack(distance, n / 3), waiting: Waiting { query: n, trigger: 2 * n } }
-            })
-            .collect();
-        let table = KeyTable::new(entries.clone());
+    fn entry(n: u32) -> KeyedTrigger {
+        let distance = if n % 7 == 0 { Distance::Any } else { Distance::Up((n % 5) as u16) };
+        KeyedTrigger { key: pack(distance, n / 3), waiting: Waiting { query: n, trigger: 2 * n } }
+    }
+
+    fn check(table: &KeyTable, live: &[KeyedTrigger]) {
         for distance in (0..6).map(Distance::Up).chain([Distance::Any, Distance::Level(2)]) {
             for atom in 0..200 {
                 let key = pack(distance, atom);
-                let expected: Vec<_> = entries.iter().filter(|e| e.key == key).map(|e| e.waiting).collect();
-                assert_eq!(table.get(key), expected);
+                let mut expected: Vec<_> = live.iter().filter(|e| e.key == key).map(|e| e.waiting).collect();
+                let mut found: Vec<_> = table.get(key).collect();
+                expected.sort_unstable();
+                found.sort_unstable();
+                assert_eq!(found, expected);
             }
         }
+    }
+
+    #[test]
+    fn every_trigger_is_found_under_its_key_and_no_other() {
+        let mut live: Vec<_> = (0..500).map(entry).collect();
+        let mut table = KeyTable::new(live.clone());
+        check(&table, &live);
         assert!(table.uses(Distance::Up(4)) && table.uses(Distance::Any));
         assert!(!table.uses(Distance::Up(5)) && !table.uses(Distance::Level(1)));
-        assert!(KeyTable::default().get(pack(Distance::Any, 0)).is_empty());
+        assert_eq!(KeyTable::default().get(pack(Distance::Any, 0)).count(), 0);
+
+        // Entries go and come in an order unlike that of their making.
+        for n in (0..500).rev().filter(|n| n % 3 != 1) {
+            assert!(table.remove(entry(n)) && !table.remove(entry(n)));
+        }
+        live.retain(|e| e.waiting.query % 3 == 1);
+        check(&table, &live);
+        for n in (0..500).filter(|n| n % 3 == 2) {
+            table.insert(entry(n));
+            live.push(entry(n));
+        }
+        check(&table, &live);
+        assert!(table.entries.len() <= 500, "free entries are used again");
+        for e in &live {
+            assert!(table.remove(*e));
+        }
+        assert!(table.is_empty());
     }
 }
