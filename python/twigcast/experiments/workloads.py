@@ -55,7 +55,9 @@ def preset_of(parameters: Mapping[str, Any]) -> DocumentPreset:
     """The document parameters of a point: those of the DTD's shape, with its own depth."""
     preset = PRESETS[parameters.get("like", parameters["dtd"])]
     levels = parameters.get("message_levels", parameters.get("depth"))
-    return preset if levels is None else replace(preset, levels=levels)
+    if levels is not None:
+        preset = replace(preset, levels=levels)
+    return replace(preset, max_value=parameters["max_value"]) if "max_value" in parameters else preset
 
 
 def build(parameters: Mapping[str, Any]) -> Workload:

@@ -284,7 +284,8 @@ class PathSharing:
             elif returned.dup_elim is DupElim.SCAN:
                 stream = operators.scan_pair_dup_elim(stream, plan.binding_field)
             streams.append(stream)
-        now = self.profile.add("DupElim", now)
+        if any(returned.dup_elim is not DupElim.DROPPED for returned in plan.returns):
+            now = self.profile.add("DupElim", now)
         outer_join = operators.merge_outer_join_select if plan.merge_outer_join else operators.hash_outer_join_select
         groups = outer_join(bindings, streams, plan.binding_field)
         self.profile.add("OuterJoin-Select", now)

@@ -8,13 +8,14 @@ name tests only, are what the shared matcher sees.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from twigcast import query as algebra
 from twigcast.reference.language import (
     AttributePredicate,
     LocationStep,
+    NestedPath,
     PathQuery,
     StringValuePredicate,
     TextPredicate,
@@ -76,21 +77,24 @@ def transform_query(query: algebra.Query) -> TransformQuery:
 
 
 def _wrapped(element: algebra.Element) -> TransformQuery:
-    inner = [part for part in element.content if isinstance(part, algebra.ForWhereReturn)]
-    if len(inner) != 1:
-        raise UnsupportedQuery("anything but one query inside the outer element", str(element))
-    before, _, after = _tags(element, "\0").partition("\0")
-    found = _Translation(inner[0]).translate()
-    return TransformQuery(found.binding, found.conditions, found.where, found.returns, found.template, (before, after))
+    match element.content:
+        case (algebra.Enclosed(algebra.ForWhereReturn() as inner),):
+            found = _Translation(inner).translate()
+        case _:
+            raise UnsupportedQuery("anything but one query inside the outer element", str(element))
+    return replace(found, wrapper=(_start_tag(element, str(element)), f"</{element.name}>"))
 
 
-def _tags(element: algebra.Element, placeholder: str) -> str:
-    shallow = tuple(
-        algebra.Text(placeholder) if isinstance(part, algebra.ForWhereReturn) else part for part in element.content
-    )
-    if any(not isinstance(part, algebra.Text) for part in shallow):
-        raise UnsupportedQuery("more than text beside the query in the outer element", str(element))
-    return str(algebra.Element(element.name, shallow, element.attributes)).replace("{{", "{").replace("}}", "}")
+def _start_tag(element: algebra.Element, query: str) -> str:
+    if any(not isinstance(part, algebra.Text) for a in element.attributes for part in a.value):
+        raise UnsupportedQuery("an attribute with an enclosed expression", query)
+    # Text in attributes is escaped as XML already; only the doubled braces are the query language's.
+    empty = str(replace(element, content=())).removesuffix(f"</{element.name}>")
+    return _single_braces(empty)
+
+
+def _single_braces(text: str) -> str:
+    return text.replace("{{", "{").replace("}}", "}")
 
 
 class _Translation:
@@ -99,14 +103,21 @@ class _Translation:
     def __init__(self, query: algebra.ForWhereReturn) -> None:
         self._query = query
         self._returns: list[NavigationPath] = []
+        self._variable = ""
 
     def translate(self) -> TransformQuery:
-        binding = path_query(self._query.binding)
-        template = tuple(part for item in self._query.content for part in self._template(item))
+        match self._query.clauses:
+            case (algebra.For(variable, source),) if not self._query.order:
+                self._variable = variable
+            case _:
+                raise self._refuse("more than one for clause, let or order by")
+        binding = path_query(source)
+        conjuncts = self._query.where.operands if isinstance(self._query.where, algebra.And) else (self._query.where,)
+        template = tuple(self._template(self._query.result))
         return TransformQuery(
             binding.bare.steps,
             tuple(self._conditions(binding)),
-            tuple(self._where(conjunct) for conjunct in self._query.where),
+            tuple(self._where(conjunct) for conjunct in conjuncts if conjunct is not None),
             tuple(self._returns),
             template,
         )
@@ -131,51 +142,60 @@ class _Translation:
         if isinstance(conjunct, algebra.Compare):
             relative = algebra.Compare(conjunct.operator, relative, conjunct.right)
         stand_in = path_query(algebra.Path.absolute(algebra.child("bound", relative))).steps[0]
-        if len(stand_in.predicates) != 1:
-            raise self._refuse(f"the condition {conjunct}")
-        (found,) = stand_in.predicates
-        if isinstance(found, AttributePredicate | TextPredicate | StringValuePredicate):
-            return WherePath((), found)
-        nested = getattr(found, "path", None)
-        if not isinstance(nested, PathQuery):
-            raise self._refuse(f"the condition {conjunct}")
+        match stand_in.predicates:
+            case (AttributePredicate() | TextPredicate() | StringValuePredicate() as predicate,):
+                return WherePath((), predicate)
+            case (NestedPath(nested),):
+                return self._nested_where(nested)
+            case _:
+                raise self._refuse(f"the condition {conjunct}")
+
+    def _nested_where(self, nested: PathQuery) -> WherePath:
         *before, last = nested.steps
-        if any(step.predicates for step in before) or len(last.predicates) > 1:
+        if any(step.predicates for step in before):
             raise self._refuse("a predicate inside a predicate path")
-        predicate = last.predicates[0] if last.predicates else None
-        if not isinstance(predicate, AttributePredicate | TextPredicate | StringValuePredicate | None):
-            raise self._refuse(f"the condition {conjunct}")
-        return WherePath(nested.bare.steps, predicate)
+        match last.predicates:
+            case ():
+                return WherePath(nested.steps, None)
+            case (AttributePredicate() | TextPredicate() | StringValuePredicate() as predicate,):
+                return WherePath(nested.bare.steps, predicate)
+            case _:
+                raise self._refuse("a predicate inside a predicate path")
 
     def _check_variable(self, path: algebra.Path) -> None:
-        if path.start != algebra.Variable(self._query.variable):
-            raise self._refuse(f"the path {path}, which does not start at ${self._query.variable},")
+        if path.start != algebra.Variable(self._variable):
+            raise self._refuse(f"the path {path}, which does not start at ${self._variable},")
 
-    def _template(self, item: algebra.Content) -> Iterator[str | int]:
+    def _template(self, item: algebra.Item | algebra.Text | algebra.Enclosed) -> Iterator[str | int]:
         match item:
             case algebra.Text():
-                yield str(item).replace("{{", "{").replace("}}", "}")
-            case algebra.Element(name, content, attributes):
-                empty = str(algebra.Element(name, (), attributes))
-                start = empty.removesuffix(f"</{name}>").replace("{{", "{").replace("}}", "}")
+                yield _single_braces(str(item))
+            case algebra.Element(name, content):
+                start = _start_tag(item, str(self._query))
+                if not content:
+                    yield f"{start.removesuffix('>')}/>"
+                    return
                 yield start
                 for part in content:
                     yield from self._template(part)
                 yield f"</{name}>"
-            case algebra.Enclosed(expression):
-                yield self._return_path(expression)
+            case algebra.Enclosed(inner):
+                yield from self._template(inner)
+            case algebra.Path():
+                yield self._return_path(item)
+            case algebra.Sequence(items):
+                for inner_item in items:
+                    yield from self._template(inner_item)
             case _:
-                raise self._refuse("a query inside the return clause")
+                raise self._refuse(f"{item} in the return clause")
 
-    def _return_path(self, expression: algebra.Expr) -> int:
-        if not isinstance(expression, algebra.Path):
-            raise self._refuse(f"{{ {expression} }} in the return clause")
+    def _return_path(self, expression: algebra.Path) -> int:
         self._check_variable(expression)
+        steps: NavigationPath = ()
         if expression.steps:
             path = path_query(algebra.Path.absolute(*expression.steps))
             if path != path.bare:
                 raise self._refuse(f"the return path {expression} with predicates, or of attributes or text,")
-            self._returns.append(path.steps)
-        else:
-            self._returns.append(())
+            steps = path.steps
+        self._returns.append(steps)
         return len(self._returns) - 1

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from twigcast.errors import TwigcastError
-from twigcast.schema import Schema, SchemaError, read_dtd, statistics, statistics_table
+from twigcast.schema import Schema, read_dtd, statistics, statistics_table
 from twigcast.workload.documents import documents
 from twigcast.workload.flwr import flwr_queries
 from twigcast.workload.population import DEFAULT_SHARES, population
@@ -158,7 +158,7 @@ def statistics_command(
 def _schema(dtd: str) -> Schema:
     try:
         return bundled_dtd(dtd) if dtd in DTD_NAMES else read_dtd(dtd)
-    except (SchemaError, OSError) as error:
+    except (TwigcastError, OSError) as error:
         raise _fail(error) from error
 
 

@@ -1,0 +1,134 @@
+"""``twigcast experiment list | run | report``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twigcast.errors import MissingExtra, TwigcastError
+from twigcast.experiments.model import SCALES, Experiment, Scale
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+app = typer.Typer(no_args_is_help=True, help="Measure the published figures and tables again.")
+
+Results = Annotated[Path, typer.Option("--results", help="Folder of the stored results.")]
+DEFAULT_RESULTS = Path("experiment-results")
+
+
+def register(parent: typer.Typer) -> None:
+    """Add ``experiment`` to the command line."""
+    parent.add_typer(app, name="experiment")
+
+
+@app.command("list")
+def list_command() -> None:
+    """Name every figure and table of the three chapters, and what each shows."""
+    registry = _registry()
+    rows = [(e.id, "measured", e.title, e.source) for e in registry.experiments()]
+    rows += [(i.id, "shown in", f"{i.title}: {i.where}", i.source) for i in registry.illustrations()]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    for name, kind, title, source in rows:
+        print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {title}  ({source})")
+
+
+@app.command("run")
+def run_command(
+    ids: Annotated[list[str], typer.Argument(help="Which, by id (D-F4.6, B-F4.4, ...); a prefix with *; or 'all'.")],
+    scale: Annotated[str, typer.Option(help="'small': minutes on two cores; 'paper': the published sizes.")] = "small",
+    results: Results = DEFAULT_RESULTS,
+    master: Annotated[str, typer.Option(help="Spark master; each point is a task.")] = "local[*]",
+    here: Annotated[bool, typer.Option("--here", help="Run in this process, without Spark.")] = False,
+) -> None:
+    """Run experiments and store their raw results as Parquet."""
+    if scale not in SCALES:
+        raise typer.BadParameter(f"scale is one of {', '.join(SCALES)}")
+    chosen: Scale = "paper" if scale == "paper" else "small"
+    _registry()
+    from twigcast.experiments import runner
+
+    try:
+        selected = _select(ids)
+        spark = None if here else _spark(master)
+        try:
+            runner.run(selected, chosen, results, spark=spark)
+        finally:
+            if spark is not None:
+                spark.stop()
+    except (TwigcastError, OSError) as error:
+        raise _fail(error) from error
+    for experiment in selected:
+        _print_verdicts(experiment, results / f"{experiment.id}.{chosen}.parquet")
+
+
+@app.command("report")
+def report_command(
+    results: Results = DEFAULT_RESULTS,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("experiment-report.html"),
+) -> None:
+    """Write one self-contained HTML page with all figures, tables and verdicts."""
+    registry = _registry()
+    from twigcast.experiments import store
+    from twigcast.experiments.report import write_report
+
+    try:
+        runs = store.load_all(results)
+        write_report(output, registry.experiments(), runs, registry.illustrations())
+    except OSError as error:
+        raise _fail(error) from error
+    print(f"{output}: {len(runs)} runs")
+
+
+def _registry() -> ModuleType:
+    """All experiments; importing them needs the packages of the extra."""
+    try:
+        from twigcast.experiments import registry
+
+        registry.experiments()
+    except ModuleNotFoundError as error:
+        raise _fail(MissingExtra(error.name or "lxml", "experiments")) from error
+    return registry
+
+
+def _select(ids: list[str]) -> list[Experiment]:
+    registry = _registry()
+    selected: dict[str, Experiment] = {}
+    for name in ids:
+        prefix = "" if name == "all" else name.removesuffix("*").lower()
+        if name == "all" or name.endswith("*"):
+            found = [e for e in registry.experiments() if e.id.lower().startswith(prefix)]
+            if not found:
+                raise registry.UnknownExperimentError(f"no experiment starts with {prefix!r}")
+        else:
+            found = [registry.experiment_by_id(name)]
+        selected.update((e.id, e) for e in found)
+    return list(selected.values())
+
+
+def _spark(master: str) -> SparkSession:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtra("pyspark", "experiments") from error
+    builder = SparkSession.builder.master(master).appName("twigcast experiments")
+    session = builder.config("spark.ui.enabled", "false").getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def _print_verdicts(experiment: Experiment, path: Path) -> None:
+    from twigcast.experiments import store
+
+    print(f"\n{experiment.id}  {experiment.title}")
+    for verdict in experiment.judge(store.load(path).results):
+        print(f"  {verdict.held:<11}  {verdict.claim}\n               {verdict.seen}")
+
+
+def _fail(error: Exception) -> typer.Exit:
+    print(f"twigcast: {error}", file=sys.stderr)
+    return typer.Exit(2)
