@@ -114,7 +114,10 @@ class GFilter(Algorithm):
         """The node of a path, made if it is new."""
         step, rest = steps[0], steps[1:]
         parts = [*(path.steps for path in step.nested_paths), *([rest] if rest else [])]
-        continuations = tuple(dict.fromkeys((part[0].axis, self._suffix(part)) for part in parts))
+        continuations = tuple((part[0].axis, self._suffix(part)) for part in parts)
+        if not self._keep_results:
+            # `[b][b]` asks no more than `[b]`; but it has more results.
+            continuations = tuple(dict.fromkeys(continuations))
         conditions = tuple(predicate for predicate in step.predicates if not isinstance(predicate, NestedPath))
         test = LocationStep("/", step.name, conditions)
         node = self._nodes.get((test, continuations))
@@ -196,10 +199,7 @@ class GFilter(Algorithm):
         return self._matched
 
     def result_tuples(self, query: Query, events: Sequence[Event]) -> set[PathMatch]:
-        """The result tuples of one query on one message: an element for each step, nested paths before what follows.
-
-        Steps with equal continuations (``[b][b]``) count once.
-        """
+        """The result tuples of one query on one message: an element for each step, nested paths before what follows."""
         evaluator = GFilter(keep_results=True)
         evaluator.add("", query)
         evaluator.match_events(events)
