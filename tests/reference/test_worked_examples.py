@@ -274,6 +274,7 @@ def test_an_empty_store_decides_without_looking_further() -> None:
     fill(yfilter, "/a[@x=1][d]/b")
     assert yfilter.match(b"<a><b/><b/></a>") == set()
     assert yfilter.counters.predicate_evaluations == 0
+    assert yfilter.counters.store_checks_failed == 1
 
 
 # XFilter and Diao's Hybrid (Diao 2005, section 2.4, appendices A and B).
@@ -325,6 +326,37 @@ def test_level_checks_as_published_lose_the_minimum_distance(name: str, query: s
     for algorithm, expected in ((PUBLISHED[name](), {"Q1"}), (XFilter(), set()), (DiaoHybrid(), set())):
         fill(algorithm, query)
         assert algorithm.match(message) == expected
+
+
+def test_positions_as_in_the_release_of_yfilter() -> None:
+    message = b"<r><a/><b><x/></b><c/><b><y/></b></r>"
+    for query, exact, released in (
+        ("/r/*[3]", True, False),
+        ("/r/*[1]", True, True),
+        ("/r/b[2]/y", True, True),
+        ("/r/*[2]/y", False, True),
+        ("/r[b[2]/y]", True, True),
+        ("/r/b[1]/y", False, False),
+    ):
+        for algorithm, expected in ((YFilter(), exact), (PUBLISHED["yfilter-1.0"](), released)):
+            fill(algorithm, query)
+            assert algorithm.match(message) == ({"Q1"} if expected else set()), (query, algorithm.title)
+
+
+@pytest.mark.parametrize(
+    ("query", "construct"),
+    [
+        ("/a[@p=1][2]", "a position together with another predicate"),
+        ("/a[b[@p<1]]", "an attribute compared by anything but ="),
+        ("/a[b[c]]", "a nested path within a nested path"),
+    ],
+)
+def test_what_the_release_of_yfilter_refuses(query: str, construct: str) -> None:
+    release = PUBLISHED["yfilter-1.0"]()
+    with pytest.raises(ValueError, match=f"YFilter 1.0: {construct}"):
+        fill(release, query)
+    assert len(release) == 0
+    assert release.counters.states == 0
 
 
 # AFilter (Dai 2009, section 2.3.3) and Boone's hybrid (section 2.3.4).

@@ -17,7 +17,7 @@ What lives where:
 - ``selection``, ``np_filter``, ``path_algorithm``: predicates and nested paths on top of linear paths
 - ``xfilter``, ``hybrid`` (Diao's), ``nfa`` and ``yfilter``, ``yfilter_inline``, ``lazy_dfa``: Diao 2005
 - ``afilter``, ``gfilter``, ``boone``, ``bfilter``, ``dai``: as described by Dai 2009
-- ``bfilter_published`` and the ``published`` modes of others: what was printed, where that is not exact
+- ``bfilter_published``, ``yfilter_release``, ``published`` modes: what was printed or released, where not exact
 - ``draw``: the worked examples of the documentation
 
 *Diao 2005*: Y. Diao, Query Processing for Large-Scale XML Message Brokering, PhD thesis, UC Berkeley, 2005. *Dai 2009*:
@@ -39,6 +39,7 @@ from twigcast.reference.lazy_dfa import LazyDFA
 from twigcast.reference.xfilter import XFilter
 from twigcast.reference.yfilter import YFilter
 from twigcast.reference.yfilter_inline import YFilterInline
+from twigcast.reference.yfilter_release import YFilterRelease
 
 ALGORITHMS: dict[str, Callable[[], Algorithm]] = {
     "xfilter-basic": lambda: XFilter(list_balance=False),
@@ -63,8 +64,9 @@ PUBLISHED: dict[str, Callable[[], Algorithm]] = {
     "hybrid-diao-published": lambda: DiaoHybrid(published=True),
     "yfilter-inline-published": lambda: YFilterInline(published=True),
     "bfilter-published": BFilterPublished,
+    "yfilter-1.0": YFilterRelease,
 }
-"""Modes that follow the printed rules where these are not exact; for experiments and comparisons only."""
+"""Modes that follow the printed rules, or released software, where these are not exact; for comparisons only."""
 
 __all__ = [
     "ALGORITHMS",
@@ -84,5 +86,6 @@ __all__ = [
     "XFilter",
     "YFilter",
     "YFilterInline",
+    "YFilterRelease",
     "path_query",
 ]

@@ -31,6 +31,8 @@ class Counters:
     """Sequences of elements enumerated, one element for each location step."""
     predicate_evaluations: int = 0
     """Conditions tested on elements."""
+    store_checks_failed: int = 0
+    """How many NP-Filter operators ended at the store check: some constituent path had no match."""
     candidates_peak: int = 0
     """Largest number of partial results held at one time."""
 

@@ -132,6 +132,8 @@ class PositionPredicate:
     """``[position() op k]``: place among the siblings that pass the step's name test and the predicates before."""
 
     test: Test
+    among_same_name: bool = False
+    """Count the siblings with the element's own name instead; not XPath (see :mod:`.yfilter_release`)."""
 
     def __str__(self) -> str:
         return f"[position(){self.test}]"
@@ -191,7 +193,8 @@ class LocationStep:
         """Whether condition ``index`` holds at an element that passes the name test and the predicates before."""
         predicate = self.predicates[index]
         if isinstance(predicate, PositionPredicate):
-            return predicate.test.holds(str(self._position(index, element)))
+            position = _rank(element) if predicate.among_same_name else self._position(index, element)
+            return predicate.test.holds(str(position))
         assert not isinstance(predicate, NestedPath)
         return predicate.holds(element)
 
@@ -211,6 +214,13 @@ class LocationStep:
 
     def __str__(self) -> str:
         return self.axis + self.name + "".join(map(str, self.predicates))
+
+
+def _rank(element: Element) -> int:
+    """Place among the siblings of the same name."""
+    assert element.parent is not None
+    siblings = [sibling for sibling in element.parent.children if sibling.name == element.name]
+    return siblings.index(element) + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class NPFilter:
     def survivors(self, stores: Mapping[PathQuery, Sequence[PathMatch]], counters: Counters) -> Iterator[PathMatch]:
         """The matches of the path that pass all conditions and filters, lazily, for the caller to stop at the first."""
         if any(not stores.get(path) for path in self.paths()):
+            counters.store_checks_failed += 1
             return
         selected = [match for match in stores[self.path] if self._passes(match, counters)]
         if not selected:
