@@ -58,6 +58,9 @@ impl Waiting {
 /// What waits, by key: a hash table of lists, cheap to change an entry at a time.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTable {
+    /// A bit for each key, several keys sharing one now and then: tells most keys that are not there without a look at
+    /// the lists, which seldom are in the processor's cache. A power of two of words.
+    filter: Box<[u64]>,
     /// First entry of each key's list.
     heads: FxHashMap<u64, u32>,
     entries: Vec<Entry>,
@@ -76,12 +79,21 @@ struct Entry {
 
 const END: u32 = u32::MAX;
 
+const FILTER_BITS_PER_KEY: usize = 8;
+
+/// Word and bit of a key in a filter of so many words.
+#[inline]
+fn filter_place(key: u64, words: usize) -> (usize, u64) {
+    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bit = (mixed >> 32) as usize & (words * 64 - 1);
+    (bit >> 6, 1 << (bit & 63))
+}
+
 impl KeyTable {
     /// The table of these triggers. Lists come to lie in one piece.
     pub fn new(mut entries: Vec<KeyedTrigger>) -> Self {
         entries.sort_unstable();
-        let mut table =
-            Self { heads: FxHashMap::default(), entries: Vec::with_capacity(entries.len()), free: END, distances: 0 };
+        let mut table = Self { entries: Vec::with_capacity(entries.len()), free: END, ..Self::default() };
         for (position, entry) in entries.iter().enumerate() {
             let ends = entries.get(position + 1).is_none_or(|after| after.key != entry.key);
             let next = if ends { END } else { position as u32 + 1 };
@@ -89,7 +101,18 @@ impl KeyTable {
             table.heads.entry(entry.key).or_insert(position as u32);
             table.distances |= 1 << (entry.key >> 32);
         }
+        table.make_filter();
         table
+    }
+
+    /// Make the filter afresh, with room for twice the keys there are.
+    fn make_filter(&mut self) {
+        let words = (self.heads.len() * 2 * FILTER_BITS_PER_KEY).div_ceil(64).next_power_of_two();
+        self.filter = vec![0; words].into();
+        for &key in self.heads.keys() {
+            let (word, bit) = filter_place(key, words);
+            self.filter[word] |= bit;
+        }
     }
 
     /// Add an entry.
@@ -108,6 +131,12 @@ impl KeyTable {
         };
         self.heads.insert(entry.key, at);
         self.distances |= 1 << (entry.key >> 32);
+        if self.heads.len() * FILTER_BITS_PER_KEY > self.filter.len() * 64 {
+            self.make_filter();
+        } else {
+            let (word, bit) = filter_place(entry.key, self.filter.len());
+            self.filter[word] |= bit;
+        }
     }
 
     /// Remove an entry; whether it was there.
@@ -160,7 +189,7 @@ impl KeyTable {
     /// What waits for this packed key.
     #[inline]
     pub fn get(&self, key: u64) -> impl Iterator<Item = Waiting> + '_ {
-        let mut at = self.heads.get(&key).copied().unwrap_or(END);
+        let mut at = if self.may_hold(key) { self.heads.get(&key).copied().unwrap_or(END) } else { END };
         std::iter::from_fn(move || {
             if at == END {
                 return None;
@@ -171,9 +200,20 @@ impl KeyTable {
         })
     }
 
+    #[inline]
+    fn may_hold(&self, key: u64) -> bool {
+        if self.filter.is_empty() {
+            return false;
+        }
+        let (word, bit) = filter_place(key, self.filter.len());
+        self.filter[word] & bit != 0
+    }
+
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
-        self.heads.capacity() * (size_of::<(u64, u32)>() + 1) + self.entries.capacity() * size_of::<Entry>()
+        self.filter.len() * 8
+            + self.heads.capacity() * (size_of::<(u64, u32)>() + 1)
+            + self.entries.capacity() * size_of::<Entry>()
     }
 }
 
