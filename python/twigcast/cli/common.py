@@ -138,7 +138,8 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def complain(text: str) -> None:
-    """Tell the user what is wrong."""
+    """Tell the user what is wrong, after all that has been answered so far."""
+    sys.stdout.flush()
     print(f"twigcast: {text}", file=sys.stderr)
 
 

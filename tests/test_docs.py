@@ -1,0 +1,134 @@
+"""The README and the documentation: what they show is what happens.
+
+In each page, in order: a fence behind ``<!-- file: NAME -->`` is written to that file; the examples of a ``python``
+fence run as doctests; each ``$ command`` of a ``console`` fence is run by a shell, and has to print what follows it.
+``...`` stands for anything. All pages start in an empty folder.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+
+from twigcast.cli import app
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "docs" / "tutorial.md",
+    *sorted((REPOSITORY / "docs" / "how-to").glob("*.md")),
+    *sorted((REPOSITORY / "docs" / "reference").glob("*.md")),
+]
+FENCE = re.compile(
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line of a console with what it prints."""
+
+    text: str
+    output: str
+
+
+def commands(body: str) -> Iterator[Command]:
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        text, _, output = part.partition("\n")
+        yield Command(text, output)
+
+
+def run_command(command: Command, folder: Path) -> None:
+    binaries = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", command.text],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    shown = doctest.OutputChecker().check_output(command.output, done.stdout, OPTIONS)
+    assert shown, f"$ {command.text}\nexpected:\n{command.output}\nfound:\n{done.stdout}"
+
+
+def run_python(body: str, names: dict[str, object], page: Path, line: int) -> int:
+    test = doctest.DocTestParser().get_doctest(body, names, page.name, str(page), line)
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append, clear_globs=False)
+    names.update(test.globs)
+    assert not result.failed, "".join(report)
+    return result.attempted
+
+
+def run_page(page: Path, folder: Path) -> int:
+    """Run a page's examples; how many there were."""
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    count = 0
+    for fence in FENCE.finditer(text):
+        body = fence["body"]
+        if fence["file"]:
+            path = folder / fence["file"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body, encoding="utf-8")
+        elif fence["language"] == "console":
+            for command in commands(body):
+                run_command(command, folder)
+                count += 1
+        elif fence["language"] == "python":
+            count += run_python(body, names, page, text.count("\n", 0, fence.start()))
+    return count
+
+
+def mark(page: Path) -> object:
+    spark = "twigcast pipeline --" in page.read_text(encoding="utf-8")
+    return pytest.param(page, id=page.name, marks=[pytest.mark.spark] if spark else [])
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("page", [mark(page) for page in PAGES])
+def test_examples_do_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    count = run_page(page, tmp_path)
+    has_examples = re.search(r"^(>>> |\$ )", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert bool(count) == bool(has_examples), "all examples of a page are found"
+
+
+def test_a_wrong_example_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for body in ("```python\n>>> 1 + 1\n3\n```\n", "```console\n$ echo a\nb\n```\n"):
+        page.write_text(body)
+        with pytest.raises(AssertionError, match=r"(?i)expected"):
+            run_page(page, tmp_path)
+
+
+def command_names(command: object, prefix: str = "twigcast") -> Iterator[str]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield f"{prefix} {name}"
+        yield from command_names(inner, f"{prefix} {name}")
+
+
+def test_every_command_is_documented() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    headings = set(re.findall(r"^##+ (twigcast .*)$", page, re.MULTILINE))
+    helped = {f"twigcast {name}" for name in re.findall(r"^```{command-help} (.*)$", page, re.MULTILINE)}
+    names = set(command_names(typer.main.get_command(app)))
+    assert names == headings == helped
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page}: {target}"
