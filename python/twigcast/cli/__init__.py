@@ -17,6 +17,7 @@ from twigcast.cli.deliver import deliver
 from twigcast.cli.explain import explain
 from twigcast.cli.match import match
 from twigcast.cli.pipeline import pipeline
+from twigcast.experiments import commands as experiments_commands
 from twigcast.workload import commands as workload_commands
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ def _help(command: Callable[..., int]) -> str:
 for _command in (match, deliver, check, explain, pipeline):
     app.command(help=_help(_command))(guarded(_command))
 workload_commands.register(app)
+experiments_commands.register(app)
 
 
 def _show_version(wanted: bool) -> None:
