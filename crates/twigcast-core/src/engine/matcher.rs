@@ -363,9 +363,18 @@ impl<'a> Run<'a, '_> {
 
     fn test_all(&mut self, decisions: &mut Decisions, node: NodeId, waiting: impl Iterator<Item = Waiting>) {
         for entry in waiting {
+            if decisions.is_decided(entry.query) {
+                continue;
+            }
+            if let Some(also) = entry.also {
+                let (distance, atom) = table::unpack(also.get());
+                if !self.satisfies(decisions, distance, atom) {
+                    continue;
+                }
+            }
             if entry.trigger == Waiting::SATISFIED {
                 decisions.matched.insert(entry.query);
-            } else if !decisions.is_decided(entry.query) {
+            } else {
                 self.test(decisions, node, entry.trigger);
             }
         }

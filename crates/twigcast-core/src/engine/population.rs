@@ -1,5 +1,7 @@
 //! The compiled queries: automaton, twigs, triggers, atoms.
 
+use std::num::NonZeroU64;
+
 use rustc_hash::FxHashMap;
 
 use crate::automaton::dfa::TriggerKeys;
@@ -155,13 +157,20 @@ impl TriggerKeys for Population {
 impl Population {
     fn keyed_trigger(&self, trigger: u32, entry: &Trigger) -> Option<KeyedTrigger> {
         let (distance, atom) = entry.key?;
-        let key = if self.atoms.is_content(atom) { table::pack_content(atom) } else { table::pack(distance, atom) };
-        let remains = match &entry.verify {
-            Remaining::Exact { also, shapes } => !also.is_empty() || !shapes.is_empty(),
-            Remaining::Upward(_) | Remaining::Whole => true,
+        let key = self.pack(distance, atom);
+        let (also, remains) = match &entry.verify {
+            Remaining::Exact { also, shapes } => {
+                let first = also.first().and_then(|&(distance, atom)| NonZeroU64::new(self.pack(distance, atom)));
+                (first, also.len() > 1 || !shapes.is_empty())
+            }
+            Remaining::Upward(_) | Remaining::Whole => (None, true),
         };
         let trigger = if remains { trigger } else { Waiting::SATISFIED };
-        Some(KeyedTrigger { key, waiting: Waiting { query: entry.query, trigger } })
+        Some(KeyedTrigger { key, waiting: Waiting { query: entry.query, also, trigger } })
+    }
+
+    fn pack(&self, distance: Distance, atom: AtomId) -> u64 {
+        if self.atoms.is_content(atom) { table::pack_content(atom) } else { table::pack(distance, atom) }
     }
 
     /// Register the routes of a query.

@@ -42,13 +42,16 @@ pub struct Atoms {
 }
 
 impl Atoms {
-    /// The atom of a value, with one more use.
+    /// The atom of a value, with one more use. No atom has the number 0, so that a packed key is never 0.
     pub fn acquire(&mut self, value: &KeyValue) -> AtomId {
         if let Some(id) = self.find(value) {
             if let Some(atom) = &mut self.atoms[id as usize] {
                 atom.uses += 1;
             }
             return id;
+        }
+        if self.atoms.is_empty() {
+            self.atoms.push(None);
         }
         let id = self.free.pop().unwrap_or(self.atoms.len() as AtomId);
         let atom = Some(Atom { value: value.clone(), uses: 1 });

@@ -1,5 +1,7 @@
 //! The triggers of one automaton state by the key they wait for.
 
+use std::num::NonZeroU64;
+
 use rustc_hash::FxHashMap;
 
 use crate::plan::Distance;
@@ -10,6 +12,18 @@ pub type AtomId = u32;
 /// A distance and an atom in one word.
 pub fn pack(distance: Distance, atom: AtomId) -> u64 {
     u64::from(slot(distance)) << 32 | u64::from(atom)
+}
+
+/// Distance and atom of a packed key; for one about the accepting element's text, distance 0.
+#[inline]
+pub fn unpack(key: u64) -> (Distance, AtomId) {
+    let distance = match (key >> 32) as u32 {
+        ANY_SLOT => Distance::Any,
+        CONTENT_SLOT => Distance::Up(0),
+        slot if slot > LEVEL_SLOTS => Distance::Level((slot - LEVEL_SLOTS) as u16),
+        slot => Distance::Up(slot as u16),
+    };
+    (distance, key as AtomId)
 }
 
 /// Distances take 6 bits.
@@ -40,18 +54,20 @@ pub struct KeyedTrigger {
     pub waiting: Waiting,
 }
 
-/// What waits for a key: enough to pass over a query that has matched already, and to accept one of which nothing
-/// remains to be tested, without looking the trigger up.
+/// What waits for a key: enough to pass over a query that has matched already, to test one further key, and to accept a
+/// query of which nothing else remains to be tested, all without looking the trigger up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Waiting {
     /// The query.
     pub query: u32,
-    /// Index of the trigger; [`Waiting::SATISFIED`] if nothing remains to be tested.
+    /// A further key that must hold, as [`pack`] or [`pack_content`] gives it.
+    pub also: Option<NonZeroU64>,
+    /// Index of the trigger; [`Waiting::SATISFIED`] if nothing else remains to be tested.
     pub trigger: u32,
 }
 
 impl Waiting {
-    /// Nothing remains to be tested.
+    /// Nothing else remains to be tested.
     pub const SATISFIED: u32 = u32::MAX;
 }
 
@@ -223,7 +239,10 @@ mod tests {
 
     fn entry(n: u32) -> KeyedTrigger {
         let distance = if n % 7 == 0 { Distance::Any } else { Distance::Up((n % 5) as u16) };
-        KeyedTrigger { key: pack(distance, n / 3), waiting: Waiting { query: n, trigger: 2 * n } }
+        KeyedTrigger {
+            key: pack(distance, n / 3),
+            waiting: Waiting { query: n, also: NonZeroU64::new(u64::from(n)), trigger: 2 * n },
+        }
     }
 
     fn check(table: &KeyTable, live: &[KeyedTrigger]) {
