@@ -44,10 +44,11 @@ class Branch:
     child: SubQuery | None = None
     """The sub-query that the path leads to, if it is a transit branch."""
 
-    @property
-    def has_conditions(self) -> bool:
-        """Whether a candidate has to be looked at."""
-        return any(step.conditions for step in self.steps)
+    has_conditions: bool = field(init=False)
+    """Whether a candidate has to be looked at."""
+
+    def __post_init__(self) -> None:
+        self.has_conditions = any(step.conditions for step in self.steps)
 
     def holds(self, match: PathMatch) -> bool:
         """Whether the conditions hold for a candidate; to be asked when all its elements are complete."""
@@ -65,12 +66,8 @@ class SubQuery:
     parent: Branch | None
     """The transit branch that leads here; none for sub-query 0."""
     branches: list[Branch] = field(default_factory=list)
-
-    @property
-    def needs_branching(self) -> bool:
-        """Whether the root can only match an element with two children."""
-        firsts = {branch.steps[0].name for branch in self.branches if branch.steps[0].axis == "/"}
-        return len(firsts - {"*"}) >= 2
+    needs_branching: bool = False
+    """Whether the root must have two children: two branches start with child steps to different names."""
 
     def __str__(self) -> str:
         return f"Q{{{self.query_id},{self.number}}}"
@@ -86,6 +83,8 @@ def sub_queries(query_id: str, query: PathQuery) -> list[SubQuery]:
         for path in (*(nested.steps for nested in steps[0].nested_paths), steps[1:]):
             if path:
                 sub_query.branches.append(grow(sub_query, path))
+        firsts = {branch.steps[0].name for branch in sub_query.branches if branch.steps[0].axis == "/"}
+        sub_query.needs_branching = len(firsts - {"*"}) >= 2
         return sub_query
 
     def grow(owner: SubQuery, steps: Sequence[LocationStep]) -> Branch:

@@ -75,10 +75,12 @@ class SubQuery:
         """Matched together with its descendants."""
         return all(sub_query.is_matched for sub_query in self.chain())
 
-    def delete_candidates(self) -> None:
-        """Forget the portion."""
+    def delete_candidates(self) -> int:
+        """Forget the portion; how many candidates it had."""
+        deleted = sum(len(branch.candidates) for branch in self.branches)
         for branch in self.branches:
             branch.candidates.clear()
+        return deleted
 
     def cancel(self) -> None:
         """Unmatched, with all descendants."""
@@ -164,6 +166,7 @@ class BFilterPublished(Algorithm):
         self._document_branches: set[int] = set()
         self._query_branches: list[list[tuple[SubQuery, Entry[Mark]]]] = []
         self.trace = []
+        self._held = 0
         for first in self._chains.values():
             first.cancel()
             for sub_query in first.chain():
@@ -185,8 +188,7 @@ class BFilterPublished(Algorithm):
                     if not mark.is_transit:
                         self._save_candidate(mark, active)
                 elif not mark.is_complete:
-                    for sub_query in mark.chain():
-                        sub_query.delete_candidates()
+                    self._held -= sum(sub_query.delete_candidates() for sub_query in mark.chain())
                     reached.append((mark, active))
 
     def _save_candidate(self, branch: Branch, active: Entry[Mark]) -> None:
@@ -194,10 +196,10 @@ class BFilterPublished(Algorithm):
         for match, begin in active.walks(len(branch.steps)):
             self.counters.path_matches += 1
             branch.candidates.append((begin.element, *match))
+            self._held += 1
             if not branch.has_conditions:
                 break
-        held = sum(len(b.candidates) for first in self._chains.values() for s in first.chain() for b in s.branches)
-        self.counters.candidates_peak = max(self.counters.candidates_peak, held)
+        self.counters.candidates_peak = max(self.counters.candidates_peak, self._held)
 
     def _end_element(self, element: Element) -> None:
         self._run.end_element()
@@ -217,7 +219,7 @@ class BFilterPublished(Algorithm):
                 sub_query.cancel()
                 self._note(element, sub_query, "failed")
             if branching:
-                sub_query.delete_candidates()
+                self._held -= sub_query.delete_candidates()
 
     def _matches(self, sub_query: SubQuery, element: Element) -> bool:
         if sub_query.child is not None and not sub_query.child.is_matched:
