@@ -43,6 +43,9 @@ def pipeline(
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How often a stream looks for new messages.")
     ] = 1.0,
+    files_per_batch: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many files a micro-batch of a stream takes at most.")
+    ] = 20_000,
 ) -> int:
     r"""Match, rewrite and sort out messages with Spark, as a batch job or as a stream.
 
@@ -77,6 +80,7 @@ def pipeline(
         on_bad_subscription=on_bad_subscription.value,
         checkpoint=checkpoint,
         interval_seconds=interval,
+        files_per_batch=files_per_batch,
         reporter=Terminal(),
     )
     print(summary.table())

@@ -13,9 +13,10 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import astuple
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
 from twigcast.errors import PipelineError
 from twigcast.messages import Source, find_sources
@@ -25,7 +26,7 @@ LOCK_SECONDS: Final = 60.0
 
 
 class FolderLog:
-    """The entries of one watched folder. One process at a time holds a log open.
+    """The entries of one watched folder. One process at a time holds a log open. A context manager.
 
     Args:
         path: The log; made if missing.
@@ -43,9 +44,17 @@ class FolderLog:
         self._entries: list[list[Source]] = []
         self._known: set[str] = set()
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[bytes] = Path(path).open("a+b")  # noqa: SIM115 - held as long as the log is in use
-        _lock(self._file, path, lock_seconds)
-        self._load(path)
+        with ExitStack() as undo:
+            self._file = undo.enter_context(Path(path).open("a+b"))
+            _lock(self._file, path, lock_seconds)
+            self._load(path)
+            undo.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -104,7 +113,6 @@ def _lock(file: IO[bytes], path: str, seconds: float) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                file.close()
                 raise PipelineError(f"{path} is in use by another stream") from None
             time.sleep(0.05)
         else:

@@ -20,6 +20,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final, Literal, Self
 
@@ -54,12 +55,14 @@ class Output:
         if "://" in location:
             raise OutputError(location, "the output must be a folder that driver and executors see under the same path")
         self.path = Path(location).absolute()
-        try:
-            self._marker = self._take(mode)
-            self._recover()
-            shutil.rmtree(self.path / _STAGING, ignore_errors=True)
-        except OSError as error:
-            raise OutputError(location, error.strerror or str(error)) from None
+        with ExitStack() as undo:
+            try:
+                self._marker = undo.enter_context(self._take(mode))
+                self._recover()
+                shutil.rmtree(self.path / _STAGING, ignore_errors=True)
+            except OSError as error:
+                raise OutputError(location, error.strerror or str(error)) from None
+            undo.pop_all()
 
     def __enter__(self) -> Self:
         return self

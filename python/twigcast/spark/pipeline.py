@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import PipelineError
 from twigcast.limits import Limits
+from twigcast.spark.folder_stream import BATCH_FILES_MAX
 from twigcast.spark.jobs import run_job, spark_errors
 from twigcast.spark.output import BatchOutput, StreamOutput
 from twigcast.spark.population import OnBad, Population, PopulationFeed
@@ -45,6 +46,7 @@ def run_pipeline(
     on_bad_subscription: OnBad = "fail",
     checkpoint: str | os.PathLike[str] | None = None,
     interval_seconds: float = INTERVAL_SECONDS,
+    files_per_batch: int = BATCH_FILES_MAX,
     spark: SparkSession | None = None,
     reporter: Reporter | None = None,
 ) -> Summary:
@@ -73,6 +75,7 @@ def run_pipeline(
         on_bad_subscription: ``"fail"`` before any work begins, or ``"skip"`` and report.
         checkpoint: Where a stream remembers how far it is; by default inside the output folder.
         interval_seconds: How often a stream looks for new messages.
+        files_per_batch: How many files a micro-batch of a watched folder takes at most.
         spark: A session to use, which is left running; by default that of the DataFrame, or a new one.
         reporter: Whom to tell what goes on.
 
@@ -92,7 +95,11 @@ def run_pipeline(
     population = Population(subscriptions, namespaces, dialect, limits, on_bad_subscription)
     _check_messages(messages, stream=stream)
     settings = StreamSettings(
-        once, interval_seconds, nodes, None if checkpoint is None else Path(checkpoint).absolute()
+        once,
+        interval_seconds,
+        nodes,
+        files_per_batch,
+        None if checkpoint is None else Path(checkpoint).absolute(),
     )
     reading = Reading(record, include, (limits or Limits()).message_bytes_max)
     opened: StreamOutput | BatchOutput

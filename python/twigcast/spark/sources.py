@@ -93,8 +93,8 @@ class MessageReader(DataSourceReader):
         self._reading = reading
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A partition per task."""
-        return plan_partitions(find_sources([self._path], include=self._reading.include))
+        """A partition per task, and one that is empty where there is nothing: Spark asks for it then."""
+        return plan_partitions(find_sources([self._path], include=self._reading.include)) or [SourcesPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one task, as Arrow batches."""

@@ -41,6 +41,9 @@ class StreamSettings:
     nodes: bool
     """Count selected nodes."""
 
+    files_per_batch: int
+    """How many files a micro-batch takes at most."""
+
     checkpoint: Path | None
     """Where to remember how far it is; inside the output if ``None``."""
 
@@ -59,6 +62,7 @@ def folder_stream(
     """The messages that come into a folder, as a streaming DataFrame."""
     spark.dataSource.register(FolderSource)
     stream = spark.readStream.format(FORMAT).options(**reading.options())
+    stream = stream.option("batchFilesMax", settings.files_per_batch)
     stream = stream.option("log", str(settings.checkpoint_in(output) / _FOLDER_LOG))
     return stream.option("path", str(Path(folder).absolute())).load()
 
@@ -80,13 +84,11 @@ def run_stream(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{max(1, round(settings.interval_seconds * 1000))} milliseconds")
-    with spark_errors(), _stop_on_terminate():
+    with spark_errors(), _asked_to_stop() as stopping:
         query = writer.start()
         try:
-            while not query.awaitTermination(_WAIT_SECONDS):
+            while not (query.awaitTermination(_WAIT_SECONDS) or stopping.is_set()):
                 pass
-        except KeyboardInterrupt:
-            reporter.say("stopping")
         except PySparkException:
             if batches.failure is not None:
                 raise batches.failure from None
@@ -154,17 +156,19 @@ def _stream_id(checkpoint: Path) -> str | None:
 
 
 @contextmanager
-def _stop_on_terminate() -> Iterator[None]:
-    """Let SIGTERM end a stream as Ctrl-C does."""
+def _asked_to_stop() -> Iterator[threading.Event]:
+    """Set by SIGTERM and Ctrl-C: a stream then ends in order, instead of in the middle of a talk with Java."""
+    asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield asked
         return
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.set()
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield asked
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

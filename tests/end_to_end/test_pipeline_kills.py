@@ -1,0 +1,212 @@
+"""The pipeline is killed for real, at random moments, and started again: nothing is lost and nothing doubled.
+
+``TWIGCAST_KILLS`` sets how often each test kills before it lets the pipeline come to its end (once by default).
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow.parquet as pq
+
+from twigcast.demo.__main__ import write_subscriptions
+from twigcast.demo.messages import feed
+from twigcast.demo.subscriptions import subscriptions
+from twigcast.errors import MissingJava, TwigcastError
+from twigcast.spark.java import check_java
+from twigcast.subscriptions import SubscriptionSet
+
+KILLS = int(os.environ.get("TWIGCAST_KILLS", "1"))
+WAIT_SECONDS = 180.0
+PACKAGE = Path(__file__).resolve().parents[2] / "python"
+
+Row = tuple[Any, ...]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _java() -> None:
+    try:
+        check_java()
+    except MissingJava as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    seed = time.time_ns() % 1_000_000
+    print(f"seed {seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture
+def messages() -> dict[str, bytes]:
+    """A feed, as it will have come in when all is over."""
+    return {name.replace("/", "-"): xml for name, xml in feed(3, 240)}
+
+
+@pytest.fixture
+def population(tmp_path: Path) -> Path:
+    path = tmp_path / "subscriptions.jsonl"
+    write_subscriptions(path, subscriptions(3, 100))
+    return path
+
+
+def expected(messages: dict[str, bytes]) -> tuple[set[Row], set[Row], set[Row]]:
+    """The three tables as the library makes them."""
+    found = SubscriptionSet(subscriptions(3, 100))
+    matches, deliveries, rejected = set(), set(), set()
+    for name, xml in messages.items():
+        try:
+            matches |= {(name, key) for key in found.match(xml).keys}
+            deliveries |= {(name, one.key, one.payload.decode()) for one in found.deliver(xml) if one.rewritten}
+        except TwigcastError:
+            rejected.add((name, xml))
+    return matches, deliveries, rejected
+
+
+def on_disk(output: Path) -> tuple[set[Row], set[Row], set[Row]]:
+    tables = []
+    for kind, columns in (
+        ("matches", ["message_id", "key"]),
+        ("deliveries", ["message_id", "key", "payload"]),
+        ("rejected", ["message_id", "xml"]),
+    ):
+        rows = [tuple(row.values()) for row in pq.read_table(output / kind, columns=columns).to_pylist()]
+        assert len(rows) == len(set(rows)), f"{kind} are doubled"
+        tables.append(set(rows))
+    return tables[0], tables[1], tables[2]
+
+
+class Pipeline:
+    """``twigcast pipeline`` as a process of its own."""
+
+    def __init__(self, *arguments: object) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+        command = [sys.executable, "-m", "twigcast", "pipeline", "--master", "local[2]", *map(str, arguments)]
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        )
+
+    def wait_until(self, happened: Callable[[], bool]) -> bool:
+        """Wait for something; false if the pipeline came to its end before."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not happened():
+            if self.process.poll() is not None:
+                return False
+            assert time.monotonic() < deadline, "the pipeline does not get anywhere"
+            time.sleep(0.01)
+        return True
+
+    def kill(self, *, with_java: bool) -> None:
+        """As ``kill -9`` does: the driver alone, or Java with it."""
+        if with_java:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def finish(self) -> int:
+        """Let it come to its end; the exit status."""
+        _, told = self.process.communicate(timeout=WAIT_SECONDS)
+        sys.stderr.write(told.decode())
+        return self.process.returncode
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., Pipeline]]:
+    """Starts pipelines, and sees to it that none is left."""
+    running: list[Pipeline] = []
+
+    def start(*arguments: object) -> Pipeline:
+        running.append(Pipeline(*arguments))
+        return running[-1]
+
+    yield start
+    for pipeline in running:
+        if pipeline.process.poll() is None:
+            pipeline.kill(with_java=True)
+
+
+def test_a_stream_that_is_killed_and_started_again(
+    tmp_path: Path,
+    messages: dict[str, bytes],
+    population: Path,
+    chance: random.Random,
+    started: Callable[..., Pipeline],
+) -> None:
+    """At the end it is told to stop, and does so in order."""
+    inbox, output = tmp_path / "inbox", tmp_path / "output"
+    inbox.mkdir()
+    options = ["--stream", "-m", inbox, "-s", population, "-o", output, "--files-per-batch", 20, "--interval", 0]
+    waiting = list(messages.items())
+
+    def arrive(count: int) -> None:
+        for name, xml in [waiting.pop() for _ in range(min(count, len(waiting)))]:
+            (inbox / f".{name}").write_bytes(xml)
+            (inbox / f".{name}").rename(inbox / name)
+
+    def commits() -> int:
+        return len(list((output / "_commits").glob("*.json")))
+
+    def reached(wanted: int) -> bool:
+        return (output / "_checkpoint" / "offsets").is_dir() and commits() >= wanted
+
+    def done() -> bool:
+        summary = output / "summary.json"
+        return summary.exists() and json.loads(summary.read_text())["messages"] >= len(messages)
+
+    for _ in range(KILLS):
+        arrive(len(messages) // (KILLS + 1))
+        wanted = commits() + chance.choice((0, 1, 2))
+        pipeline = started(*options)
+        assert pipeline.wait_until(partial(reached, wanted))
+        time.sleep(chance.uniform(0.0, 0.5))
+        pipeline.kill(with_java=chance.random() < 0.5)
+    arrive(len(waiting))
+    pipeline = started(*options)
+    assert pipeline.wait_until(done)
+    pipeline.process.send_signal(signal.SIGTERM)
+    assert pipeline.finish() == 3
+    assert on_disk(output) == expected(messages)
+
+
+def test_a_batch_that_is_killed_and_started_again(
+    tmp_path: Path,
+    messages: dict[str, bytes],
+    population: Path,
+    chance: random.Random,
+    started: Callable[..., Pipeline],
+) -> None:
+    inbox, output = tmp_path / "inbox", tmp_path / "output"
+    inbox.mkdir()
+    for name, xml in messages.items():
+        (inbox / name).write_bytes(xml)
+    options = ["-m", inbox, "-s", population, "-o", output]
+    for _ in range(KILLS):
+        pipeline = started(*options)
+        assert pipeline.wait_until((output / "_staging").is_dir)
+        time.sleep(chance.uniform(0.0, 3.0))
+        if pipeline.process.poll() is None:
+            pipeline.kill(with_java=chance.random() < 0.5)
+    assert started(*options).finish() == 3
+    assert on_disk(output) == expected(messages)
+    assert sorted(path.name for path in output.iterdir() if not path.name.startswith("_")) == [
+        "deliveries",
+        "matches",
+        "rejected",
+        "summary.json",
+    ]
