@@ -120,6 +120,24 @@ def test_keys_and_names_of_all_kinds_are_json(desk: Path) -> None:
     ]
 
 
+def test_answers_are_utf8_whatever_the_locale(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    write_subscriptions(desk / "s.jsonl", [{"key": "日本", "query": "/*"}])
+    assert twigcast("match", "-s", "s.jsonl", "inbox/story.xml", cwd=desk).rows == [
+        {"message": "story.xml", "key": "日本"}
+    ]
+
+
+def test_subscriptions_that_are_no_text(desk: Path) -> None:
+    (desk / "s.jsonl").write_text('{"key": "k", "query": "/\\ud800"}\n{"key": "\\ud800", "query": "/a"}\n')
+    ran = twigcast("check", "-s", "s.jsonl", "--json", cwd=desk)
+    assert ran.status == 2
+    assert len(ran.rows) == 2
+    ran = twigcast("match", "-s", "s.jsonl", "inbox", cwd=desk)
+    assert ran.status == 2
+    assert "2 subscriptions were refused" in ran.err
+
+
 # deliver
 
 

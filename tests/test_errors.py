@@ -18,6 +18,7 @@ EXAMPLES: list[TwigcastError] = [
     errors.MessageLimitExceeded("depth_max", 2000, "elements are nested too deeply", 1, 6001),
     errors.NeedsConversion(1, 1, "the message is UTF-16"),
     errors.DuplicateKey("flood-desk"),
+    errors.InvalidKey("\ud800", "half of a surrogate pair is no character"),
     errors.UnknownKey("flood-desk"),
     errors.UndecidedSubscription("flood-desk", "the query took more than 100,000,000 visits"),
     errors.SubscriptionFileError("subscriptions.jsonl", 3, "there is no query"),

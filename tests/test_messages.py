@@ -302,3 +302,11 @@ def test_many_small_files(tmp_path: Path) -> None:
     for number in range(2_000):
         (tmp_path / f"{number:05}.xml").write_bytes(b"<m/>")
     assert list(read(tmp_path)) == [f"{number:05}.xml" for number in range(2_000)]
+
+
+def test_names_that_are_no_utf8_become_text(tmp_path: Path) -> None:
+    with open(os.fsencode(tmp_path) + b"/caf\xe9.xml", "wb") as file:  # noqa: PTH123 - a name that Path cannot spell
+        file.write(b"<a/>")
+    assert read(tmp_path) == {"caf\\xe9.xml": b"<a/>"}
+    for item in read_messages([tmp_path]):
+        item.id.encode()

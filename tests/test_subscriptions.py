@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twigcast import Limits, Subscription, SubscriptionSet
+from twigcast import Limits, Subscription, SubscriptionSet, check
 from twigcast.errors import (
     DuplicateKey,
+    InvalidKey,
     MalformedMessage,
     MessageLimitExceeded,
     QueryLimitExceeded,
@@ -134,6 +135,26 @@ def test_add_many_returns_the_refused_with_their_errors() -> None:
         ("a", 3, DuplicateKey),
         ("f", 5, QuerySyntaxError),
     ]
+
+
+def test_strings_that_are_no_text_are_refused() -> None:
+    subs = SubscriptionSet()
+    refused = subs.add_many(
+        [("a", "/a"), ("b", "/\ud800"), ("\udcff", "/c"), ("d", "/d"), ("e", "/e", {"p": "\ud800"})]
+    )
+    assert set(subs) == {"a", "d"}
+    assert [(r.index, type(r.error)) for r in refused] == [
+        (1, QuerySyntaxError),
+        (2, InvalidKey),
+        (4, QuerySyntaxError),
+    ]
+    with pytest.raises(QuerySyntaxError) as caught:
+        subs.add("b", "/\ud800")
+    assert caught.value.column == 2
+    with pytest.raises(InvalidKey):
+        subs.add("\udcff", "/a")
+    with pytest.raises(QuerySyntaxError):
+        check("/\ud800")
 
 
 def test_add_many_can_replace() -> None:

@@ -16,6 +16,7 @@
     ├── LimitExceeded                 either of the two            .limit .value
     ├── SubscriptionError             a subscription set was used wrongly
     │   ├── DuplicateKey              the key is taken             .key
+    │   ├── InvalidKey                it is no text                .key .reason
     │   ├── UnknownKey                there is no such key         .key
     │   ├── UndecidedSubscription     it failed on one message     .key .reason
     │   ├── SubscriptionFileError     a subscription file is wrong .path .line .reason
@@ -287,6 +288,25 @@ class DuplicateKey(SubscriptionError, ValueError):
 
     def __str__(self) -> str:
         return f"there is a subscription with the key {self.key!r} already; use replace() to change it"
+
+
+class InvalidKey(SubscriptionError, ValueError):
+    """A key that cannot be one.
+
+    Args:
+        key: The key.
+        reason: What is wrong, in one sentence.
+    """
+
+    code = "subscription-invalid-key"
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(key, reason)
+        self.key = key
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the key {self.key!r} cannot be used: {self.reason}"
 
 
 class UnknownKey(SubscriptionError, KeyError):

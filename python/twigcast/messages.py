@@ -117,7 +117,7 @@ def find_sources(arguments: Iterable[str | os.PathLike[str]], *, include: str | 
             sources.extend(_walk(path, "", include, frozenset({(info.st_dev, info.st_ino)})))
         else:
             kind = kind_of(path)
-            sources.append(Source(path, kind, "" if kind in ("zip", "tar") else Path(path).name, info.st_size))
+            sources.append(Source(path, kind, "" if kind in ("zip", "tar") else _text(Path(path).name), info.st_size))
     if len(arguments) == 1 and len(sources) == 1 and sources[0].kind in ("file", "gzip", "stdin"):
         only = sources[0]
         if only.kind == "stdin" or not Path(os.fspath(arguments[0])).is_dir():
@@ -191,27 +191,33 @@ def _walk(folder: str, prefix: str, include: str | None, around: frozenset[tuple
             found = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         # Reading the folder as a message fails too and says why: it is reported, not skipped.
-        yield Source(folder, "file", prefix.rstrip("/") or Path(folder).name, 0)
+        yield Source(folder, "file", prefix.rstrip("/") or _text(Path(folder).name), 0)
         return
     for entry in found:
         if entry.name.startswith((".", "_")):
             continue
+        name = prefix + _text(entry.name)
         try:
             info = entry.stat()
         except OSError:
-            yield Source(entry.path, "file", prefix + entry.name, 0)
+            yield Source(entry.path, "file", name, 0)
             continue
         if stat.S_ISDIR(info.st_mode):
             identity = (info.st_dev, info.st_ino)
             if identity not in around:
-                yield from _walk(entry.path, f"{prefix}{entry.name}/", include, around | {identity})
+                yield from _walk(entry.path, f"{name}/", include, around | {identity})
         elif kind_of(entry.name) in ("zip", "tar"):
-            yield Source(entry.path, kind_of(entry.name), f"{prefix}{entry.name}/", info.st_size)
+            yield Source(entry.path, kind_of(entry.name), f"{name}/", info.st_size)
         elif _included(entry.name, include):
             # A pipe or a socket would block the reader for good.
             regular = stat.S_ISREG(info.st_mode)
             kind: Kind = kind_of(entry.name) if regular else "special"
-            yield Source(entry.path, kind, prefix + entry.name, info.st_size)
+            yield Source(entry.path, kind, name, info.st_size)
+
+
+def _text(name: str) -> str:
+    """A file's name as text; bytes in it that are no UTF-8 are written in hexadecimal."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _included(name: str, include: str | None) -> bool:
@@ -222,7 +228,8 @@ def _told_apart(item: Message | Rejected, source: Source, seen: set[str]) -> Mes
     name = item.id
     if name in seen:
         number = f"#{name.rpartition('#')[2]}" if "#" in name else ""
-        name = f"{source.path}/{name}" if source.kind in ("zip", "tar") else f"{source.path}{number}"
+        path = _text(source.path)
+        name = f"{path}/{name}" if source.kind in ("zip", "tar") else f"{path}{number}"
     copy = 2
     while name in seen:
         name = f"{item.id} ({copy})"
@@ -254,7 +261,7 @@ def _open(source: Source, include: str | None) -> _Opened:
             else:
                 yield source.id, gzip.GzipFile(fileobj=file) if source.kind == "gzip" else file
     except _DAMAGE as error:
-        yield source.id.rstrip("/") or Path(source.path).name, UnreadableMessage(_what_happened(error))
+        yield source.id.rstrip("/") or _text(Path(source.path).name), UnreadableMessage(_what_happened(error))
 
 
 def _open_stdin(stdin: ByteStream, include: str | None) -> _Opened:
@@ -311,7 +318,7 @@ def _tar_members(file: IO[bytes], prefix: str, include: str | None) -> _Opened:
             # Links and devices in an archive are no messages, and following them could lead anywhere.
             stream = archive.extractfile(member) if member.isfile() and _wanted(member.name, include) else None
             if stream is not None:
-                yield names.make_unique(prefix + member.name.removeprefix("./")), stream
+                yield names.make_unique(prefix + _text(member.name.removeprefix("./"))), stream
 
 
 def _wanted(member: str, include: str | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twigcast import _core
-from twigcast.subscriptions import Dialect
+from twigcast.subscriptions import Dialect, no_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,10 @@ def check(query: str, *, namespaces: Mapping[str, str] | None = None, dialect: D
     Raises:
         QueryError: The query is refused.
     """
-    found = _core.check(query, namespaces or {}, dialect)
+    try:
+        found = _core.check(query, namespaces or {}, dialect)
+    except UnicodeEncodeError:
+        raise no_query(query) from None
     warnings = found["warnings"]
     assert isinstance(warnings, list)
     return QueryReport(query, str(found["normal_form"]), str(found["route"]), str(found["reason"]), tuple(warnings))

@@ -9,7 +9,6 @@ asks for the version before and after, and in the rare case that it changed asks
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import threading
 import warnings
@@ -22,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from twigcast import _core
 from twigcast.answers import Deliveries, Delivery, KeyTable, Match, Node, ask_single
+from twigcast.characters import NO_CHARACTER, MessageLike, as_bytes, half_pair
 from twigcast.conversion import to_utf8
 from twigcast.errors import (
-    MalformedMessage,
+    InvalidKey,
     NeedsConversion,
+    QuerySyntaxError,
     QueryWarning,
     SnapshotError,
-    SourceError,
     TwigcastError,
     UnknownKey,
 )
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 Dialect = Literal["xpath", "legacy"]
 """``xpath``: XPath 1.0 and For-Where-Return as documented; ``legacy``: the spellings of older papers as well."""
-
-MessageLike = bytes | bytearray | memoryview | str | os.PathLike[str]
-"""A message: bytes, decoded text (whose encoding declaration no longer counts), or the path of a file."""
 
 _BULK: Final = 20_000
 """Queries handed to the engine at a time by ``add_many``."""
@@ -143,14 +140,13 @@ class SubscriptionSet:
         self._register(Subscription(key, query, namespaces or {}), replace=True)
 
     def _register(self, subscription: Subscription, *, replace: bool) -> None:
-        with self._changing:
-            doubts = self.engine.add(
-                subscription.key,
-                subscription.query,
-                self._namespaces_of(subscription),
-                subscription.dialect or self._dialect,
-                replace,
-            )
+        namespaces = self._namespaces_of(subscription)
+        dialect = subscription.dialect or self._dialect
+        try:
+            with self._changing:
+                doubts = self.engine.add(subscription.key, subscription.query, namespaces, dialect, replace)
+        except UnicodeEncodeError:
+            raise _no_text(subscription) from None
         for doubt in doubts:
             warnings.warn(f"{subscription.key}: {doubt}", QueryWarning, stacklevel=3)
 
@@ -178,14 +174,27 @@ class SubscriptionSet:
     def _add_group(self, group: list[Subscription], *, replace: bool) -> list[tuple[int, TwigcastError]]:
         refused: list[tuple[int, TwigcastError]] = []
         for first, last in _runs([s.dialect or self._dialect for s in group]):
-            run = group[first:last]
-            shared = not any(s.namespaces for s in run)
-            namespaces = [self._namespaces] if shared else [self._namespaces_of(s) for s in run]
-            keys, queries = [s.key for s in run], [s.query for s in run]
-            with self._changing:
-                errors = self.engine.add_many(keys, queries, namespaces, run[0].dialect or self._dialect, replace)
-            refused += [(first + position, error) for position, error in errors]
+            run = list(enumerate(group[first:last], start=first))
+            try:
+                refused += self._add_run(run, replace=replace)
+            except UnicodeEncodeError:
+                broken = [(position, _no_text(s)) for position, s in run if not _is_text(s)]
+                good = [(position, s) for position, s in run if _is_text(s)]
+                refused += sorted(broken + self._add_run(good, replace=replace), key=lambda item: item[0])
         return refused
+
+    def _add_run(self, run: list[tuple[int, Subscription]], *, replace: bool) -> list[tuple[int, TwigcastError]]:
+        """Add subscriptions of one dialect, each with its position; the positions and errors of those refused."""
+        if not run:
+            return []
+        subscriptions = [subscription for _, subscription in run]
+        shared = not any(s.namespaces for s in subscriptions)
+        namespaces = [self._namespaces] if shared else [self._namespaces_of(s) for s in subscriptions]
+        keys, queries = [s.key for s in subscriptions], [s.query for s in subscriptions]
+        dialect = subscriptions[0].dialect or self._dialect
+        with self._changing:
+            errors = self.engine.add_many(keys, queries, namespaces, dialect, replace)
+        return [(run[position][0], error) for position, error in errors]
 
     def _namespaces_of(self, subscription: Subscription) -> Mapping[str, str]:
         return {**self._namespaces, **subscription.namespaces} if subscription.namespaces else self._namespaces
@@ -202,7 +211,7 @@ class SubscriptionSet:
     def discard(self, key: str) -> bool:
         """Remove a subscription if it is there; whether it was."""
         with self._changing:
-            return self.engine.remove(key)
+            return key in self.engine and self.engine.remove(key)
 
     def keys(self) -> list[str]:
         """All keys, in the order in which the engine holds them."""
@@ -226,7 +235,7 @@ class SubscriptionSet:
         Raises:
             UnknownKey: There is no such subscription.
         """
-        found = self.engine.query(key)
+        found = self.engine.query(key) if key in self.engine else None
         if found is None:
             raise UnknownKey(key)
         query, namespaces, dialect = found
@@ -439,28 +448,22 @@ def _runs(values: list[Any]) -> Iterator[tuple[int, int]]:
             first = index
 
 
-_DECLARED_ENCODING = re.compile(r"""\A(<\?xml\s+version\s*=\s*["'][^"']*["'])(\s+encoding\s*=\s*(?:"[^"]*"|'[^']*'))""")
+def _is_text(subscription: Subscription) -> bool:
+    """Whether a subscription consists of characters; a Python string may hold halves of surrogate pairs besides."""
+    parts = (subscription.key, subscription.query, *subscription.namespaces, *subscription.namespaces.values())
+    return all(half_pair(part) is None for part in parts)
 
 
-def as_bytes(message: MessageLike) -> bytes:
-    """A message as bytes.
+def _no_text(subscription: Subscription) -> TwigcastError:
+    """The error for a subscription that is no text."""
+    if half_pair(subscription.key) is not None:
+        return InvalidKey(subscription.key, NO_CHARACTER)
+    return no_query(subscription.query)
 
-    Text has no encoding any more, so a declared one is blanked; lines and columns stay what they are.
-    """
-    if isinstance(message, bytes):
-        return message
-    if isinstance(message, str):
-        text = _DECLARED_ENCODING.sub(lambda found: found[1] + " " * len(found[2]), message, count=1)
-        try:
-            return text.encode()
-        except UnicodeEncodeError as error:
-            line = text.count("\n", 0, error.start) + 1
-            column = error.start - text.rfind("\n", 0, error.start)
-            raise MalformedMessage(line, column, "half of a surrogate pair is no character") from None
-    if isinstance(message, bytearray | memoryview):
-        return bytes(message)
-    path = os.fspath(message)
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise SourceError(path, f"it cannot be read: {error.strerror}") from None
+
+def no_query(query: str) -> QuerySyntaxError:
+    """The error for a query with half of a surrogate pair, in itself or in its namespaces."""
+    place = half_pair(query)
+    if place is None:
+        return QuerySyntaxError(query, 1, f"in its namespaces, {NO_CHARACTER}")
+    return QuerySyntaxError(query, place + 1, NO_CHARACTER)

@@ -5,6 +5,8 @@ Ctrl-C and 141 when the reader of the output went away, as usual.
 """
 
 import inspect
+import io
+import sys
 from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
@@ -57,5 +59,7 @@ def _twigcast(
 
 
 def main() -> None:
-    """Run the console script."""
+    """Run the console script. What it answers is UTF-8, whatever the locale says."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     app(prog_name="twigcast")

@@ -1,6 +1,5 @@
 """``twigcast check``: is it a query, and how will it run."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -108,7 +107,7 @@ class _Checker:
 
 def _show(asked: _Asked, outcome: QueryReport | TwigcastError, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(_as_dict(asked, outcome), ensure_ascii=False))
+        print(common.as_json(_as_dict(asked, outcome)))
     elif isinstance(outcome, TwigcastError):
         common.complain(f"{asked.label}: {outcome}" if asked.label else str(outcome))
     elif asked.label:

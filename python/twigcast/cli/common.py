@@ -12,6 +12,7 @@ from typing import Annotated, Final, ParamSpec
 
 import typer
 
+from twigcast.characters import half_pair
 from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.messages import Message, read_messages
 from twigcast.subscription_files import load_subscriptions
@@ -137,6 +138,12 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
     return run
 
 
+def as_json(value: object) -> str:
+    """A value as JSON; in ASCII where it holds what UTF-8 cannot, such as halves of surrogate pairs."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if half_pair(text) is None else json.dumps(value)
+
+
 def complain(text: str) -> None:
     """Tell the user what is wrong, after all that has been answered so far."""
     sys.stdout.flush()
@@ -186,7 +193,7 @@ class Inbox:
         """Tell of a rejected message."""
         self.rejected += 1
         if self.errors is ErrorFormat.JSON:
-            print(json.dumps({"message": message_id, **error.details()}, ensure_ascii=False), file=sys.stderr)
+            print(as_json({"message": message_id, **error.details()}), file=sys.stderr)
         else:
             complain(f"rejected {message_id}: {error}")
 
@@ -194,7 +201,7 @@ class Inbox:
         """Tell of subscriptions that failed on a message."""
         for failure in undecided:
             if self.errors is ErrorFormat.JSON:
-                print(json.dumps({"message": message_id, "key": failure.key, **failure.details()}), file=sys.stderr)
+                print(as_json({"message": message_id, "key": failure.key, **failure.details()}), file=sys.stderr)
             else:
                 complain(f"undecided on {message_id}: {failure}")
 

@@ -1,6 +1,5 @@
 """``twigcast deliver``: what does each subscriber get."""
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -61,7 +60,7 @@ def deliver(
 
 def _line(message_id: str, delivery: Delivery, *, whole: bool) -> str:
     row = {"message": message_id, "key": delivery.key, "payload": _payload(delivery, whole=whole)}
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return common.as_json(row) + "\n"
 
 
 def _payload(delivery: Delivery, *, whole: bool) -> str | None:

@@ -1,6 +1,5 @@
 """``twigcast explain``: why does a message match a query or not."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -40,7 +39,7 @@ def explain(
             inbox.reject(message.id, error)
             continue
         if as_json:
-            print(json.dumps({"message": message.id, **found.as_dict()}, ensure_ascii=False))
+            print(common.as_json({"message": message.id, **found.as_dict()}))
         else:
             print(f"{message.id} {found}")
     return inbox.status

@@ -1,6 +1,5 @@
 """``twigcast match``: which subscriptions does each message match."""
 
-import json
 import sys
 from functools import lru_cache
 from typing import Annotated
@@ -58,4 +57,4 @@ def _lines(found: Match, message_id: str, *, nodes: bool) -> list[str]:
 
 @lru_cache(maxsize=1 << 20)
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return common.as_json(text)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from xml.sax.saxutils import unescape
 
 from twigcast.answers import Node
+from twigcast.characters import MessageLike, as_bytes
 from twigcast.conversion import to_utf8
 from twigcast.errors import QueryWarning
 from twigcast.explanation.condition import conditions, with_predicate
@@ -38,7 +39,7 @@ from twigcast.query import (
     Union,
     parse,
 )
-from twigcast.subscriptions import Dialect, MessageLike, SubscriptionSet, as_bytes
+from twigcast.subscriptions import Dialect, SubscriptionSet
 
 _SHOWN_MAX: Final = 5
 """Values or names listed in one note."""
