@@ -12,7 +12,7 @@ from twigcast.overlay.checkers import check_notifications, check_ring
 from twigcast.overlay.chord import indexing, maintenance, publication
 from twigcast.overlay.chord.build import build_ring, make_peer
 from twigcast.overlay.chord.identifiers import Ref
-from twigcast.overlay.chord.messages import GaveUp, Joined, Neighbours, Notification, Suspected
+from twigcast.overlay.chord.messages import Branched, GaveUp, Joined, Neighbours, Notification, Suspected
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.scenario import ROBUST, ChordRun, start_run
 from twigcast.overlay.chord.settings import ChordSettings
@@ -310,3 +310,20 @@ def test_a_link_gives_up_after_its_attempts() -> None:
     run = start_run([Step(5, "crash", 1)], 3, settings)
     run.run(settle=400)
     assert check_ring(run.peers) == []
+
+
+def test_reports_that_overtake_each_other_do_not_complete_a_publication() -> None:
+    # A grandchild's report may come before its parent's: counting reports and announcements would be satisfied.
+    run = start_run([], 1)
+    peer = run.peers[0]
+    document = message("tree", b"<a/>")
+    progress = publication.Progress([document])
+    root, child_a, child_b, grandchild = 11, 22, 33, 44
+    progress.open = root
+    peer.publications["tree"] = progress
+    reports = {root: child_a ^ child_b, child_a: grandchild, child_b: 0, grandchild: 0}
+    for ticket in (root, grandchild, child_b, child_b):
+        publication.on_branched(peer, 0, Branched("tree", 0, ticket, reports[ticket]))
+        assert "tree" in peer.publications
+    publication.on_branched(peer, 0, Branched("tree", 0, child_a, reports[child_a]))
+    assert "tree" not in peer.publications

@@ -144,7 +144,7 @@ def _report(
             state.register(predicates, claim, Registration(0.0, True))
     for path in iteration.stacks[element][key]:
         if path and path[-1] == element:
-            matching.report(peer, state, publication, path, iteration.memo)
+            matching.report(peer, state, publication, path, iteration.memo, matching.Tickets(0))
 
 
 def _collect_rest(peer: Peer, iteration: Iteration) -> None:

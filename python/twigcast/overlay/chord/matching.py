@@ -17,6 +17,36 @@ from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Condition, Predicate, holds
 
 
+class Tickets:
+    """Numbers for what an expansion leads to, a function of its own number; all zero where nobody counts.
+
+    Attributes:
+        drawn: All numbers drawn, combined by exclusive or.
+    """
+
+    __slots__ = ("_count", "_own", "drawn")
+
+    def __init__(self, own: int) -> None:
+        self._own = own
+        self._count = 0
+        self.drawn = 0
+
+    def draw(self) -> int:
+        """The next number: 64 well-mixed bits (the finaliser of splitmix64)."""
+        if not self._own:
+            return 0
+        self._count += 1
+        mixed = (self._own + self._count * 0x9E3779B97F4A7C15) & _MASK
+        mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & _MASK
+        ticket = (mixed ^ mixed >> 31) or 1
+        self.drawn ^= ticket
+        return ticket
+
+
+_MASK = (1 << 64) - 1
+
+
 def satisfied_claims(
     accepted: dict[tuple[Predicate, ...], dict[Claim, Registration]],
     document: Document,
@@ -54,35 +84,29 @@ def report(
     publication: Publication,
     path: tuple[int, ...],
     memo: dict[tuple[Condition, int], bool],
-) -> int:
-    """Tell the subscribers of an accepting state about a path match.
-
-    Returns:
-        Number of messages that the publisher should hear about (parts on their way to a meeting point).
-    """
+    tickets: Tickets,
+) -> None:
+    """Tell the subscribers of an accepting state, or the meeting points of its parts, about a path match."""
     if not state.accepted:
-        return 0
+        return
     whole: dict[int, list[str]] = {}
-    parts = 0
     for claim in satisfied_claims(state.accepted, publication.document, path, memo):
         if claim.plan:
-            parts += _send_part(peer, claim, publication, path)
+            _send_part(peer, claim, publication, path, tickets)
         elif peer.first_time(publication.name, publication.attempt, claim.subscription):
             whole.setdefault(claim.subscription.subscriber, []).append(claim.subscription.key)
     for subscriber, keys in whole.items():
         peer.send(subscriber, Notify(publication.name, tuple(keys)))
-    return parts
 
 
-def _send_part(peer: Peer, claim: Claim, publication: Publication, path: tuple[int, ...]) -> int:
+def _send_part(peer: Peer, claim: Claim, publication: Publication, path: tuple[int, ...], tickets: Tickets) -> None:
     elements = publication.document.elements
     lefts = tuple(elements[path[step]].left for step in meeting.joints(claim))
     if not peer.first_time(publication.name, publication.attempt, (claim.subscription, claim.part, lefts)):
-        return 0
+        return
     publisher = publication.publisher if publication.confirm else -1
-    match = PartMatch(publication.name, claim, lefts, publisher, publication.attempt)
+    match = PartMatch(publication.name, claim, lefts, publisher, publication.attempt, tickets.draw())
     if peer.settings.meet_at_subscriber:
         peer.send(claim.subscription.subscriber, match)
     else:
         peer.route_to_key(meeting.key_of_meeting(claim.subscription), match)
-    return int(publication.confirm)

@@ -78,7 +78,7 @@ def on_part_match(peer: Peer, sender: Address, message: PartMatch) -> None:
         subscription = message.claim.subscription
         peer.send(subscription.subscriber, Notify(message.name, (subscription.key,)))
     if message.publisher >= 0:
-        peer.send(message.publisher, Branched(message.name, message.attempt, 0))
+        peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, 0))
 
 
 def on_routed_part_match(peer: Peer, routed: Routed) -> None:
@@ -89,4 +89,4 @@ def on_routed_part_match(peer: Peer, routed: Routed) -> None:
 def on_lost_part_match(peer: Peer, address: Address, message: PartMatch) -> None:
     """The subscriber is gone: nobody waits for this part, and the publisher need not, either."""
     if message.publisher >= 0:
-        peer.send(message.publisher, Branched(message.name, message.attempt, 0))
+        peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, 0))

@@ -319,6 +319,7 @@ class RecExpand(NamedTuple):
         hops: Routed hops before this message was sent.
         copy: Which holder of a hot state was chosen; 0 for the owner.
         whole: The whole message travels, not just the part below `at`.
+        ticket: Number of this expansion, by which the publisher learns that it was done; 0 where it does not care.
     """
 
     key: str
@@ -329,6 +330,7 @@ class RecExpand(NamedTuple):
     hops: int = 0
     copy: int = 0
     whole: bool = True
+    ticket: int = 0
 
     def size_bytes(self) -> int:
         """The message, the key, the path."""
@@ -339,15 +341,23 @@ class RecExpand(NamedTuple):
 
 @carries(Traffic.CONTROL)
 class Branched(NamedTuple):
-    """To the publisher: one expansion was done and led to `spawned` more (ours; confirms a publication)."""
+    """To the publisher: the expansion with this ticket was done (ours; confirms a publication).
+
+    Attributes:
+        name: The message.
+        attempt: The attempt at publishing.
+        ticket: The ticket of what was done.
+        spawned: The tickets of what it led to, combined by exclusive or.
+    """
 
     name: str
     attempt: int
+    ticket: int
     spawned: int
 
     def size_bytes(self) -> int:
-        """A header, a name, two numbers."""
-        return HEADER_BYTES + len(self.name) + 8
+        """A header, a name, three numbers."""
+        return HEADER_BYTES + len(self.name) + 20
 
 
 @carries(Traffic.FILTERING)
@@ -415,6 +425,7 @@ class PartMatch(NamedTuple):
         elements: L of the elements at the part's own anchor and at the anchors of the parts that hang on it.
         publisher: Who wants to know that the match arrived; -1 for nobody.
         attempt: The attempt at publishing.
+        ticket: As in `RecExpand`.
     """
 
     name: str
@@ -422,6 +433,7 @@ class PartMatch(NamedTuple):
     elements: tuple[int, ...]
     publisher: Address
     attempt: int
+    ticket: int = 0
 
     def size_bytes(self) -> int:
         """Names, plan and elements."""

@@ -4,12 +4,16 @@ The publisher sends the message to the owner of the start state. A peer that rec
 children of the current element at once: for each child and each target state one message to that state's owner. There
 is no stack; the positions of the elements replace it. A peer runs as far as its fragment reaches (l symbols) by itself.
 
-A publication can be *confirmed* (ours): every expansion tells the publisher how many more it has caused. The count of
-reports equals one plus the sum of what they announce exactly when every branch has been followed; until then the
-publisher tries again after a while. Repeated notifications are dropped by subscribers.
+A publication can be *confirmed* (ours). Every expansion has a ticket and reports to the publisher its own ticket and
+those of the expansions it led to. The publisher combines them all by exclusive or: every ticket turns up twice, once
+announced and once reported, so the result is zero when every branch has been followed (the acker of Apache Storm).
+Until then the publisher tries again after a while. Repeated notifications are dropped by subscribers. Counting reports
+and announcements would not do: reports overtake each other.
 """
 
 from __future__ import annotations
+
+import hashlib
 
 from twigcast.overlay.chord import matching, shedding
 from twigcast.overlay.chord.messages import (
@@ -32,13 +36,13 @@ from twigcast.overlay.paths import Condition
 class Progress:
     """What a publisher knows of a publication under way."""
 
-    __slots__ = ("attempt", "fragments", "reported", "spawned")
+    __slots__ = ("attempt", "fragments", "open", "reported")
 
     def __init__(self, fragments: list[Document]) -> None:
         self.fragments = fragments
         self.attempt = 0
-        self.reported = 0
-        self.spawned = len(fragments)
+        self.open = 0
+        self.reported: set[int] = set()
 
 
 def publish(peer: Peer, document: Document) -> None:
@@ -56,11 +60,19 @@ def publish(peer: Peer, document: Document) -> None:
 
 def _send_out(peer: Peer, name: str, progress: Progress) -> None:
     confirm = peer.settings.confirm
+    tickets = matching.Tickets(_first_ticket(name, progress.attempt) if confirm else 0)
     for fragment in progress.fragments:
         publication = Publication(name, peer.address, progress.attempt, confirm, fragment)
-        send_expand(peer, RecExpand("start", publication, -1, (), steps=1))
+        send_expand(peer, RecExpand("start", publication, -1, (), steps=1, ticket=tickets.draw()))
+    progress.open = tickets.drawn
+    progress.reported = set()
     if confirm:
         peer.set_timer(peer.settings.confirm_delay, ("publication", name, progress.attempt))
+
+
+def _first_ticket(name: str, attempt: int) -> int:
+    digest = hashlib.blake2b(f"{attempt} {name}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") | 1
 
 
 def on_publication_timer(peer: Peer, name: str, attempt: int) -> None:
@@ -73,19 +85,17 @@ def on_publication_timer(peer: Peer, name: str, attempt: int) -> None:
         peer.deliver(GaveUp(f"publish {name}", "some branches could not be followed"))
         return
     progress.attempt += 1
-    progress.reported = 0
-    progress.spawned = len(progress.fragments)
     _send_out(peer, name, progress)
 
 
 def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
     """An expansion was done."""
     progress: Progress | None = peer.publications.get(message.name)
-    if progress is None or progress.attempt != message.attempt:
+    if progress is None or progress.attempt != message.attempt or message.ticket in progress.reported:
         return
-    progress.reported += 1
-    progress.spawned += message.spawned
-    if progress.reported == progress.spawned:
+    progress.reported.add(message.ticket)
+    progress.open ^= message.ticket ^ message.spawned
+    if progress.open == 0:
         del peer.publications[message.name]
         peer.deliver(Published(message.name, progress.attempt + 1))
 
@@ -107,19 +117,21 @@ def on_rec_expand(peer: Peer, routed: Routed) -> None:
     peer.filtering_load += 1
     publication = message.publication
     hops = message.hops + routed.hops
+    tickets = matching.Tickets(message.ticket)
     if peer.settings.observe:
         peer.deliver(Visited(publication.name, message.key, message.steps, hops))
     if publication.document.size_bytes > peer.settings.message_bytes_max:
         peer.deliver(GaveUp(f"expand {message.key}", f"a message of {publication.document.size_bytes} bytes"))
-        spawned = 0
     else:
         state = _state_for(peer, routed)
-        if state is None and message.copy:
+        if state is None and message.copy > 0:
             _send_to_owner(peer, message, hops)
             return
-        spawned = expand(peer, state, message, hops) if state is not None else 0
+        if state is not None:
+            expand(peer, state, message, hops, tickets)
     if publication.confirm:
-        peer.send(publication.publisher, Branched(publication.name, publication.attempt, spawned))
+        report = Branched(publication.name, publication.attempt, message.ticket, tickets.drawn)
+        peer.send(publication.publisher, report)
 
 
 def _state_for(peer: Peer, routed: Routed) -> State | None:
@@ -138,16 +150,13 @@ def _send_to_owner(peer: Peer, message: RecExpand, hops: int) -> None:
     peer.route_to_key(message.key, message._replace(copy=-message.copy, hops=hops))
 
 
-def expand(peer: Peer, state: State, message: RecExpand, hops: int) -> int:
-    """Run a message on from a state as far as its fragment reaches, report matches, send on what is left.
-
-    Returns:
-        Number of messages that the publisher should hear about.
-    """
+def expand(peer: Peer, state: State, message: RecExpand, hops: int, tickets: matching.Tickets) -> None:
+    """Run a message on from a state as far as its fragment reaches, report matches, send on what is left."""
     publication = message.publication
     document = publication.document
     memo: dict[tuple[Condition, int], bool] = {}
-    spawned = matching.report(peer, state, publication, message.path, memo) if message.path else 0
+    if message.path:
+        matching.report(peer, state, publication, message.path, memo, tickets)
     frontier = [(state, message.at, message.path)]
     levels = peer.settings.fragment_levels
     for level in range(levels + 1):
@@ -158,16 +167,15 @@ def expand(peer: Peer, state: State, message: RecExpand, hops: int) -> int:
                 for key, consumed in current.targets(label, state):
                     onward = (*path, child) if consumed else path
                     if level == levels:
-                        send_expand(peer, _onward(message, key, child, onward, hops, peer))
-                        spawned += 1
+                        onward_message = _onward(message, key, child, onward, hops, peer)
+                        send_expand(peer, onward_message._replace(ticket=tickets.draw()))
                         continue
                     target = state if key == state.key else state.fragment.get(key) if state.fragment else None
                     if target is not None:
                         if consumed:
-                            spawned += matching.report(peer, target, publication, onward, memo)
+                            matching.report(peer, target, publication, onward, memo, tickets)
                         reached.append((target, child, onward))
         frontier = reached
-    return spawned
 
 
 def _onward(message: RecExpand, key: str, child: int, path: tuple[int, ...], hops: int, peer: Peer) -> RecExpand:

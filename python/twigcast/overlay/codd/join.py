@@ -1,0 +1,211 @@
+"""Joining the tree, at first and again after a parent was lost (CoDD, section 3.1).
+
+A new node asks every seed for a place. A node with room offers itself; a full one passes the question on to the child
+that has most in common with the new node. The new node waits until all seeds have answered, or for a while, and
+attaches to the best offer. An orphan does the same for its whole subtree, beginning with the nodes it knows above.
+"""
+
+from __future__ import annotations
+
+from twigcast.overlay.codd import links
+from twigcast.overlay.codd.engine import Query
+from twigcast.overlay.codd.messages import Add, AddChild, AddResult, Reject
+from twigcast.overlay.codd.node import Child, CoddNode
+from twigcast.overlay.core import Address
+
+
+class Joining:
+    """A search for a parent.
+
+    Attributes:
+        token: Number of the search.
+        attempt: How many there were before.
+        missing: Answers not in yet.
+        offers: Candidates: (overlap, level, address).
+        attaching: One of them has been taken.
+    """
+
+    __slots__ = ("attaching", "attempt", "missing", "offers", "token")
+
+    def __init__(self, token: int, attempt: int, missing: int) -> None:
+        self.token = token
+        self.attempt = attempt
+        self.missing = missing
+        self.attaching = False
+        self.offers: list[tuple[float, int, Address]] = []
+
+
+def join(node: CoddNode, seeds: tuple[Address, ...]) -> None:
+    """Look for a place, starting at the seeds."""
+    node.seeds = seeds
+    _search(node, seeds, 1)
+
+
+def _search(node: CoddNode, seeds: tuple[Address, ...], attempt: int) -> None:
+    if attempt > node.settings.attempts_max:
+        node.joining = None
+        links.give_up(node, "join", "no seed led to a place")
+        return
+    token = node.new_token()
+    node.joining = Joining(token, attempt, len(seeds))
+    for seed in seeds:
+        node.send(seed, Add(node.address, node.filter.announced, token))
+    node.set_timer(node.settings.join_timeout, ("join", token))
+
+
+def on_add(node: CoddNode, sender: Address, message: Add) -> None:
+    """Offer a place, or pass the question on to the child that has most in common with the new node."""
+    joiner = message.joiner
+    if joiner == node.address or not node.active or joiner in node.ancestors:
+        return
+    if node.has_room() and joiner not in node.children:
+        overlap = overlap_with(node, message.queries)
+        node.send(joiner, AddResult(message.token, overlap, node.level))
+        return
+    best = max_overlap_child(node, message.queries, joiner)
+    if best is not None:
+        node.send(best, message)
+
+
+def max_overlap_child(node: CoddNode, queries: frozenset[Query], excluding: Address = -1) -> Address | None:
+    """The source's max_overlap_node: the child that shares most documents, or most structure, with the queries.
+
+    Ties go to the child whose subtree asks for less, then to the lowest address.
+    """
+    candidates = [
+        (address, child) for address, child in node.children.items() if address != excluding and not child.leaving
+    ]
+    if not candidates:
+        return None
+    scores = overlaps(node, queries, candidates)
+    return min(
+        (-score, len(child.queries), address) for score, (address, child) in zip(scores, candidates, strict=True)
+    )[2]
+
+
+def overlaps(node: CoddNode, queries: frozenset[Query], candidates: list[tuple[Address, Child]]) -> list[float]:
+    """Shared documents with each candidate as far as documents are known, structural match otherwise."""
+    if len(node.received) >= node.settings.cold_start:
+        documents = node.summary.documents(queries)
+        return [float(documents.intersection_cardinality(child.forwarded)) for _, child in candidates]
+    return [similarity(node, queries, child.queries) for _, child in candidates]
+
+
+#: Pairs of queries that a structural match of two sets compares at most.
+_PAIRS_MAX = 64
+
+
+def similarity(node: CoddNode, one: frozenset[Query], other: frozenset[Query]) -> float:
+    """Best structural match of a pair of queries."""
+    left = sorted(one, key=repr)[:8]
+    right = sorted(other, key=repr)[: _PAIRS_MAX // 8]
+    return max((node.engine.similarity(a, b) for a in left for b in right), default=0.0)
+
+
+def overlap_with(node: CoddNode, queries: frozenset[Query]) -> float:
+    """What a candidate has in common with the joiner: shared documents per document it would have to receive."""
+    if len(node.received) >= node.settings.cold_start:
+        documents = node.summary.documents(queries)
+        shared = float(documents.intersection_cardinality(node.received))
+        return shared / max(1, len(node.received))
+    return similarity(node, queries, node.filter.announced)
+
+
+def on_add_result(node: CoddNode, sender: Address, message: AddResult) -> None:
+    """An offer; with the last one the best is taken."""
+    joining: Joining | None = node.joining
+    if joining is None or joining.token != message.token:
+        return
+    joining.offers.append((-message.overlap, message.level, sender))
+    joining.missing -= 1
+    if joining.missing <= 0 and not joining.attaching:
+        _take_best(node, joining)
+
+
+def on_join_timer(node: CoddNode, token: int) -> None:
+    """Time is up: take the best offer there is, or try again from all known seeds."""
+    joining: Joining | None = node.joining
+    if joining is None or joining.token != token or joining.attaching:
+        return
+    if joining.offers:
+        _take_best(node, joining)
+    else:
+        _search(node, _seeds_for(node, joining.attempt), joining.attempt + 1)
+
+
+def _seeds_for(node: CoddNode, attempt: int) -> tuple[Address, ...]:
+    """Where to search next: the nodes above, then the first seeds, then the producer."""
+    known = [*node.ancestors, *node.seeds] if attempt % 2 else [*node.seeds, node.root]
+    seeds = tuple(dict.fromkeys(seed for seed in known if seed != node.address))[:3]
+    return seeds or (node.root,)
+
+
+def _take_best(node: CoddNode, joining: Joining) -> None:
+    joining.offers.sort()
+    _, _, parent = joining.offers.pop(0)
+    joining.attaching = True
+    links.attach(node, parent)
+    # The answer may never come: then the next offer is tried.
+    node.set_timer(2 * node.settings.join_timeout, ("attach", joining.token, parent))
+
+
+def on_attach_timer(node: CoddNode, token: int, parent: Address) -> None:
+    """The chosen parent has not confirmed in time."""
+    joining: Joining | None = node.joining
+    if joining is not None and joining.token == token and node.moving_to == parent:
+        _next_offer(node, joining, parent)
+
+
+def _next_offer(node: CoddNode, joining: Joining, refused: Address) -> None:
+    links.abandon(node, refused)
+    if joining.offers:
+        _take_best(node, joining)
+    else:
+        _search(node, _seeds_for(node, joining.attempt), joining.attempt + 1)
+
+
+def on_reject(node: CoddNode, sender: Address, message: Reject) -> None:
+    """The place is gone: try the next one, or give the move up."""
+    link = node.uplink(sender)
+    if node.moving_to != sender or link is None or link.epoch != message.epoch:
+        return
+    joining: Joining | None = node.joining
+    if joining is not None:
+        _next_offer(node, joining, sender)
+    else:
+        links.abandon(node, sender)
+        node.hooks["refused"](node)
+
+
+def on_lost_add_child(node: CoddNode, address: Address, message: AddChild) -> None:
+    """The chosen parent is dead."""
+    on_reject(node, address, Reject("dead", message.epoch))
+
+
+def on_started(node: CoddNode) -> None:
+    """The node has a parent now: the search is over; watch the parent from now on."""
+    node.joining = None
+    if node.settings.heartbeat:
+        node.set_timer(node.settings.heartbeat_time, "watch")
+
+
+def on_watch_timer(node: CoddNode) -> None:
+    """Has the parent been silent for too long, or is this node part of a cycle?"""
+    if not node.active:
+        return
+    node.set_timer(node.settings.heartbeat_time, "watch")
+    deadline = node.now - node.settings.silence * node.settings.heartbeat_time
+    silent = bool(node.uplinks) and (node.uplinks[0].heard < deadline or node.address in node.ancestors)
+    if silent and links.drop_silent_parent(node):
+        return
+    if not node.uplinks and node.joining is None:
+        orphaned(node)
+
+
+def orphaned(node: CoddNode) -> None:
+    """Look for a new place for the whole subtree."""
+    node.moving_to = -1
+    if node.leaving:
+        return
+    above = tuple(address for address in node.ancestors[1:] if address != node.address)
+    _search(node, (above or node.seeds)[:2], 1)

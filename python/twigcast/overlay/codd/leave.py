@@ -1,0 +1,85 @@
+"""Leaving in good order (CoDD, section 3.2).
+
+A leaf says goodbye. An inner node promotes the child that has most in common with it to its own place, and sends the
+others to look for a place from there on. It serves all of them until they have moved, so nothing is lost. The producer
+cannot be replaced: when it leaves, the stream ends.
+"""
+
+from __future__ import annotations
+
+from twigcast.overlay.codd import join, links
+from twigcast.overlay.codd.messages import EndOfStream, Leave, NewParent, StreamEnded
+from twigcast.overlay.codd.node import Child, CoddNode
+from twigcast.overlay.core import Address
+
+
+def leave(node: CoddNode) -> None:
+    """Leave the tree; the driver removes the node once it is inactive and its messages are out."""
+    if node.is_root:
+        node.active = False
+        node.deliver(StreamEnded(node.newest))
+        for address in node.children:
+            node.send(address, EndOfStream(node.newest))
+        return
+    node.leaving = True
+    send_children_on(node, 1)
+
+
+def send_children_on(node: CoddNode, attempt: int) -> None:
+    """Ask the children to go; timer `leaving` comes back here. Who never goes will notice the silence."""
+    if not node.active:
+        return
+    if attempt > node.settings.attempts_max:
+        node.children.clear()
+    elif node.children:
+        _promote(node)
+        node.set_timer(3 * node.settings.join_timeout, ("leaving", attempt + 1))
+    _finish_if_empty(node)
+
+
+def _promote(node: CoddNode) -> None:
+    """Send the children on: the closest one to the parent, in this node's place, the others to the closest one."""
+    heir = closest_child(node)
+    node.send(heir, NewParent(node.parent if node.uplinks else node.root, node.address))
+    for address in node.children:
+        if address != heir:
+            node.send(address, NewParent(heir))
+
+
+def closest_child(node: CoddNode) -> Address:
+    """The child with the greatest overlap with the node's own query; ties go to the lowest address."""
+
+    def rank(entry: tuple[Address, Child]) -> tuple[float, Address]:
+        address, child = entry
+        return -float(node.own.intersection_cardinality(child.forwarded)), address
+
+    return min(node.children.items(), key=rank)[0]
+
+
+def on_new_parent(node: CoddNode, sender: Address, message: NewParent) -> None:
+    """The parent leaves: take its place, or look for one at its heir."""
+    if sender != node.parent or not node.active:
+        return
+    node.seeds = (message.parent, *(seed for seed in node.seeds if seed != message.parent))[:3]
+    if message.replaces >= 0:
+        node.joining = join.Joining(node.new_token(), 1, 0)
+        node.joining.attaching = True
+        links.attach(node, message.parent, message.replaces)
+        node.set_timer(2 * node.settings.join_timeout, ("attach", node.joining.token, message.parent))
+    else:
+        join.join(node, (message.parent,))
+
+
+def on_child_gone(node: CoddNode) -> None:
+    """A leaving node waits for its children to go."""
+    if node.leaving:
+        _finish_if_empty(node)
+
+
+def _finish_if_empty(node: CoddNode) -> None:
+    if node.children or not node.active:
+        return
+    node.active = False
+    for link in node.uplinks:
+        node.send(link.parent, Leave(link.epoch))
+    node.uplinks = []

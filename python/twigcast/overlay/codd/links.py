@@ -1,0 +1,334 @@
+"""Links between nodes: announcing queries, confirming them, attaching, detaching, handing over (CoDD, section 3; ours).
+
+An announcement climbs until a node already asks for the same; from there, and from the root, the confirmation comes
+back down. It carries the number of the first document that is sure to come, which is what a hand-over without loss
+needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twigcast.overlay.codd.engine import Query
+from twigcast.overlay.codd.messages import (
+    AddChild,
+    Attached,
+    ChangeQueries,
+    EndOfStream,
+    Forward,
+    Gap,
+    GaveUp,
+    Heartbeat,
+    JoinedTree,
+    Leave,
+    Needs,
+    Reject,
+    Replay,
+    ReplayDone,
+    Replayed,
+    StreamEnded,
+)
+from twigcast.overlay.codd.node import Child, CoddNode, Uplink
+from twigcast.overlay.core import Address
+
+#: Announcements kept that belong to attachments not heard of yet.
+_UNCLAIMED = 64
+
+# Announcing.
+
+
+def change_announcement(node: CoddNode, added: Iterable[Query], removed: Iterable[Query]) -> bool:
+    """Count queries in and out, and tell all parents if that changes what the subtree asks for.
+
+    Returns:
+        Whether the parents were told.
+    """
+    come, gone = node.filter.change(added, removed)
+    if not come and not gone:
+        return False
+    for link in node.uplinks:
+        link.version += 1
+        node.send(link.parent, ChangeQueries(come, gone, link.version, link.epoch))
+    return True
+
+
+def on_change_queries(node: CoddNode, sender: Address, message: ChangeQueries) -> None:
+    """A child's subtree asks for more or less. Announcements that overtook others wait."""
+    child = node.children.get(sender)
+    if child is None or child.epoch != message.epoch:
+        node.unclaimed.setdefault((sender, message.epoch), []).append(message)
+        while len(node.unclaimed) > _UNCLAIMED:
+            del node.unclaimed[next(iter(node.unclaimed))]
+        return
+    child.early[message.version] = message
+    while (due := child.early.pop(child.version + 1, None)) is not None:
+        child.version = due.version
+        child.queries = (child.queries | due.added) - due.removed
+        child.mask = node.engine.mask(child.queries)
+        change_announcement(node, due.added, due.removed)
+        confirm_child(node, sender, child, due.version)
+
+
+def confirm_child(node: CoddNode, address: Address, child: Child, version: int) -> None:
+    """Confirm a child's announcement, now or when the path above carries this node's own."""
+    if node.is_root or _is_carried(node):
+        _send_attached(node, address, version, 0 if node.is_root else node.uplinks[0].sure)
+    else:
+        child.waiting.append((node.uplinks[0].version if node.uplinks else 0, version))
+
+
+def _is_carried(node: CoddNode) -> bool:
+    """Whether everything the node announces is confirmed by its parent."""
+    return bool(node.uplinks) and node.uplinks[0].first > 0 and node.uplinks[0].confirmed >= node.uplinks[0].version
+
+
+def _send_attached(node: CoddNode, address: Address, version: int, first: int) -> None:
+    first = max(first, node.newest + 1)
+    epoch = node.children[address].epoch
+    node.send(address, Attached(version, first, (node.address, *node.ancestors), epoch))
+
+
+def on_attached(node: CoddNode, sender: Address, message: Attached) -> None:
+    """The path above carries an announcement: pass the word on to the children who wait for it."""
+    link = node.uplink(sender)
+    if link is None or link.epoch != message.epoch:
+        # An attachment given up meanwhile, whose farewell was overtaken or lost.
+        node.send(sender, Leave(message.epoch))
+        return
+    link.heard = node.now
+    link.confirmed = max(link.confirmed, message.version)
+    link.sure = max(link.sure, message.first)
+    link.ancestors = message.ancestors
+    if link.first == 0:
+        link.first = message.first
+        link.watermark = max(link.watermark, message.first - 1)
+        _begin(node, link)
+    elif node.uplinks[0] is not link:
+        # Something was announced during the move: the former parent stays until the new path carries that, too.
+        link.first = max(link.first, message.first)
+        covered(node)
+    if node.uplinks[0] is link:
+        confirm_waiting(node, link.sure)
+
+
+def confirm_waiting(node: CoddNode, first: int) -> None:
+    """Confirm the children's announcements that the path above now carries."""
+    link = node.uplinks[0]
+    for address, child in node.children.items():
+        for needed, version in list(child.waiting):
+            if needed <= link.confirmed:
+                child.waiting.remove((needed, version))
+                _send_attached(node, address, version, first)
+
+
+# The producer.
+
+
+def start_producer(node: CoddNode) -> None:
+    """Begin to send heartbeats, also while there is nothing to publish."""
+    if node.settings.heartbeat:
+        on_beat_timer(node)
+
+
+def on_beat_timer(node: CoddNode) -> None:
+    """A heartbeat is due."""
+    if node.active:
+        node.round += 1
+        node.beat()
+        node.set_timer(node.settings.heartbeat_time, "beat")
+
+
+# Attaching.
+
+
+def attach(node: CoddNode, parent: Address, replaces: Address = -1) -> None:
+    """Ask a node to be this one's next parent; the present one stays until the new path delivers."""
+    node.moving_to = parent
+    for link in node.uplinks:
+        if not link.first and link.parent != parent:
+            node.send(link.parent, Leave(link.epoch))
+    node.uplinks = [link for link in node.uplinks if link.first and link.parent != parent]
+    epoch = node.new_token()
+    node.uplinks.append(Uplink(parent, epoch, node.now))
+    node.send(parent, AddChild(Needs(node.filter.announced), epoch, replaces))
+
+
+def on_add_child(node: CoddNode, sender: Address, message: AddChild) -> None:
+    """Take in a child, if there is room and it is not above this node."""
+    if sender in node.ancestors or sender == node.address:
+        node.send(sender, Reject("that would make a cycle", message.epoch))
+        return
+    replaced = node.children.get(message.replaces)
+    if sender not in node.children:
+        if replaced is not None and not replaced.leaving and node.active and not node.leaving:
+            replaced.leaving = True
+        elif not node.has_room():
+            node.send(sender, Reject("no room", message.epoch))
+            return
+    else:
+        remove_child(node, sender)
+    needs = message.needs
+    child = node.children[sender] = Child(needs.queries, node.engine.mask(needs.queries), needs.version, message.epoch)
+    change_announcement(node, needs.queries, ())
+    confirm_child(node, sender, child, needs.version)
+    for change in node.unclaimed.pop((sender, message.epoch), []):
+        on_change_queries(node, sender, change)
+
+
+def _begin(node: CoddNode, link: Uplink) -> None:
+    """The first confirmation on a new link: documents from `first` on will come."""
+    node.moving_to = -1
+    if not node.active:
+        node.active = True
+        node.watermark = link.first - 1
+        node.newest = max(node.newest, node.watermark)
+        node.ancestors = link.ancestors
+        node.uplinks = [link]
+        node.deliver(JoinedTree(link.parent, link.first))
+        node.hooks["started"](node)
+    elif node.uplinks[0] is link:
+        # The former parent is gone: the producer has what came between.
+        node.ancestors = link.ancestors
+        ask_for_replay(node, link.first)
+        node.hooks["moved"](node, -1)
+    covered(node)
+
+
+def ask_for_replay(node: CoddNode, before: int) -> None:
+    """Ask the producer for the documents between the watermark and `before`."""
+    if before > node.watermark + 1 and node.settings.heartbeat:
+        node.replaying = (node.watermark, before)
+        node.send(node.root, Replay(node.filter.announced, node.watermark, before))
+
+
+def on_replay(node: CoddNode, sender: Address, message: Replay) -> None:
+    """The producer sends again what it still keeps."""
+    mask = node.engine.mask(message.queries)
+    count = 0
+    for item in node.store:
+        if message.after < item.number < message.before and node.engine.satisfied(item) & mask:
+            node.send(sender, Replayed(item))
+            count += 1
+    oldest = node.store[0].number if node.store else node.newest + 1
+    node.send(sender, ReplayDone(message.before, count, max(0, min(oldest, message.before) - message.after - 1)))
+
+
+def on_replay_done(node: CoddNode, sender: Address, message: ReplayDone) -> None:
+    """The producer has sent everything. Repeats of single messages keep their order of need, not of arrival."""
+    if node.replaying is None or node.replaying[1] != message.before:
+        return
+    if message.lost:
+        node.deliver(Gap(message.lost))
+    node.set_timer(node.settings.link.retry_delay * node.settings.link.attempts_max, ("replayed", message.before))
+
+
+def on_replayed_timer(node: CoddNode, before: int) -> None:
+    """By now the repeated documents have come, whatever the links did to them."""
+    if node.replaying is not None and node.replaying[1] == before:
+        node.replaying = None
+        node.watermark = max(node.watermark, before - 1)
+        covered(node)
+
+
+# Detaching.
+
+
+def covered(node: CoddNode) -> None:
+    """Something more is covered: advance, and drop a former parent that is no longer needed."""
+    if node.replaying is None:
+        node.advance()
+    if len(node.uplinks) > 1:
+        new = node.uplinks[-1]
+        complete = not node.settings.heartbeat or node.watermark >= new.first - 1
+        if new.first and new.confirmed >= new.version and complete:
+            _drop_former(node, new)
+
+
+def _drop_former(node: CoddNode, new: Uplink) -> None:
+    for link in node.uplinks[:-1]:
+        node.send(link.parent, Leave(link.epoch))
+    former = node.uplinks[0].parent
+    node.uplinks = [new]
+    node.ancestors = new.ancestors
+    node.beat()
+    node.hooks["moved"](node, former)
+    confirm_waiting_all(node)
+
+
+def confirm_waiting_all(node: CoddNode) -> None:
+    """After a change of parents: what waits for a confirmation waits for the present one's."""
+    link = node.uplinks[0]
+    if link.confirmed >= link.version:
+        for child in node.children.values():
+            child.waiting = [(0, version) for _, version in child.waiting]
+        confirm_waiting(node, link.sure)
+    else:
+        for child in node.children.values():
+            child.waiting = [(link.version, version) for _, version in child.waiting]
+
+
+def remove_child(node: CoddNode, address: Address) -> None:
+    """A child has gone or moved: what only its subtree asked for is no longer asked for."""
+    child = node.children.pop(address, None)
+    if child is not None:
+        change_announcement(node, (), child.queries)
+
+
+def on_leave(node: CoddNode, sender: Address, message: Leave) -> None:
+    """A child says goodbye."""
+    child = node.children.get(sender)
+    if child is not None and child.epoch == message.epoch:
+        remove_child(node, sender)
+        node.hooks["child_gone"](node)
+
+
+def on_lost_child(node: CoddNode, address: Address, message: Attached | Forward | Heartbeat) -> None:
+    """A child does not answer: drop it. If it lives, it will notice the silence and join again."""
+    child = node.children.get(address)
+    if child is None or child.epoch != message.epoch:
+        return
+    remove_child(node, address)
+    node.hooks["child_gone"](node)
+
+
+def on_end_of_stream(node: CoddNode, sender: Address, message: EndOfStream) -> None:
+    """The producer has left: tell the application and the children."""
+    if node.active and sender == node.parent:
+        node.active = False
+        node.deliver(StreamEnded(message.last))
+        for address in node.children:
+            node.send(address, message)
+
+
+def give_up(node: CoddNode, what: str, reason: str) -> None:
+    """Tell the application that something failed for good."""
+    node.deliver(GaveUp(what, reason))
+
+
+def abandon(node: CoddNode, parent: Address) -> None:
+    """Give up attaching to a node; it may have taken this one in all the same."""
+    node.moving_to = -1
+    link = node.uplink(parent)
+    if link is not None and (len(node.uplinks) > 1 or not link.first):
+        node.uplinks.remove(link)
+        node.send(parent, Leave(link.epoch))
+
+
+def drop_silent_parent(node: CoddNode) -> bool:
+    """The present parent is dead. If the next one delivers already, the producer fills the gap between the two.
+
+    Returns:
+        Whether there is a next one, at least asked for.
+    """
+    former = node.uplinks.pop(0)
+    node.send_once(former.parent, Leave(former.epoch))
+    if not node.uplinks:
+        return False
+    link = node.uplinks[0]
+    if link.first:
+        node.ancestors = link.ancestors
+        ask_for_replay(node, link.first)
+        node.hooks["moved"](node, -1)
+        covered(node)
+        confirm_waiting_all(node)
+    return True

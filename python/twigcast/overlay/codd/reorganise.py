@@ -1,0 +1,266 @@
+"""Reorganisation: moving a subtree to where it costs less (CoDD, section 4).
+
+A node that receives too much it does not want picks the child with which it has least in common and asks the root for
+permission to have that child's subtree moved. The root serves one request at a time, so two moves never make a cycle,
+and may serve only the worst c of a batch. The node then searches breadth first from the root: a node with room is a
+candidate at the cost of the documents it would receive just for the subtree; a full node's children are looked at only
+if a multiple of its own cost is still below the best. The subtree moves if that lowers the cost by enough.
+
+The search begins with the present cost (`present_cost`), so that only improvements are found.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from pyroaring import BitMap
+
+from twigcast.overlay.codd import links
+from twigcast.overlay.codd.messages import (
+    GetOverhead,
+    Grant,
+    Move,
+    Moved,
+    Overhead,
+    Reorganised,
+    Reorganize,
+    SearchDone,
+)
+from twigcast.overlay.codd.node import Child, CoddNode
+from twigcast.overlay.core import Address
+
+
+class Search:
+    """A search for a better place, driven by the subtree's present parent.
+
+    Attributes:
+        subject: Root of the subtree.
+        needed: Documents the subtree needs, within the window.
+        before: Present cost.
+        best: Least cost found, and where.
+        queue: Nodes to be asked.
+        token: Number of the question under way.
+        asked: The node it was put to.
+        visited: Nodes asked so far.
+        moving: The subtree has been told to move.
+    """
+
+    __slots__ = ("asked", "before", "best", "best_cost", "moving", "needed", "queue", "subject", "token", "visited")
+
+    def __init__(self, subject: Address, needed: BitMap, before: int) -> None:
+        self.subject = subject
+        self.needed = needed
+        self.before = before
+        self.best: Address = -1
+        self.best_cost = before
+        self.queue: deque[Address] = deque()
+        self.token = 0
+        self.asked: Address = -1
+        self.visited = 0
+        self.moving = False
+
+
+def after_document(node: CoddNode) -> None:
+    """Request a move if the overhead since the last request is too high."""
+    settings = node.settings
+    if node.window_received < settings.reorganise_after or not node.children:
+        return
+    overhead = node.window_spurious / node.window_received
+    node.window_received = node.window_spurious = 0
+    if overhead > settings.threshold and not node.leaving and node.grant is None:
+        node.send(node.root, Reorganize(least_overlap_child(node), overhead))
+
+
+def least_overlap_child(node: CoddNode) -> Address:
+    """The child whose documents have least in common with the node's own; ties go to the one that costs most."""
+
+    def rank(entry: tuple[Address, Child]) -> tuple[int, int, Address]:
+        address, child = entry
+        return node.own.intersection_cardinality(child.forwarded), -len(child.forwarded), address
+
+    return min(((a, c) for a, c in node.children.items()), key=rank)[0]
+
+
+# At the root.
+
+
+def on_reorganize(node: CoddNode, sender: Address, message: Reorganize) -> None:
+    """Queue a request. With top-c, requests of one batch of documents compete."""
+    node.queue = [request for request in node.queue if request[1] != sender]
+    node.queue.append((-message.overhead, sender, message.subject, node.newest))
+    if not node.settings.top:
+        serve_next(node)
+
+
+def serve_batch(node: CoddNode) -> None:
+    """With top-c: keep only the worst c of the requests gathered, and serve them."""
+    if node.settings.top:
+        node.queue.sort()
+        del node.queue[node.settings.top :]
+        serve_next(node)
+
+
+def serve_next(node: CoddNode) -> None:
+    """Let the next requester search, if none does."""
+    if node.serving >= 0 or not node.queue:
+        return
+    _, requester, subject, _ = node.queue.pop(0)
+    node.serving = requester
+    node.send(requester, Grant(subject))
+    node.set_timer(50 * node.settings.join_timeout, ("grant", requester, node.newest))
+
+
+def on_grant_timer(node: CoddNode, requester: Address, newest: int) -> None:
+    """A search that never ended: its node has failed."""
+    if node.serving == requester:
+        node.serving = -1
+        serve_next(node)
+
+
+def on_search_done(node: CoddNode, sender: Address, message: SearchDone) -> None:
+    """A search has ended."""
+    if node.serving == sender:
+        node.serving = -1
+        serve_next(node)
+
+
+# At the present parent.
+
+
+def on_grant(node: CoddNode, sender: Address, message: Grant) -> None:
+    """Search a better place for a child."""
+    child = node.children.get(message.subject)
+    if child is None or child.leaving or node.leaving or not node.active:
+        node.send(node.root, SearchDone(False))
+        return
+    needed = BitMap(child.forwarded)
+    search = node.grant = Search(message.subject, needed, present_cost(node, message.subject, child))
+    search.queue.append(node.root)
+    _ask_next(node, search)
+
+
+def present_cost(node: CoddNode, subject: Address, child: Child) -> int:
+    """The cost of a child where it is: documents that come for it and that the node itself does not want.
+
+    With `marginal_cost` only those count that no other child needs, either. That is what the node would save at once;
+    but of two children with the same foreign interest neither costs anything then, and both stay for ever.
+    """
+    others = node.own
+    if node.settings.marginal_cost:
+        others = others.union(*(other.forwarded for address, other in node.children.items() if address != subject))
+    return child.forwarded.difference_cardinality(others)
+
+
+def _ask_next(node: CoddNode, search: Search) -> None:
+    while search.queue:
+        address = search.queue.popleft()
+        if address in (search.subject, node.address):
+            if address == node.address:
+                search.queue.extend(child for child in node.children if child != search.subject)
+            continue
+        search.token = node.new_token()
+        search.asked = address
+        search.visited += 1
+        node.send(address, GetOverhead.of(search.subject, search.needed, search.token))
+        if node.settings.heartbeat:
+            node.set_timer(node.settings.join_timeout, ("overhead", search.token))
+        return
+    _decide(node, search)
+
+
+def on_get_overhead(node: CoddNode, sender: Address, message: GetOverhead) -> None:
+    """Say how many documents would come here just for the subtree."""
+    needed = BitMap.deserialize(message.needed)
+    overhead = 0 if node.is_root else needed.difference_cardinality(node.received)
+    children = tuple(node.children)
+    node.send(sender, Overhead(message.token, overhead, node.has_room() and message.subject not in children, children))
+
+
+def on_overhead(node: CoddNode, sender: Address, message: Overhead) -> None:
+    """One answer of the breadth-first search."""
+    search: Search | None = node.grant
+    if search is None or search.token != message.token:
+        return
+    if message.has_room and message.overhead < search.best_cost:
+        search.best, search.best_cost = sender, message.overhead
+    promising = node.settings.prune_factor * message.overhead < search.best_cost
+    if promising and (not message.has_room or node.settings.deep_search):
+        search.queue.extend(child for child in message.children if child != search.subject)
+    _ask_next(node, search)
+
+
+def on_overhead_timer(node: CoddNode, token: int) -> None:
+    """A node that was asked does not answer: go on without it."""
+    search: Search | None = node.grant
+    if search is not None and search.token == token and not search.moving:
+        _ask_next(node, search)
+
+
+def _decide(node: CoddNode, search: Search) -> None:
+    search.token = -1
+    gain = search.before - search.best_cost
+    if (
+        search.best < 0
+        or gain <= 0
+        or gain < node.settings.delta * search.before
+        or search.subject not in node.children
+    ):
+        _end(node, search, moved=False)
+        return
+    search.moving = True
+    node.send(search.subject, Move(search.best))
+    if node.settings.heartbeat:
+        node.set_timer(10 * node.settings.join_timeout, ("move", search.subject))
+
+
+def _end(node: CoddNode, search: Search, *, moved: bool) -> None:
+    node.grant = None
+    node.deliver(Reorganised(search.subject, search.before, search.best_cost, moved, search.visited))
+    node.send(node.root, SearchDone(moved))
+
+
+def on_moved(node: CoddNode, sender: Address, message: Moved) -> None:
+    """The subtree has moved, or could not."""
+    search: Search | None = node.grant
+    if search is not None and search.subject == sender and search.moving:
+        _end(node, search, moved=message.moved)
+
+
+def on_move_timer(node: CoddNode, subject: Address) -> None:
+    """The subtree has not answered: it has failed, or its new parent has."""
+    search: Search | None = node.grant
+    if search is not None and search.moving and search.subject == subject:
+        _end(node, search, moved=False)
+
+
+# At the root of the subtree.
+
+
+def on_move(node: CoddNode, sender: Address, message: Move) -> None:
+    """Attach elsewhere; the present parent stays until the new path delivers."""
+    if sender != node.parent or node.moving_to >= 0 or node.joining is not None or node.leaving:
+        node.send(sender, Moved(False))
+        return
+    links.attach(node, message.parent)
+    if node.settings.heartbeat:
+        node.set_timer(5 * node.settings.join_timeout, ("moving", message.parent))
+
+
+def on_moving_timer(node: CoddNode, parent: Address) -> None:
+    """The new parent has not confirmed: stay."""
+    if node.moving_to == parent and node.joining is None:
+        links.abandon(node, parent)
+        on_refused(node)
+
+
+def on_refused(node: CoddNode) -> None:
+    """The new parent does not take the subtree."""
+    if node.uplinks:
+        node.send(node.parent, Moved(False))
+
+
+def on_moved_hook(node: CoddNode, former: Address) -> None:
+    """The move is done: tell the former parent."""
+    node.joining = None
+    if former >= 0:
+        node.send(former, Moved(True))

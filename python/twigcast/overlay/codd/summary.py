@@ -1,0 +1,112 @@
+"""The data summary: which documents have an element at which label path (CoDD, section 3.1.1).
+
+A node-labelled tree merges the label paths of all documents that passed; every summary node has a bitmap of the
+documents with an element there. A twig is answered by embedding it into the summary: along one embedding the bitmaps
+are intersected, over all embeddings united. The answer is exact for linear paths without tests and an upper bound for
+twigs, because it forgets which elements share a parent.
+
+The summary is bounded: documents older than the window are removed, and paths that none is left of with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap
+
+from twigcast.overlay.codd.engine import Item, Query
+from twigcast.overlay.documents import Document
+from twigcast.overlay.paths import WILDCARD
+
+if TYPE_CHECKING:
+    from twigcast.overlay.codd.twigs import Twig
+
+
+class SummaryNode:
+    """A label path: the documents that have it, and the longer paths."""
+
+    __slots__ = ("below", "documents")
+
+    def __init__(self) -> None:
+        self.documents = BitMap()
+        self.below: dict[str, SummaryNode] = {}
+
+    def node(self, path: tuple[str, ...]) -> SummaryNode | None:
+        """The summary node at the end of a path from here."""
+        node: SummaryNode | None = self
+        for label in path:
+            node = node.below.get(label) if node is not None else None
+        return node
+
+    def size(self) -> int:
+        """Number of nodes, this one included."""
+        return 1 + sum(node.size() for node in self.below.values())
+
+
+class DataSummary:
+    """The data summary of one node of the overlay, over its last `window` documents."""
+
+    __slots__ = ("_newest", "_pruned_at", "root", "window")
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.root = SummaryNode()
+        self._newest = 0
+        self._pruned_at = 0
+
+    def add(self, item: Item) -> None:
+        """Take note of a document, in one pass."""
+        document: Document = item.content
+        number = item.number
+        self.root.documents.add(number)
+        nodes: list[SummaryNode] = []
+        for element in document.elements:
+            above = nodes[element.parent] if element.parent >= 0 else self.root
+            node = above.below.get(element.label)
+            if node is None:
+                node = above.below[element.label] = SummaryNode()
+            node.documents.add(number)
+            nodes.append(node)
+        self._newest = max(self._newest, number)
+        if self._newest >= self._pruned_at + max(1, self.window // 4):
+            self._pruned_at = self._newest
+            _prune(self.root, self._newest - self.window)
+
+    def documents(self, queries: Iterable[Query]) -> BitMap:
+        """The documents that satisfy at least one of the queries, or a few more."""
+        found = BitMap()
+        for query in queries:
+            found |= _embed(query, self.root)  # type: ignore[arg-type]
+        return found
+
+
+def _embed(twig: Twig, above: SummaryNode) -> BitMap:
+    """Documents for a branch below a summary node: bits(s) and, for every branch below, the union of its embeddings."""
+    found = BitMap()
+    for node in _targets(twig, above):
+        documents = node.documents
+        for branch in twig.branches:
+            if not documents:
+                break
+            documents = documents & _embed(branch, node)
+        found |= documents
+    return found
+
+
+def _targets(twig: Twig, above: SummaryNode) -> Iterator[SummaryNode]:
+    for label, node in above.below.items():
+        if twig.label in (WILDCARD, label):
+            yield node
+        if twig.descendant:
+            yield from _targets(twig, node)
+
+
+def _prune(node: SummaryNode, before: int) -> None:
+    """Forget documents up to a number."""
+    if before > 0:
+        node.documents.remove_range(0, before + 1)
+        for label, below in list(node.below.items()):
+            _prune(below, before)
+            if not below.documents:
+                del node.below[label]
