@@ -7,7 +7,7 @@ import math
 import random
 
 import pytest
-from overlay_population import matches, message, random_messages, random_queries, random_xml
+from tests.overlay.overlay_population import matches, message, random_messages, random_queries, random_xml
 
 from twigcast.errors import MalformedMessage
 from twigcast.overlay.chord import meeting
