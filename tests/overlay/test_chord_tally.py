@@ -1,0 +1,127 @@
+"""The tally must give, number for number, what the simulator counts."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.overlay.overlay_population import random_messages, random_queries
+from twigcast.overlay.chord import indexing, iterative, publication
+from twigcast.overlay.chord.build import build_ring
+from twigcast.overlay.chord.messages import Notification, Visited
+from twigcast.overlay.chord.settings import ChordSettings
+from twigcast.overlay.chord.tally import Automaton, Network, Places, labels_of
+from twigcast.overlay.documents import Document
+from twigcast.overlay.paths import linear_parts
+from twigcast.overlay.simulator import Simulator
+from twigcast.query import Path
+
+
+def plain(seed: int, count: int) -> list[Path]:
+    """Linear queries without predicates."""
+    chosen = [q for q in random_queries(seed, 40 * count, branching=False) if not linear_parts(q)[0].predicates]
+    return chosen[:count]
+
+
+class Simulated:
+    """The same network in the simulator."""
+
+    def __init__(self, hosts: int, virtual_nodes: int, queries: list[Path]) -> None:
+        self.items: list[Any] = []
+        settings = ChordSettings(virtual_nodes=virtual_nodes, successors=1, observe=True)
+        self.peers = build_ring(settings, hosts)
+        self.simulator = Simulator(
+            nodes_per_host=virtual_nodes, on_delivery=lambda time, node, item: self.items.append(item)
+        )
+        for peer in self.peers:
+            self.simulator.add(peer)
+        for number, query in enumerate(queries):
+            self.simulator.command(0, indexing.subscribe, str(number), query)
+        self.simulator.run()
+
+    def publish(self, publisher: int, document: Document, how: Any) -> list[Any]:
+        self.items.clear()
+        for peer in self.peers:
+            peer.filtering_load = 0
+        self.simulator.command(publisher, how, document)
+        self.simulator.run()
+        return self.items
+
+
+@pytest.mark.parametrize(("hosts", "virtual_nodes"), [(1, 1), (7, 1), (40, 1), (13, 3)])
+def test_tally_equals_simulation(hosts: int, virtual_nodes: int) -> None:
+    queries = plain(hosts, 60)
+    simulated = Simulated(hosts, virtual_nodes, queries)
+    automaton = Automaton()
+    for query in queries:
+        automaton.add(linear_parts(query)[0].labels)
+    places = Places(hosts, virtual_nodes)
+    network = Network(automaton, places)
+    network.place_states()
+    generator = random.Random(hosts)
+    states = [state for peer in simulated.peers for state in peer.store.states.values()]
+    assert len(states) == len(automaton)
+    per_host = [0] * hosts
+    for peer in simulated.peers:
+        for state in peer.store.states.values():
+            copies = (state.fragment or {}).values()
+            per_host[peer.host(peer.address)] += state.transitions() + sum(copy.transitions() for copy in copies)
+    assert network.storage()[0] == per_host
+    for document in random_messages(hosts, 12, "tally"):
+        publisher = generator.randrange(len(simulated.peers))
+        items = simulated.publish(publisher, document, publication.publish)
+        visits = [item for item in items if isinstance(item, Visited)]
+        network.load.clear()
+        tally = network.publish(document, places.index_of[publisher])
+        assert tally.messages == len(visits)
+        assert tally.latency_steps == max(visit.steps for visit in visits)
+        assert tally.latency_hops == max(visit.hops for visit in visits)
+        assert tally.matched == sum(isinstance(item, Notification) for item in items)
+        loads = [0] * hosts
+        for peer in simulated.peers:
+            loads[peer.host(peer.address)] += peer.filtering_load
+        assert [network.load[host] for host in range(hosts)] == loads
+
+
+@pytest.mark.parametrize("hosts", [1, 9, 30])
+def test_tally_of_the_iterative_method(hosts: int) -> None:
+    queries = plain(hosts + 100, 60)
+    simulated = Simulated(hosts, 1, queries)
+    automaton = Automaton()
+    for query in queries:
+        automaton.add(linear_parts(query)[0].labels)
+    network = Network(automaton, Places(hosts))
+    network.place_states()
+    for number, document in enumerate(random_messages(hosts, 8, "iter")):
+        publisher = number % hosts
+        items = simulated.publish(publisher, document, iterative.publish_iteratively)
+        (visit,) = [item for item in items if isinstance(item, Visited)]
+        tally = network.publish_iteratively(document, network.places.index_of[publisher])
+        assert tally.messages == 2 * sum(peer.filtering_load for peer in simulated.peers)
+        assert tally.latency_steps == 2 * visit.steps
+        assert tally.latency_hops == visit.hops
+        assert tally.matched == sum(isinstance(item, Notification) for item in items)
+
+
+def test_shedding_spreads_the_load() -> None:
+    automaton = Automaton()
+    for query in plain(3, 150):
+        automaton.add(linear_parts(query)[0].labels)
+    network = Network(automaton, Places(50))
+    network.place_states()
+    documents = random_messages(3, 20, "shed")
+    for document in documents:
+        network.publish(document, 0)
+    before = max(network.load.values())
+    network.shed(window=20)
+    network.load.clear()
+    for document in documents:
+        network.publish(document, 0)
+    assert max(network.load.values()) < before
+
+
+def test_plain_paths_in_text() -> None:
+    assert labels_of("/a//b/*") == ["a", "$", "b", "*"]
+    assert labels_of("//a") == ["$", "a"]
