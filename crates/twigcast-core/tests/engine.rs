@@ -125,7 +125,11 @@ fn query(random: &mut Random) -> String {
         let start = random.pick(&["/", "//", "//"]);
         path(random, 0, start)
     };
-    match random.below(14) {
+    match random.below(16) {
+        14 => random
+            .pick(&["//text()", "//text()[. = '2']", "//@x[. = 1]", "//text()[2]", "/descendant::text()[2]"])
+            .into(),
+        15 => "//*[text()[1] = 'ab']".into(),
         0 => format!("{} | {}", absolute(random), absolute(random)),
         1 => format!("{} and {}", absolute(random), absolute(random)),
         2 => format!("not({})", absolute(random)),

@@ -104,9 +104,10 @@ fn operand(expr: &Expr) -> Option<Operand> {
 /// The key of a condition on an element, and whether it is all that the condition says.
 pub(super) fn of_condition(expr: &Expr) -> Option<(KeyValue, bool)> {
     match expr {
-        Expr::Path(_) => match operand(expr)? {
-            Operand::Attribute(name) => Some((KeyValue::AttributeExists(name), true)),
-            Operand::Text | Operand::Value => None,
+        Expr::Path(path) => match operand(expr) {
+            Some(Operand::Attribute(name)) => Some((KeyValue::AttributeExists(name), true)),
+            Some(Operand::Text | Operand::Value) => None,
+            None => of_condition(&turned_out(path)?),
         },
         Expr::Compare { op: CompareOp::Equal, left, right } => {
             let (path, constant) = if matches!(**left, Expr::Path(_)) { (left, right) } else { (right, left) };
@@ -127,6 +128,26 @@ pub(super) fn of_condition(expr: &Expr) -> Option<(KeyValue, bool)> {
             }
         }
         _ => needs_attribute(expr),
+    }
+}
+
+/// `@a[. = 'v']` as `@a = 'v'`, and likewise for `text()`.
+fn turned_out(path: &Path) -> Option<Expr> {
+    let [Step { axis, test, predicates }] = path.steps.as_slice() else { return None };
+    let [Expr::Compare { op, left, right }] = predicates.as_slice() else { return None };
+    if !matches!((axis, test), (Axis::Attribute, _) | (Axis::Child, NodeTest::Text)) {
+        return None;
+    }
+    let bare =
+        Path { start: path.start.clone(), steps: vec![Step { axis: *axis, test: test.clone(), predicates: vec![] }] };
+    let is_self = |expr: &Expr| matches!(operand(expr), Some(Operand::Value));
+    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(_) | Expr::Number(_));
+    if is_self(left) && is_constant(right) {
+        Some(Expr::Compare { op: *op, left: Box::new(Expr::Path(bare)), right: right.clone() })
+    } else if is_constant(left) && is_self(right) {
+        Some(Expr::Compare { op: *op, left: left.clone(), right: Box::new(Expr::Path(bare)) })
+    } else {
+        None
     }
 }
 

@@ -92,18 +92,29 @@ fn with_rest(mut trunk: Trunk, steps: &[Step], from: usize, index: usize, descen
     match trunk.last_mut() {
         Some(last) => last.conditions.push(relative(steps[from..].to_vec())),
         // `//@a`, `//text()`: the document node has neither, so some element has.
-        None if descendant && only_on_elements(&steps[index]) => trunk.push(StepCheck {
-            step: LinearStep { descendant: true, test: NameTest::Any },
-            conditions: vec![relative(steps[index..].to_vec())],
-            positional: None,
-        }),
-        None => return None,
+        None => {
+            let first = on_some_element(&steps[index], descendant)?;
+            let rest = std::iter::once(first).chain(steps[index + 1..].iter().cloned()).collect();
+            trunk.push(StepCheck {
+                step: LinearStep { descendant: true, test: NameTest::Any },
+                conditions: vec![relative(rest)],
+                positional: None,
+            });
+        }
     }
     Some(trunk)
 }
 
-fn only_on_elements(step: &Step) -> bool {
-    step.axis == Axis::Attribute || (step.axis == Axis::Child && step.test == NodeTest::Text)
+/// The step as one from an element, if it leads from the document node, by way of `//`, to what only elements have.
+fn on_some_element(step: &Step, after_double_slash: bool) -> Option<Step> {
+    match (step.axis, &step.test) {
+        (Axis::Attribute, _) | (Axis::Child, NodeTest::Text) if after_double_slash => Some(step.clone()),
+        // `//text()` in its normal form. A position would count in the whole document.
+        (Axis::Descendant, NodeTest::Text) if !step.predicates.iter().any(is_positional) => {
+            Some(Step { axis: Axis::Child, ..step.clone() })
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn relative(steps: Vec<Step>) -> Expr {
