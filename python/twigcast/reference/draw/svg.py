@@ -87,42 +87,58 @@ def layered(
     title: str,
 ) -> str:
     """A forest from left to right, in which nodes may be shared: a shared node stands right of all its users."""
+    layout = _Layout(children, draw)
     roots = list(roots)
-    columns: dict[Hashable, int] = {}
-    placed: dict[Hashable, Node] = {}
-    edges: list[tuple[Hashable, str, Hashable]] = []
-    rows = 0
+    for root in roots:
+        layout.measure(root, 0)
+    for root in roots:
+        if root not in layout.placed:
+            layout.place(root)
+    return layout.picture(title).text()
 
-    def measure(item: Hashable, column: int) -> None:
-        columns[item] = max(columns.get(item, 0), column)
-        for _, child in children(item):
-            measure(child, column + 1)
 
-    def place(item: Hashable) -> None:
-        nonlocal rows
-        node = placed[item] = draw(item)
-        node.x = 40 + columns[item] * 105
-        below = children(item)
-        edges.extend((item, label, child) for label, child in below)
-        own = [child for _, child in below if child not in placed]
+class _Layout:
+    """A forest in columns by depth; leaves take rows in the order they are met."""
+
+    def __init__(
+        self, children: Callable[[Hashable], Sequence[tuple[str, Hashable]]], draw: Callable[[Hashable], Node]
+    ) -> None:
+        self._children = children
+        self._draw = draw
+        self._columns: dict[Hashable, int] = {}
+        self._edges: list[tuple[Hashable, str, Hashable]] = []
+        self._rows = 0
+        self.placed: dict[Hashable, Node] = {}
+
+    def measure(self, item: Hashable, column: int) -> None:
+        self._columns[item] = max(self._columns.get(item, 0), column)
+        for _, child in self._children(item):
+            self.measure(child, column + 1)
+
+    def place(self, item: Hashable) -> None:
+        node = self.placed[item] = self._draw(item)
+        node.x = 40 + self._columns[item] * 105
+        below = self._children(item)
+        self._edges.extend((item, label, child) for label, child in below)
+        own = [child for _, child in below if child not in self.placed]
         for child in own:
-            if child not in placed:
-                place(child)
+            if child not in self.placed:
+                self.place(child)
         if own:
-            node.y = (min(placed[child].y for child in own) + max(placed[child].y for child in own)) / 2
+            rows = [self.placed[child].y for child in own]
+            node.y = (min(rows) + max(rows)) / 2
         else:
-            node.y = 30 + rows * 64
-            rows += 1
+            node.y = 30 + self._rows * 64
+            self._rows += 1
 
-    for root in roots:
-        measure(root, 0)
-    for root in roots:
-        if root not in placed:
-            place(root)
-    width = max(node.x + 25 + 3.5 * len(node.note) for node in placed.values())
-    picture = Picture(width, rows * 64 + 6, title, list(placed.values()))
-    picture.edges = [_line(placed[source], placed[target], label, 0) for source, label, target in edges]
-    return picture.text()
+    def picture(self, title: str) -> Picture:
+        width = max(node.x + 25 + 3.5 * len(node.note) for node in self.placed.values())
+        picture = Picture(width, self._rows * 64 + 6, title, list(self.placed.values()))
+        for source, label, target in self._edges:
+            ends = self.placed[source], self.placed[target]
+            others = [node for node in self.placed.values() if node not in ends]
+            picture.edges.append(_line(*ends, label, _clear_bend(*ends, others)))
+        return picture
 
 
 def circular(names: Sequence[str], edges: Sequence[tuple[str, str, str]], title: str) -> str:
@@ -160,12 +176,31 @@ def _circle(node: Node) -> str:
     return "\n".join(parts)
 
 
-def _line(source: Node, target: Node, label: str, bend: float) -> str:
-    """An edge with its label; bent to the left, so that edges in both directions stay apart."""
+def _middle(source: Node, target: Node, bend: float) -> tuple[float, float]:
+    """The point that a curve is pulled towards: off the middle, to the left of the direction."""
     dx, dy = target.x - source.x, target.y - source.y
     length = math.hypot(dx, dy) or 1
-    ux, uy = dx / length, dy / length
-    mx, my = (source.x + target.x) / 2 + uy * bend, (source.y + target.y) / 2 - ux * bend
+    return (source.x + target.x) / 2 + dy / length * bend, (source.y + target.y) / 2 - dx / length * bend
+
+
+def _clear_bend(source: Node, target: Node, others: Sequence[Node]) -> float:
+    """The smallest bend that keeps an edge away from the other nodes."""
+
+    def clearance(bend: float) -> float:
+        mx, my = _middle(source, target, bend)
+        points = [
+            (u * u * source.x + 2 * u * v * mx + v * v * target.x, u * u * source.y + 2 * u * v * my + v * v * target.y)
+            for u, v in ((1 - step / 20, step / 20) for step in range(21))
+        ]
+        return min((math.hypot(x - node.x, y - node.y) for x, y in points for node in others), default=math.inf)
+
+    bends = (0.0, -40.0, 40.0, -80.0, 80.0)
+    return next((bend for bend in bends if clearance(bend) > _RADIUS + 6), max(bends, key=clearance))
+
+
+def _line(source: Node, target: Node, label: str, bend: float) -> str:
+    """An edge with its label; bent to the left, so that edges in both directions stay apart."""
+    mx, my = _middle(source, target, bend)
     sx, sy = _towards(source, mx, my, _RADIUS)
     tx, ty = _towards(target, mx, my, _RADIUS + 2)
     lx, ly = (mx + (source.x + target.x) / 2) / 2, (my + (source.y + target.y) / 2) / 2
