@@ -14,7 +14,7 @@ from twigcast.experiments.matchers import BFILTER, BFILTER_PUBLISHED, YFILTER
 from twigcast.experiments.model import MQPT, Claim, Measured, Point, Results, Scale
 from twigcast.experiments.workloads import build
 
-MESSAGES: Mapping[Scale, int] = {"small": 3, "paper": 10}
+MESSAGES: Mapping[Scale, int] = {"small": 2, "paper": 10}
 SETTINGS = "NITF, 10 messages with 6 levels; "
 CAUTION = (
     "BFilter as published is timed with its results counted: it misses matches (section 11.5 of our notes on "

@@ -44,8 +44,12 @@ def run_command(
     results: Results = DEFAULT_RESULTS,
     master: Annotated[str, typer.Option(help="Spark master; each point is a task.")] = "local[*]",
     here: Annotated[bool, typer.Option("--here", help="Run in this process, without Spark.")] = False,
+    nitf: Annotated[Path | None, typer.Option(help="Folder with the real NITF DTD and documents.")] = None,
 ) -> None:
-    """Run experiments and store their raw results as Parquet."""
+    """Run experiments and store their raw results as Parquet.
+
+    Where the real NITF data is found, some experiments are run on it too, under the same id with @nitf.
+    """
     if scale not in SCALES:
         raise typer.BadParameter(f"scale is one of {', '.join(SCALES)}")
     chosen: Scale = "paper" if scale == "paper" else "small"
@@ -53,8 +57,9 @@ def run_command(
     from twigcast.experiments import runner
 
     try:
-        selected = _select(ids)
-        spark = None if here else _spark(master)
+        selected = _with_variants(_select(ids), nitf)
+        results.mkdir(parents=True, exist_ok=True)
+        spark = None if here else _spark(master, results / "spark.log")
         try:
             runner.run(selected, chosen, results, spark=spark)
         finally:
@@ -78,7 +83,14 @@ def report_command(
 
     try:
         runs = store.load_all(results)
-        write_report(output, registry.experiments(), runs, registry.illustrations())
+        stored = {run.experiment for run in runs if "@" in run.experiment}
+        shown = [
+            shown
+            for experiment in registry.experiments()
+            for shown in (experiment, registry.experiment_by_id(f"{experiment.id}@nitf"))
+            if shown is experiment or shown.id in stored
+        ]
+        write_report(output, shown, runs, registry.illustrations())
     except OSError as error:
         raise _fail(error) from error
     print(f"{output}: {len(runs)} runs")
@@ -110,15 +122,31 @@ def _select(ids: list[str]) -> list[Experiment]:
     return list(selected.values())
 
 
-def _spark(master: str) -> SparkSession:
+def _with_variants(selected: list[Experiment], nitf: Path | None) -> list[Experiment]:
+    from twigcast.experiments.variants import ON_NITF, find_nitf, on_nitf
+
+    folder = find_nitf(nitf)
+    if folder is None:
+        if nitf is not None:
+            raise FileNotFoundError(f"{nitf} does not hold the NITF DTD")
+        return [experiment for experiment in selected if "@" not in experiment.id]
+    found: dict[str, Experiment] = {}
+    for experiment in selected:
+        base = _registry().experiment_by_id(experiment.id.partition("@")[0])
+        if "@" not in experiment.id:
+            found[experiment.id] = experiment
+        if base.id in ON_NITF:
+            variant = on_nitf(base, folder)
+            found[variant.id] = variant
+    return list(found.values())
+
+
+def _spark(master: str, log: Path) -> SparkSession:
     try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingExtra("pyspark", "experiments") from error
-    builder = SparkSession.builder.master(master).appName("twigcast experiments")
-    session = builder.config("spark.ui.enabled", "false").getOrCreate()
-    session.sparkContext.setLogLevel("WARN")
-    return session
+        from twigcast.spark.session import open_session
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "pyspark", "experiments") from error
+    return open_session(master, log=log)
 
 
 def _print_verdicts(experiment: Experiment, path: Path) -> None:

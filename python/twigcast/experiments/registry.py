@@ -9,6 +9,7 @@ from pkgutil import iter_modules
 from twigcast.errors import TwigcastError
 from twigcast.experiments.illustrations import ILLUSTRATIONS
 from twigcast.experiments.model import Experiment, Illustration
+from twigcast.experiments.variants import SUFFIX, renamed
 
 PACKAGES = ("twigcast.experiments.diao2005", "twigcast.experiments.dai2009")
 
@@ -30,14 +31,15 @@ def experiments() -> tuple[Experiment, ...]:
 
 
 def experiment_by_id(name: str) -> Experiment:
-    """One experiment.
+    """One experiment; of a variant (``D-F4.6@nitf``) the experiment under that name, with the points of the original.
 
     Raises:
         UnknownExperimentError: there is none of that id.
     """
+    base, variant, _ = name.lower().partition(SUFFIX)
     for experiment in experiments():
-        if experiment.id.lower() == name.lower():
-            return experiment
+        if experiment.id.lower() == base:
+            return renamed(experiment) if variant else experiment
     raise UnknownExperimentError(f"no experiment {name!r}; `twigcast experiment list` names them")
 
 

@@ -15,7 +15,7 @@ from twigcast.workload import DTD_NAMES, PRESETS, DocumentPreset, bundled_dtd, l
 
 SEED = 2005
 
-DOCUMENTS: Mapping[Scale, int] = {"small": 5, "paper": 200}
+DOCUMENTS: Mapping[Scale, int] = {"small": 4, "paper": 200}
 """Messages per point; the publications average over 200."""
 
 Workload = tuple[list[str], list[bytes]]

@@ -16,7 +16,7 @@ EXPERIMENTS = (
         sweep=sweep(
             {"dtd": "news", "depth": 6, "distinct": False},
             "queries",
-            small=(1_000, 10_000, 25_000, 50_000),
+            small=(1_000, 5_000, 10_000, 20_000),
             paper=(1_000, 100_000, 200_000, 300_000, 400_000, 500_000),
         ),
         measure=measuring(YFILTER, HYBRID, XFILTER),

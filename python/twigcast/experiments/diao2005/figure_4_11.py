@@ -27,7 +27,7 @@ EXPERIMENTS = (
             "depth",
             small=(6, 7, 8, 9, 10),
             paper=(6, 7, 8, 9, 10),
-            small_parameters={"queries": 10_000},
+            small_parameters={"queries": 4_000},
         ),
         measure=measuring(YFILTER, HYBRID, XFILTER),
         shows=Figure("maximum depth of messages and queries"),

@@ -28,7 +28,7 @@ EXPERIMENTS = (
         source="Diao 2005, figure 4.12",
         settings="NITF, 50,000 distinct queries, D = 10, DS = 0; W from 0 to 0.8",
         dtd="news",
-        sweep={"small": _points(5_000, "small"), "paper": _points(50_000, "paper")},
+        sweep={"small": _points(3_000, "small"), "paper": _points(50_000, "paper")},
         measure=measuring(YFILTER, HYBRID, XFILTER),
         shows=Figure("probability of * at a step (W)"),
         published="YFilter is flat: its states grow from 82,000 to 112,000 at W = 0.4, then fall. XFilter improves "

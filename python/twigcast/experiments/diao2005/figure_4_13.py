@@ -33,7 +33,7 @@ EXPERIMENTS = (
         source="Diao 2005, figure 4.13",
         settings="NITF, 10,000 distinct queries, D = 10, W = 0; DS from 0 to 1",
         dtd="news",
-        sweep={"small": _points(3_000, "small"), "paper": _points(10_000, "paper")},
+        sweep={"small": _points(2_000, "small"), "paper": _points(10_000, "paper")},
         measure=measuring(YFILTER, HYBRID, XFILTER),
         shows=Figure("probability of // at a step (DS)"),
         published="YFilter's size peaks at DS = 0.6 with 2.8 times that of DS = 0, its time at 3.2 times. XFilter is "

@@ -39,7 +39,7 @@ EXPERIMENTS = (
             "predicates",
             small=(1, 2, 5, 10, 20),
             paper=(0, 1, 2, 5, 10, 15, 20),
-            small_parameters={"queries": 5_000},
+            small_parameters={"queries": 2_000},
         ),
         measure=measure,
         shows=Figure("predicates per query (P)"),

@@ -42,7 +42,7 @@ EXPERIMENTS = (
         sweep=sweep(
             {"dtd": "news", "depth": 6},
             "queries",
-            small=(1_000, 5_000, 10_000),
+            small=(1_000, 3_000, 6_000),
             paper=(1_000, 25_000, 50_000, 100_000, 150_000, 200_000),
         ),
         measure=measure,

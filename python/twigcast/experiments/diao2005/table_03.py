@@ -40,7 +40,7 @@ EXPERIMENTS = (
         settings="NITF, D = 6, W = DS = 0.2; 1,000 to 500,000 random queries",
         dtd="news",
         sweep={
-            "small": grid({"dtd": "news"}, "queries", (1_000, 50_000, 100_000, 200_000), "small"),
+            "small": grid({"dtd": "news"}, "queries", (1_000, 50_000, 100_000), "small"),
             "paper": grid({"dtd": "news"}, "queries", tuple(PUBLISHED), "paper"),
         },
         measure=measure,

@@ -53,7 +53,7 @@ EXPERIMENTS = (
         sweep=sweep(
             {"dtd": "news", "depth": 6, "distinct": False},
             "existing",
-            small=(2_000, 10_000, 50_000, 100_000),
+            small=(2_000, 10_000, 30_000, 60_000),
             paper=(2_000, 4_000, 6_000, 8_000, 10_000, 50_000, 100_000, 300_000, 500_000),
         ),
         measure=measure,

@@ -105,7 +105,7 @@ EXPERIMENTS = (
             "nested",
             small=(1, 2, 3),
             paper=(1, 2, 3),
-            small_parameters={"queries": 10_000},
+            small_parameters={"queries": 5_000},
         ),
         measure=measure,
         shows=Table(COLUMNS, "nested paths"),
