@@ -92,6 +92,15 @@ def test_a_doctype_takes_effect_and_goes(subset: str, content: str, converted: s
     assert to_utf8(f"<!DOCTYPE a [{subset}]>{content}".encode()).decode() == converted
 
 
+def test_a_doctype_that_declares_nothing_costs_no_parser() -> None:
+    message = "<!DOCTYPE a PUBLIC 'p' 's'>\n<a>&lt;&#65;é</a>"
+    assert to_utf8(message.encode("utf-16")).decode() == message
+    hidden = "<!-- <!DOCTYPE x> --><!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>"
+    assert to_utf8(hidden.encode()) == b"<!-- <!DOCTYPE x> --><a>x</a>"
+    assert to_utf8(b"<!DOCTYPE a SYSTEM '>' []><a/>") == b"<a></a>"
+    assert to_utf8(b"<!DOCTYPE a SYSTEM 'x\">' []><a b='\"'/>") == b'<a b="&quot;"></a>'
+
+
 def test_external_entities_are_never_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("SECRET")
