@@ -1,4 +1,4 @@
-"""Comparing For-Where-Return results: the same items after canonicalisation."""
+"""Comparing For-Where-Return results: payloads that mean the same compare equal."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from lxml import etree
 
 
 def canonical(payload: str | bytes) -> str:
-    """A payload (a sequence of elements, comments, processing instructions and text) in Canonical XML 2.0.
+    """A payload (a sequence of elements, comments, processing instructions and text) in Canonical XML 2.0, by lxml.
 
-    Namespace declarations that nothing uses do not count.
+    Namespace declarations that nothing uses do not count. (lxml leaves out the prefix of an attribute whose namespace
+    is also the default namespace; answers that were written with it have to be compared with it.)
     """
     text = payload.decode() if isinstance(payload, bytes) else payload
     return str(etree.canonicalize(f"<sequence>{text}</sequence>", with_comments=True))
@@ -20,3 +21,27 @@ def canonical(payload: str | bytes) -> str:
 def canonical_items(items: Iterable[str]) -> str:
     """The same for a list of items, each an element, comment or processing instruction, or else the value of a text."""
     return canonical("".join(item if item.startswith("<") else escape(item) for item in items))
+
+
+def expanded(payload: str | bytes) -> str:
+    """A payload with namespaces in place of prefixes, so that prefixes do not count."""
+    return "".join(_expanded(_parsed(payload)))
+
+
+def _parsed(payload: str | bytes) -> etree._Element:
+    text = payload.decode() if isinstance(payload, bytes) else payload
+    return etree.fromstring(f"<sequence>{text}</sequence>", etree.XMLParser(strip_cdata=True, resolve_entities=False))
+
+
+def _expanded(node: etree._Element) -> Iterable[str]:
+    if isinstance(node, etree._Comment):
+        yield f"<!--{node.text}-->"
+    elif isinstance(node, etree._ProcessingInstruction):
+        yield f"<?{node.target} {node.text or ''}?>"
+    else:
+        attributes = "".join(f" {name}={value!r}" for name, value in sorted(node.attrib.items()))
+        yield f"<{node.tag}{attributes}>{escape(node.text or '')}"
+        for child in node:
+            yield from _expanded(child)
+        yield "</>"
+    yield escape(node.tail or "")

@@ -117,45 +117,43 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Does the parenthesis at hand hold a sequence rather than a parenthesised path expression?
+    /// Does the parenthesis at hand hold a sequence rather than a parenthesised path expression? It does when what
+    /// follows it, and any parentheses right after it, is no path expression, or when there is a comma in one of them.
     fn opens_sequence(&self) -> bool {
         let mut ahead = self.lexer;
         let mut token = ahead.next();
+        let mut depth = 1usize;
         while token.kind == Kind::OpenParen {
+            depth += 1;
             token = ahead.next();
         }
-        if matches!(token.kind, Kind::Less | Kind::CloseParen) {
-            return true;
-        }
-        if token.kind == Kind::Name {
-            let next = ahead.peek();
-            match &ahead.text[token.start..token.end] {
-                "for" | "let" if next == b'$' => return true,
-                "if" if next == b'(' => return true,
-                _ => {}
-            }
-        }
-        self.has_comma_before_close()
-    }
-
-    /// Is there a comma between the parenthesis at hand and its partner, outside inner brackets?
-    fn has_comma_before_close(&self) -> bool {
-        let mut ahead = self.lexer;
-        let mut depth = 1usize;
-        loop {
-            match ahead.next().kind {
+        let constructs = match token.kind {
+            Kind::Less | Kind::CloseParen => true,
+            Kind::Name => match (&ahead.text[token.start..token.end], ahead.peek()) {
+                ("for" | "let", b'$') | ("if", b'(') => true,
+                _ => false,
+            },
+            _ => false,
+        };
+        // The parentheses of the run that are still open.
+        let mut run = depth;
+        while !constructs {
+            match token.kind {
                 Kind::OpenParen | Kind::OpenBracket => depth += 1,
                 Kind::CloseParen | Kind::CloseBracket => {
                     depth -= 1;
+                    run = run.min(depth);
                     if depth == 0 {
                         return false;
                     }
                 }
-                Kind::Comma if depth == 1 => return true,
+                Kind::Comma if depth == run => return true,
                 Kind::End | Kind::UnclosedLiteral | Kind::UnclosedComment => return false,
                 _ => {}
             }
+            token = ahead.next();
         }
+        constructs
     }
 
     /// `( items )`.
