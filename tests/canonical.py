@@ -37,10 +37,10 @@ def _expanded(node: etree._Element) -> Iterable[str]:
     if isinstance(node, etree._Comment):
         yield f"<!--{node.text}-->"
     elif isinstance(node, etree._ProcessingInstruction):
-        yield f"<?{node.target} {node.text or ''}?>"
+        yield f"<?{node.target} {node.text}?>"
     else:
         attributes = "".join(f" {name}={value!r}" for name, value in sorted(node.attrib.items()))
-        yield f"<{node.tag}{attributes}>{escape(node.text or '')}"
+        yield f"<{node.tag!s}{attributes}>{escape(node.text or '')}"
         for child in node:
             yield from _expanded(child)
         yield "</>"

@@ -75,7 +75,7 @@ class QueryMaker:
 
     def _clauses(self, single: list[str], many: list[str]) -> tuple[str, list[str], list[str]]:
         single, many = list(single), list(many)
-        clauses = []
+        clauses: list[str] = []
         for _ in range(self.random.choice((1, 1, 1, 2, 2, 3))):
             if clauses and self.random.random() < 0.3:
                 clauses.append(f"let {self._new()} := {self._nodes(single, many)}")
@@ -119,7 +119,7 @@ class QueryMaker:
         axis = self.random.choices(("", "..", "ancestor::", "following-sibling::"), (12, 1, 1, 1))[0]
         if axis == "..":
             return axis
-        predicates = ("",) * 12
+        predicates = [""] * 12
         predicates += (f"[{self.random.choice(NAMES)}]", "[@k]", "[1]", "[last()]", "[@k = 'x']", "[. = 'x']")
         return f"{axis}{test}{self.random.choice(predicates)}"
 
@@ -128,11 +128,12 @@ class QueryMaker:
         kind = random.randrange(9 if depth < 2 else 6)
         node = random.choice(single)
         path = f"{random.choice([*single, *many])}/{self._steps(random.choice((1, 2)))}"
+        equality = random.choice(("=", "!=", "!="))
         match kind:
             case 0:
-                return f"{node}/@{random.choice(ATTRIBUTES)} {random.choice(('=', '!=', '!='))} '{random.choice(WORDS)}'"
+                return f"{node}/@{random.choice(ATTRIBUTES)} {equality} '{random.choice(WORDS)}'"
             case 1:
-                return f"{path} {random.choice(('=', '!=', '!='))} '{random.choice(WORDS)}'"
+                return f"{path} {equality} '{random.choice(WORDS)}'"
             case 2:
                 return path
             case 3:
@@ -140,7 +141,9 @@ class QueryMaker:
             case 4:
                 return f"count({path}) {random.choice(('<', '>=', '='))} {random.randint(0, 3)}"
             case 5:
-                return f"{node}/@k {random.choice(('=', '!='))} {self._nodes(single, many)}/@{random.choice(('k', 'n'))}"
+                return (
+                    f"{node}/@k {random.choice(('=', '!='))} {self._nodes(single, many)}/@{random.choice(('k', 'n'))}"
+                )
             case 6:
                 return f"not({self._condition(single, many, depth + 1)})"
             case 7:

@@ -106,9 +106,9 @@ class QuerySyntaxError(QueryError):
 
 
 class UnsupportedQuery(QueryError):
-    """A query of the language that uses a construct which this version does not evaluate.
+    """A query that uses a construct of a larger language: a later XPath, all of XQuery, XSLT.
 
-    ``reason`` names the construct; ``expected`` says what to write instead, where there is an equivalent.
+    ``reason`` names the construct; it, or ``expected``, says what to write instead, where there is an equivalent.
     Other arguments as for :class:`QueryError`.
     """
 
@@ -118,7 +118,7 @@ class UnsupportedQuery(QueryError):
         sentence = f"column {self.column}: {self.reason}"
         if self.expected:
             sentence += f"; write {_alternatives(self.expected)} instead"
-        return f"{sentence} (a later version will evaluate it)"
+        return sentence
 
 
 class UndeclaredPrefix(QueryError):

@@ -6,9 +6,9 @@ import os
 from random import Random
 
 import pytest
-
 from tests.canonical import expanded
 from tests.flwr_generator import NAMESPACES, QueryMaker, message
+
 from twigcast import SubscriptionSet
 from twigcast.errors import QueryWarning
 
@@ -33,24 +33,24 @@ class Saxon:
     def __init__(self) -> None:
         self.processor = saxonche.PySaxonProcessor(license=False)
 
-    def run(self, xml: str, query: str) -> str:
-        """What a query returns, inside an element."""
+    def run(self, xml: str, query: str) -> str | None:
+        """What a query returns; ``None`` where it puts an attribute in a wrong place, the one thing that may fail."""
         runner = self.processor.new_xquery_processor()
         runner.set_context(xdm_item=self.processor.parse_xml(xml_text=xml))
         runner.set_query_content(f"{_PROLOG}<sequence>{{ {query} }}</sequence>")
-        answer = runner.run_query_to_string()
-        assert answer is not None, query
-        return str(answer)
+        try:
+            answer = runner.run_query_to_string()
+        except saxonche.PySaxonApiError as error:
+            if any(code in str(error) for code in ("XQTY0024", "XQDY0025")):
+                return None
+            raise
+        # The element around the answer declares no namespaces of its own.
+        return str(answer).strip().removeprefix("<sequence>").removesuffix("</sequence>").replace("<sequence/>", "")
 
 
 @pytest.fixture(scope="module")
 def saxon() -> Saxon:
     return Saxon()
-
-
-def _inner(answer: str) -> str:
-    """The content of the element around Saxon's answer, which declares no namespaces of its own."""
-    return answer.strip().removeprefix("<sequence>").removesuffix("</sequence>").replace("<sequence/>", "")
 
 
 def test_results_are_those_of_saxon(saxon: Saxon) -> None:
@@ -65,15 +65,12 @@ def test_results_are_those_of_saxon(saxon: Saxon) -> None:
             subscriptions = SubscriptionSet(namespaces=NAMESPACES)
             subscriptions.add("q", query.text)
             deliveries = subscriptions.deliver(xml.encode())
-            try:
-                expected = _inner(saxon.run(xml, query.text))
-            except saxonche.PySaxonApiError as error:
-                # Twigcast reports a misplaced attribute as Saxon does; nothing else may fail.
-                assert any(code in str(error) for code in ("XQTY0024", "XQDY0025")), f"{told}\n{error}"
+            expected = saxon.run(xml, query.text)
+            if expected is None:
                 assert deliveries.undecided, told
                 continue
             assert not deliveries.undecided, f"{told}\n{deliveries.undecided}"
-            passing = _inner(saxon.run(xml, f"count({query.bindings})"))
+            passing = saxon.run(xml, f"count({query.bindings})")
             if passing == "0":
                 assert not deliveries, told
                 continue

@@ -87,6 +87,10 @@ fn of_flwr(flwr: &Flwr, exact: &mut bool) -> Expr {
                 let value = clauses.resolved(value);
                 clauses.values.push((*variable, value));
             }
+            // The document node is always there and always one, so binding it is naming it.
+            Clause::For { variable, source } if clauses.resolved(source).is_some_and(|source| is_document(&source)) => {
+                clauses.values.push((*variable, clauses.resolved(source)));
+            }
             Clause::For { variable, source } => *exact &= clauses.bind(*variable, source),
         }
     }
@@ -208,6 +212,11 @@ impl Clauses {
         };
         Some(Expr::Path(Path { start, steps }))
     }
+}
+
+/// Is it `/`?
+fn is_document(expr: &Expr) -> bool {
+    matches!(expr, Expr::Path(Path { start: PathStart::Root, steps }) if steps.is_empty())
 }
 
 /// `value/steps`.

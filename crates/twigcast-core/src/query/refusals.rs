@@ -14,6 +14,8 @@ impl Parser<'_, '_> {
         message: String,
         expected: &[&str],
     ) -> Box<QueryError> {
+        // What a larger language would have here is no slip: the message says what to write instead.
+        let expected = if kind == QueryErrorKind::Unsupported { &[] } else { expected };
         let expected = expected.iter().map(|&text| text.to_owned()).collect();
         Box::new(QueryError { kind, message, column: self.column(offset), expected })
     }

@@ -20,8 +20,9 @@ const CONDITIONS: &[(&str, &str, bool)] = &[
     ("for $a in //b where /c = 1 and $a/d return $a", "/c = 1 and //b[d]", true),
     ("for $a in /b | /c where $a/d return $a", "(/b | /c)[d]", true),
     ("for $a in (//b)[1] where $a/d return $a", "(//b)[1][d]", true),
-    ("for $a in $doc where $a/d return $a/e", "/self::node()[d]", true),
-    ("for $a in $doc return $a/e", "/", true),
+    ("for $a in $doc where $a/d return $a/e", "/d", true),
+    ("for $a in $doc, $b in $a/c where $a/d = $b/e return $b", "/c[/d = e]", true),
+    ("for $a in $doc return $a/e", "true()", true),
     ("for $a in //b where ($a/c)[2] = 1 return $a", "//b[(c)[2] = 1]", true),
     ("for $a in //b where ($a/c | $a/d)/e return $a", "//b[(c | d)/e]", true),
     // Several variables.
