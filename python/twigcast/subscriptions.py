@@ -109,6 +109,7 @@ class SubscriptionSet:
         """The compiled engine; internal."""
         self._changing = threading.RLock()
         self._known_table = KeyTable(-1, [])
+        self._version_seen = -1
         for refused in self.add_many(subscriptions):
             raise refused.error
 
@@ -277,8 +278,22 @@ class SubscriptionSet:
             MalformedMessage: It is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        xml, (slots, undecided), table = self._ask(message, self.engine.match_with_failures)
+        if self._just_changed():
+            xml, (keys, failed), table = self._ask(message, self.engine.match_keys, consistent=False)
+            slots = list(range(len(keys)))
+            undecided = [(len(keys) + index, reason) for index, (_, reason) in enumerate(failed)]
+            table = KeyTable(-1, [*keys, *(key for key, _ in failed)])
+        else:
+            xml, (slots, undecided), table = self._ask(message, self.engine.match_with_failures)
         return Match(slots, undecided, table, partial(self.nodes, xml), partial(self.count_nodes, xml))
+
+    def _just_changed(self) -> bool:
+        """Whether this is the first match since a change. Where changes and matches alternate, tables do not pay."""
+        version = self.engine.version
+        if version in (self._known_table.version, self._version_seen):
+            return False
+        self._version_seen = version
+        return True
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
         """The nodes that a subscription's query selects in a message, in document order.
@@ -359,14 +374,22 @@ class SubscriptionSet:
 
         return match_batch(self, messages, deliver=deliver, nodes=nodes, threads=threads)
 
-    def _ask(self, message: MessageLike, question: Callable[[bytes], T]) -> tuple[bytes, T, KeyTable]:
-        """A question about one message: the message in UTF-8, the answer, and the keys that its slots stand for."""
+    def _ask(
+        self, message: MessageLike, question: Callable[[bytes], T], *, consistent: bool = True
+    ) -> tuple[bytes, T, KeyTable]:
+        """A question about one message: the message in UTF-8, the answer, and the keys that its slots stand for.
+
+        An answer in keys need not be ``consistent`` with any table.
+        """
         xml = as_bytes(message)
         try:
-            return xml, *self.consistently(lambda: question(xml))
+            return xml, *self._answer(question, xml, consistent=consistent)
         except NeedsConversion:
             xml = to_utf8(xml, self._limits.message_bytes_max)
-            return xml, *self.consistently(lambda: question(xml))
+            return xml, *self._answer(question, xml, consistent=consistent)
+
+    def _answer(self, question: Callable[[bytes], T], xml: bytes, *, consistent: bool) -> tuple[T, KeyTable]:
+        return self.consistently(lambda: question(xml)) if consistent else (question(xml), self._known_table)
 
     def consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
         """An answer in slots, with the keys that the slots had when it was given; internal."""

@@ -214,6 +214,22 @@ impl Engine {
         .map_err(|error| errors::message(py, &error))
     }
 
+    /// Like `match_with_failures`, with keys in place of slots: right after a change, when the caller's table of keys
+    /// by slot is out of date, this is cheaper than fetching the table.
+    #[allow(clippy::type_complexity)]
+    fn match_keys(&self, py: Python<'_>, xml: &[u8]) -> PyResult<(Vec<String>, Vec<(String, String)>)> {
+        py.detach(|| {
+            self.with_matcher(|engine, matcher| {
+                engine.run(matcher, xml)?;
+                let key = |slot| engine.key(slot).unwrap_or_default().to_owned();
+                let matched = slots_of(engine, matcher).into_iter().map(key).collect();
+                let failed = engine.failures(matcher).into_iter().map(|(slot, reason)| (key(slot), reason)).collect();
+                Ok((matched, failed))
+            })
+        })
+        .map_err(|error| errors::message(py, &error))
+    }
+
     #[allow(clippy::type_complexity)]
     fn nodes(&self, py: Python<'_>, xml: &[u8], key: &str) -> PyResult<Vec<(String, String, u32, u32, u32, u32)>> {
         let slot = self.slot(py, &self.read(), key)?;
