@@ -80,9 +80,11 @@ def measure_mixed(seconds: float = 5.0) -> Row:
             changing += once(lambda at=at: subscriptions.discard(f"b{at}"))  # type: ignore[misc]
             query = further[(count * 5 + number) % len(further)]
             changing += once(
-                lambda at=at, query=query: subscriptions.replace(f"b{at}", query)  # type: ignore[misc]
-                if f"b{at}" in subscriptions
-                else subscriptions.add(f"b{at}", query)
+                lambda at=at, query=query: (
+                    subscriptions.replace(f"b{at}", query)  # type: ignore[misc]
+                    if f"b{at}" in subscriptions
+                    else subscriptions.add(f"b{at}", query)
+                )
             )
         spent = once(lambda message=message: subscriptions.match(message))  # type: ignore[misc]
         matching += spent

@@ -1,8 +1,8 @@
 """Run the benchmarks and write ``RESULTS.md``.
 
-    python -m benchmarks.run                    all that can be run here
-    python -m benchmarks.run filtering changes  some sections; the figures of the others stay as they were
-    python -m benchmarks.run --quick            small workloads only, to see that it works; nothing is written
+python -m benchmarks.run                    all that can be run here
+python -m benchmarks.run filtering changes  some sections; the figures of the others stay as they were
+python -m benchmarks.run --quick            small workloads only, to see that it works; nothing is written
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _apart_many(task: str, *arguments: str) -> list[Row]:
     print("measuring", task, *arguments, file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "benchmarks.run", "--task", task, *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer: Row | list[Row] = json.loads(done.stdout.splitlines()[-1])
     return answer if isinstance(answer, list) else [answer]
 
 

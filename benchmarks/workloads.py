@@ -25,19 +25,28 @@ class Workload:
 
     name: str
     feed: str
-    """``news`` (generated) or ``nitf`` (real), ``xmark``."""
-    queries: int
+    """``news`` (generated), ``nitf`` or ``xmark`` (real)."""
     what: str
 
 
+@dataclass(frozen=True)
+class Generated:
+    """Parameters of a generated workload."""
+
+    count: int
+    what: str
+    predicates: int = 0
+    nested: int = 0
+
+
 GENERATED = {
-    "1k": (1_000, {}, "1,000 distinct paths"),
-    "10k": (10_000, {}, "10,000 distinct paths"),
-    "100k": (100_000, {}, "100,000 distinct paths"),
-    "p1-50k": (50_000, {"predicates": 1}, "50,000, one predicate each"),
-    "p2-50k": (50_000, {"predicates": 2}, "50,000, two predicates each"),
-    "np1-50k": (50_000, {"nested": 1}, "50,000, one nested path each"),
-    "np3-50k": (50_000, {"nested": 3}, "50,000, three nested paths each"),
+    "1k": Generated(1_000, "1,000 distinct paths"),
+    "10k": Generated(10_000, "10,000 distinct paths"),
+    "100k": Generated(100_000, "100,000 distinct paths"),
+    "p1-50k": Generated(50_000, "50,000, one predicate each", predicates=1),
+    "p2-50k": Generated(50_000, "50,000, two predicates each", predicates=2),
+    "np1-50k": Generated(50_000, "50,000, one nested path each", nested=1),
+    "np3-50k": Generated(50_000, "50,000, three nested paths each", nested=3),
 }
 
 REAL = {
@@ -80,9 +89,12 @@ def messages(feed: str) -> list[bytes]:
 def queries(feed: str, name: str) -> list[str]:
     """The queries of a workload."""
     if feed == "news":
-        count, parameters, _ = GENERATED[name]
-        domains = PRESETS["news"].domains(bundled_dtd("news"), SEED)
-        return path_queries(bundled_dtd("news"), count, SEED, domains=domains, **parameters)
+        wanted = GENERATED[name]
+        schema = bundled_dtd("news")
+        domains = PRESETS["news"].domains(schema, SEED)
+        return path_queries(
+            schema, wanted.count, SEED, predicates=wanted.predicates, nested=wanted.nested, domains=domains
+        )
     folder = SHARED / ("xmark" if feed == "xmark" else "nitf/queries")
     stem = "queries_d8_w0.2_ds0.2_5k" if feed == "xmark" else REAL[name][0]
     with gzip.open(folder / f"{stem}.txt.gz", "rt", encoding="utf-8") as file:
@@ -91,8 +103,8 @@ def queries(feed: str, name: str) -> list[str]:
 
 def workloads() -> list[Workload]:
     """All that can be run here."""
-    made = [Workload(name, "news", count, what) for name, (count, _, what) in GENERATED.items()]
+    made = [Workload(name, "news", wanted.what) for name, wanted in GENERATED.items()]
     if has_shared():
-        made += [Workload(name, "nitf", 0, what) for name, (_, what) in REAL.items()]
-        made.append(Workload("xmark-5k", "xmark", 5_000, "XMark document of 3.5 MB, 5,000 paths, depth 8"))
+        made += [Workload(name, "nitf", what) for name, (_, what) in REAL.items()]
+        made.append(Workload("xmark-5k", "xmark", "XMark document of 3.5 MB, 5,000 paths, depth 8"))
     return made

@@ -332,7 +332,4 @@ class Network:
 
 def labels_of(path: str) -> list[str]:
     """The labels of a plain path in text, `/a//b/*`, as the generator makes it: names, wildcards, no predicates."""
-    labels: list[str] = []
-    for step in path[1:].split("/"):
-        labels.append(step or EPSILON)
-    return labels
+    return [step or EPSILON for step in path[1:].split("/")]
