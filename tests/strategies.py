@@ -199,7 +199,10 @@ class Generator:
         if depth <= 0 or form <= 6:
             return self.path(depth - 1, inner=inner)
         if form == 7:
-            return f"({self.node_set(depth - 1, inner=inner)})[{self._predicate(depth - 1)}]"
+            nodes = self.node_set(depth - 1, inner=inner)
+            with_attributes = "@" in nodes or "attribute::" in nodes
+            predicate = self._choice(ATTRIBUTE_PREDICATES) if with_attributes else self._predicate(depth - 1)
+            return f"({nodes})[{predicate}]"
         if form == 8:
             # A step from attributes would meet the axes on which libxml2 differs.
             return f"({self.node_set(depth - 1, inner=inner)})/self::*/{self.path(depth - 1, inner=True).lstrip('/')}"

@@ -6,6 +6,7 @@
 //! - [`query`]: text to algebra
 //! - [`automaton`], [`predicate`], [`twig`]: the shared structures that find the queries a message matches
 //! - [`eval`]: the full language on one document, for what the shared structures leave open and for node counts
+//! - [`explain`]: why a query matches a message, or not
 //! - [`extract`]: For-Where-Return results
 //! - [`engine`]: all of it behind one type
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod document;
 pub mod engine;
 pub mod error;
 pub mod eval;
+pub mod explain;
 pub mod extract;
 pub mod limits;
 pub mod plan;

@@ -15,7 +15,7 @@ pub(super) type Strings = FxHashSet<Box<str>>;
 
 impl CompareOp {
     /// The operator with its operands exchanged.
-    fn flipped(self) -> Self {
+    pub fn flipped(self) -> Self {
         match self {
             Self::Less => Self::Greater,
             Self::LessOrEqual => Self::GreaterOrEqual,
@@ -27,6 +27,11 @@ impl CompareOp {
 
     fn is_equality(self) -> bool {
         matches!(self, Self::Equal | Self::NotEqual)
+    }
+
+    /// As a query writes it.
+    pub fn symbol(self) -> &'static str {
+        crate::query::display::compare_symbol(self)
     }
 
     /// Does it hold between two numbers?

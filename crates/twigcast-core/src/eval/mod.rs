@@ -31,12 +31,13 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use crate::document::{Message, NodeId};
-use crate::query::ast::{ArithmeticOp, Expr, Path, PathStart, Step};
+use crate::query::ast::{ArithmeticOp, Axis, Expr, NodeTest, Path, PathStart, Step};
 use crate::vocabulary::Vocabulary;
 
 pub use node::NodeRef;
 
 use cache::Cache;
+use predicates::Type;
 
 /// The value of an expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -325,10 +326,41 @@ impl<'a> Evaluator<'a> {
         self.selects_as_child(step, node)
     }
 
+    /// Does an expression hold as a predicate: is a number the context position, is anything else true? For conditions
+    /// that are asked of one node after the other, since what does not depend on the node is remembered.
+    pub fn holds(&self, predicate: &'a Expr, context: Context) -> Result<bool, EvalError> {
+        self.predicate(predicate, context)
+    }
+
+    /// Is the value of an expression a number?
+    pub fn is_number(&self, expr: &Expr) -> bool {
+        self.type_of(expr) == Type::Number
+    }
+
+    /// The nodes on an axis that pass a node test, in axis order: what the predicates of a step choose from.
+    pub fn candidates(&self, from: NodeRef, axis: Axis, test: &NodeTest) -> Result<Vec<NodeRef>, EvalError> {
+        let mut nodes = Vec::new();
+        found(self.walk(from, axis, test, &mut |node| {
+            nodes.push(node);
+            Ok(())
+        }))?;
+        Ok(nodes)
+    }
+
+    /// Keep the nodes of a list that pass a predicate, positions counting in the list's order.
+    pub fn keep(&self, predicate: &'a Expr, nodes: &mut Vec<NodeRef>) -> Result<(), EvalError> {
+        self.filter(std::slice::from_ref(predicate), nodes)
+    }
+
     /// The nodes that one step selects from context nodes (distinct, in document order): the same kind of list.
     pub fn step(&self, contexts: &[NodeRef], step: &'a Step) -> Result<Vec<NodeRef>, EvalError> {
         self.step_nodes(contexts, step)
     }
+}
+
+/// Can the truth of a predicate depend on the context position or size?
+pub fn is_positional(predicate: &Expr) -> bool {
+    predicates::predicate_dependence(predicate) != predicates::Dependence::Node
 }
 
 /// A path without steps or predicates: another way to write a variable or an expression of any type.

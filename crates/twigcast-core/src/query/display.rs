@@ -366,7 +366,7 @@ fn tighter(strength: Strength) -> Strength {
     }
 }
 
-pub(super) fn compare_symbol(op: CompareOp) -> &'static str {
+pub(crate) fn compare_symbol(op: CompareOp) -> &'static str {
     match op {
         CompareOp::Equal => "=",
         CompareOp::NotEqual => "!=",

@@ -1,0 +1,126 @@
+//! Comparisons that fail by little.
+
+use crate::document::NodeKind;
+use crate::eval::{EvalError, Evaluator, NodeRef, Value, number};
+use crate::query::ast::CompareOp;
+
+use super::place::{place, shortened};
+use super::report::{Hint, HintKind};
+
+/// Values that are looked at for near misses.
+const VALUES_MAX: usize = 200;
+
+/// The near misses of a node-set (`text`, as the query writes it) that does not compare with a constant.
+pub(super) fn hints(
+    evaluator: &Evaluator<'_>,
+    text: &str,
+    nodes: &[NodeRef],
+    op: CompareOp,
+    constant: &Value<'_>,
+) -> Result<Vec<Hint>, EvalError> {
+    let mut hints: Vec<Hint> = Vec::new();
+    for &node in nodes.iter().take(VALUES_MAX) {
+        let value = evaluator.string_value(node)?;
+        let miss = match (op, constant) {
+            (CompareOp::Equal, Value::String(wanted)) => match whole_value(evaluator, node, wanted)? {
+                Some(message) => Some((HintKind::StringValue, message)),
+                None => near_text(text, &value, wanted),
+            },
+            (CompareOp::NotEqual, _) => None,
+            (_, Value::Number(_) | Value::String(_)) => near_number(text, &value),
+            _ => None,
+        };
+        if let Some((kind, message)) = miss {
+            if !hints.iter().any(|hint| hint.kind == kind) {
+                hints.push(Hint { kind, message, place: Some(place(evaluator, node)?) });
+            }
+        }
+    }
+    Ok(hints)
+}
+
+/// The near misses of a string or number that does not compare with another.
+pub(super) fn scalar_hints(text: &str, value: &Value<'_>, op: CompareOp, other: &Value<'_>) -> Vec<Hint> {
+    let miss = match (op, value, other) {
+        (CompareOp::Equal, Value::String(value), Value::String(wanted)) => near_text(text, value, wanted),
+        (CompareOp::NotEqual, _, _) => None,
+        (_, Value::String(value), Value::Number(_)) => near_number(text, value),
+        (_, Value::Number(value), _) if value.is_nan() => {
+            Some((HintKind::NotANumber, format!("`{text}` is not a number here")))
+        }
+        _ => None,
+    };
+    miss.into_iter().map(|(kind, message)| Hint { kind, message, place: None }).collect()
+}
+
+fn near_text(text: &str, value: &str, wanted: &str) -> Option<(HintKind, String)> {
+    let (shown, normal) = (shortened(value), normalized(value));
+    let same_number = number::parse(value) == number::parse(wanted);
+    Some(if value == wanted {
+        return None;
+    } else if normal == normalized(wanted) {
+        let message = format!("equal except for white space; normalize-space({text}) would compare equal");
+        (HintKind::WhiteSpace, message)
+    } else if normal.to_lowercase() == normalized(wanted).to_lowercase() {
+        (HintKind::Case, format!("\"{shown}\" differs from \"{wanted}\" in letter case only"))
+    } else if same_number {
+        let number = wanted.trim();
+        let message = format!(
+            "\"{shown}\" and \"{wanted}\" are the same number, but not the same text; {text} = {number} compares numbers"
+        );
+        (HintKind::AsNumber, message)
+    } else if !wanted.is_empty() && value.contains(wanted) {
+        let message =
+            format!("\"{shown}\" contains \"{wanted}\" but is not equal to it; contains({text}, ...) asks for that");
+        (HintKind::Contained, message)
+    } else if super::names::is_similar(value, wanted) {
+        (HintKind::Spelling, format!("\"{shown}\" is spelled similarly"))
+    } else {
+        return None;
+    })
+}
+
+/// A text node that is only a piece of what its element holds.
+fn whole_value(evaluator: &Evaluator<'_>, node: NodeRef, wanted: &str) -> Result<Option<String>, EvalError> {
+    let document = evaluator.message().document;
+    let NodeRef::Node(id) = node else { return Ok(None) };
+    let entry = &document.nodes[id as usize];
+    if entry.kind != NodeKind::Text || entry.parent == 0 {
+        return Ok(None);
+    }
+    let parent = NodeRef::Node(entry.parent);
+    if evaluator.string_value(node)? == wanted || evaluator.string_value(parent)? != wanted {
+        return Ok(None);
+    }
+    let name = evaluator.qualified_name(parent);
+    Ok(Some(format!(
+        "text() is one piece of text between markup; the whole value of `{name}` is \"{}\", which [. = \"{}\"] compares",
+        shortened(wanted),
+        shortened(wanted)
+    )))
+}
+
+fn near_number(text: &str, value: &str) -> Option<(HintKind, String)> {
+    if !number::parse(value).is_nan() {
+        return None;
+    }
+    let shown = shortened(value);
+    let without_commas = value.replace(',', "");
+    let advice = if value.trim().is_empty() {
+        "an empty value is not a number".to_owned()
+    } else if without_commas != value && !number::parse(&without_commas).is_nan() {
+        format!("\"{shown}\" is not a number; translate({text}, ',', '') would be one")
+    } else if value.trim().strip_prefix('+').is_some_and(|rest| !number::parse(rest).is_nan()) {
+        format!(
+            "\"{shown}\" is not a number in XPath, which knows no plus sign; translate({text}, '+', '') would be one"
+        )
+    } else {
+        format!("\"{shown}\" is not a number")
+    };
+    Some((HintKind::NotANumber, advice))
+}
+
+/// White space as normalize-space() leaves it.
+pub(super) fn normalized(text: &str) -> String {
+    text.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,186 @@
+//! Whether the parts of an expression hold, and why.
+
+use crate::eval::{Context, EvalError, NodeRef, Value};
+use crate::query::ast::{CompareOp, Expr, Function, PathStart};
+
+use super::place::place;
+use super::report::{Detail, Hint, HintKind, Operand, Verdict};
+use super::{Explainer, comparison, shown};
+
+/// How deep parts are looked into.
+const DEPTH_MAX: usize = 6;
+/// Operands of a comparison that are listed.
+const VALUES_MAX: usize = 5;
+
+impl<'a> Explainer<'a> {
+    /// Whether `boolean()` of an expression is true, and why.
+    pub(super) fn verdict(&self, expr: &'a Expr, context: Context, depth: usize) -> Result<Verdict, EvalError> {
+        let holds = self.evaluator.boolean(expr, context)?;
+        let mut hints = Vec::new();
+        let detail =
+            if depth > DEPTH_MAX { Detail::Omitted } else { self.detail(expr, context, depth, holds, &mut hints)? };
+        Ok(Verdict { text: self.text(expr), holds, detail, hints })
+    }
+
+    /// The same for a predicate, where a number stands for a position.
+    pub(super) fn predicate_verdict(
+        &self,
+        predicate: &'a Expr,
+        context: Context,
+        depth: usize,
+    ) -> Result<Verdict, EvalError> {
+        let mut verdict = if self.evaluator.is_number(predicate) {
+            let number = self.evaluator.value(predicate, context)?;
+            let holds = self.evaluator.holds(predicate, context)?;
+            Verdict { text: self.text(predicate), holds, detail: Detail::Value(shown(&number).1), hints: Vec::new() }
+        } else {
+            self.verdict(predicate, context, depth)?
+        };
+        if !verdict.holds && crate::eval::is_positional(predicate) {
+            let message = format!("this is number {} of {}", context.position, context.size);
+            verdict.hints.push(Hint { kind: HintKind::Position, message, place: None });
+        }
+        Ok(verdict)
+    }
+
+    fn detail(
+        &self,
+        expr: &'a Expr,
+        context: Context,
+        depth: usize,
+        holds: bool,
+        hints: &mut Vec<Hint>,
+    ) -> Result<Detail, EvalError> {
+        let operands = |operands: &'a [Expr]| {
+            operands.iter().map(|operand| self.verdict(operand, context, depth + 1)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(match expr {
+            Expr::And(list) => Detail::All(operands(list)?),
+            Expr::Or(list) | Expr::Union(list) => Detail::Any(operands(list)?),
+            Expr::Path(path) => match &path.start {
+                PathStart::Filter { primary, predicates } if path.steps.is_empty() && predicates.is_empty() => {
+                    self.detail(primary, context, depth, holds, hints)?
+                }
+                _ => Detail::Path(self.path(path, context, depth)?),
+            },
+            Expr::Compare { op, left, right } => {
+                if !holds {
+                    *hints = self.comparison_hints(*op, left, right, context)?;
+                }
+                Detail::Comparison {
+                    operator: op.symbol(),
+                    left: self.operand(left, context, depth, !holds)?,
+                    right: self.operand(right, context, depth, !holds)?,
+                }
+            }
+            Expr::Call { function: Function::Not, arguments } => {
+                Detail::Not(Box::new(self.verdict(&arguments[0], context, depth + 1)?))
+            }
+            Expr::Call { function: Function::Boolean, arguments } => {
+                self.detail(&arguments[0], context, depth, holds, hints)?
+            }
+            Expr::Call { function: function @ (Function::Contains | Function::StartsWith), arguments } => {
+                if !holds {
+                    *hints = self.contained_hints(*function, &arguments[0], &arguments[1], context)?;
+                }
+                Detail::Comparison {
+                    operator: if *function == Function::Contains { "contains" } else { "starts with" },
+                    left: self.operand(&arguments[0], context, depth, !holds)?,
+                    right: self.operand(&arguments[1], context, depth, !holds)?,
+                }
+            }
+            _ => Detail::Value(shown(&self.evaluator.value(expr, context)?).1),
+        })
+    }
+
+    fn operand(&self, expr: &'a Expr, context: Context, depth: usize, look_into: bool) -> Result<Operand, EvalError> {
+        let value = self.evaluator.value(expr, context)?;
+        let (kind, text) = shown(&value);
+        let Value::Nodes(nodes) = value else {
+            return Ok(Operand { text: self.text(expr), kind, count: 1, values: vec![(text, None)], empty: None });
+        };
+        let mut values = Vec::new();
+        for &node in nodes.iter().take(VALUES_MAX) {
+            let place = place(&self.evaluator, node)?;
+            values.push((place.value.clone(), Some(place)));
+        }
+        let empty = match expr {
+            Expr::Path(path) if nodes.is_empty() && look_into && depth < DEPTH_MAX => {
+                Some(Box::new(self.path(path, context, depth + 1)?))
+            }
+            _ => None,
+        };
+        Ok(Operand { text: self.text(expr), kind, count: nodes.len(), values, empty })
+    }
+
+    fn comparison_hints(
+        &self,
+        op: CompareOp,
+        left: &'a Expr,
+        right: &'a Expr,
+        context: Context,
+    ) -> Result<Vec<Hint>, EvalError> {
+        let (left_value, right_value) = (self.evaluator.value(left, context)?, self.evaluator.value(right, context)?);
+        let (set, nodes, op, constant) = match (&left_value, &right_value) {
+            (Value::Nodes(_), Value::Nodes(_)) => return Ok(Vec::new()),
+            (Value::Nodes(nodes), constant) => (left, nodes, op, constant),
+            (constant, Value::Nodes(nodes)) => (right, nodes, op.flipped(), constant),
+            _ => return Ok(comparison::scalar_hints(&self.text(left), &left_value, op, &right_value)),
+        };
+        let text = self.text(set);
+        if nodes.is_empty() && op == CompareOp::NotEqual {
+            let message = format!(
+                "there is no `{text}` here, and != is false without one; not({text} = ...) is true without one"
+            );
+            return Ok(vec![Hint { kind: HintKind::Absent, message, place: None }]);
+        }
+        comparison::hints(&self.evaluator, &text, nodes, op, constant)
+    }
+
+    fn contained_hints(
+        &self,
+        function: Function,
+        text: &'a Expr,
+        part: &'a Expr,
+        context: Context,
+    ) -> Result<Vec<Hint>, EvalError> {
+        let wanted = self.evaluator.string(part, context)?;
+        let within = |value: &str, wanted: &str| match function {
+            Function::Contains => value.contains(wanted),
+            _ => value.starts_with(wanted),
+        };
+        let mut hints = Vec::new();
+        let value = self.evaluator.string(text, context)?;
+        if within(&value.to_lowercase(), &wanted.to_lowercase()) {
+            let message = format!("\"{wanted}\" is there, but in other letter case");
+            hints.push(Hint { kind: HintKind::Case, message, place: None });
+        } else if within(&comparison::normalized(&value), &comparison::normalized(&wanted)) {
+            let message = format!("\"{wanted}\" is there, but with other white space");
+            hints.push(Hint { kind: HintKind::WhiteSpace, message, place: None });
+        }
+        if let Value::Nodes(nodes) = self.evaluator.value(text, context)? {
+            if let Some(node) = self.first_that(&nodes, |value| within(value, &wanted))? {
+                let name = self.text(text);
+                let message = format!(
+                    "only the first of {} nodes `{name}` is looked at; {name}[{function_text}] asks for any",
+                    nodes.len(),
+                    function_text = format_args!(
+                        "{}(., ...)",
+                        if function == Function::Contains { "contains" } else { "starts-with" }
+                    )
+                );
+                hints.push(Hint { kind: HintKind::FirstNodeOnly, message, place: Some(place(&self.evaluator, node)?) });
+            }
+        }
+        Ok(hints)
+    }
+
+    fn first_that(&self, nodes: &[NodeRef], accepts: impl Fn(&str) -> bool) -> Result<Option<NodeRef>, EvalError> {
+        for &node in nodes {
+            if accepts(&self.evaluator.string_value(node)?) {
+                return Ok(Some(node));
+            }
+        }
+        Ok(None)
+    }
+}
