@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, QueryContext, Slot};
+use twigcast_core::explain::{self, ExplainError};
 use twigcast_core::limits::Limits;
 use twigcast_core::snapshot;
 
@@ -294,6 +295,27 @@ impl Engine {
         py.detach(|| snapshot::load(Path::new(path), limits))
             .map(Self::wrap)
             .map_err(|reason| errors::snapshot(py, path, &reason.to_string()))
+    }
+
+    fn explain(
+        &self,
+        py: Python<'_>,
+        xml: &[u8],
+        query: &str,
+        namespaces: BTreeMap<String, String>,
+        dialect: &str,
+    ) -> PyResult<String> {
+        let context = queries::context(namespaces, dialect)?;
+        let explained = py.detach(|| {
+            let limits = self.read().limits().clone();
+            explain::explain(xml, query, &context.namespaces, context.dialect, &limits)
+                .map(|explanation| explain::json::explanation(&explanation))
+        });
+        explained.map_err(|error| match error {
+            ExplainError::Query(error) => errors::query(py, query, &error),
+            ExplainError::Message(error) => errors::message(py, &error),
+            ExplainError::Evaluation(error) => errors::undecided(py, query, &error.to_string()),
+        })
     }
 
     fn describe(&self, py: Python<'_>, key: &str) -> PyResult<BTreeMap<&'static str, String>> {

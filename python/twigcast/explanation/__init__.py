@@ -1,9 +1,10 @@
 """Why a query matches a message or not.
 
-What lives where: ``explainer``: the query taken apart, each part evaluated, hints where it fails; ``condition``: the
-XPath conditions that a For-Where-Return query sets; ``names``: the names in a message.
+The engine itself takes the query apart and evaluates each part, so an explanation cannot disagree with a match.
+
+What lives where: ``explainer``: asking for an explanation; ``rendering``: an explanation as text.
 """
 
-from twigcast.explanation.explainer import Explanation, Finding, explain
+from twigcast.explanation.explainer import Explanation, Hint, Place, explain
 
-__all__ = ["Explanation", "Finding", "explain"]
+__all__ = ["Explanation", "Hint", "Place", "explain"]

@@ -46,7 +46,15 @@ pub(super) fn nearest(wanted: &Expanded, census: &Census) -> Vec<(HintKind, Stri
     for ((other_uri, other_local), &node) in census {
         let same_namespace = uri == other_uri;
         let (kind, what) = if local == other_local && !same_namespace {
-            (HintKind::Namespace, format!("`{local}` is there {}, not {}", inside(other_uri), inside(uri)))
+            (
+                HintKind::Namespace,
+                format!(
+                    "`{local}` is there {}, the query asks for it {}: {}, or write *:{local}",
+                    inside(other_uri),
+                    inside(uri),
+                    if other_uri.is_empty() { "write it without a prefix" } else { "bind a prefix to that" }
+                ),
+            )
         } else if local != other_local && local.to_lowercase() == other_local.to_lowercase() {
             (
                 HintKind::Case,

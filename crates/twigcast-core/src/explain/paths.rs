@@ -1,10 +1,10 @@
 //! How far paths lead, step by step.
 
 use crate::eval::{Context, EvalError, NodeRef, Value};
-use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
 use super::names::{self, Census};
-use super::place::place;
+use super::place::{place, shortened};
 use super::report::{Example, Hint, HintKind, PathReport, StepReport, Verdict};
 use super::{Explainer, report};
 
@@ -36,8 +36,12 @@ struct Taken {
 impl<'a> Explainer<'a> {
     /// How far a path leads from a context.
     pub(super) fn path(&self, path: &'a Path, context: Context, depth: usize) -> Result<PathReport, EvalError> {
-        let mut levels = vec![self.start(path, context)?];
         let mut steps = Vec::new();
+        let start = self.start(path, context, &mut steps)?;
+        if start.is_empty() {
+            return Ok(PathReport { selected: 0, steps });
+        }
+        let mut levels = vec![start];
         let links = self.links(path);
         for link in &links {
             let contexts = self.with_gap(link, &levels[levels.len() - 1])?;
@@ -52,12 +56,14 @@ impl<'a> Explainer<'a> {
         }
         let selected = levels.last().map_or(0, Vec::len);
         if selected > 0 {
-            self.add_witness(&links, &levels, &mut steps, depth)?;
+            let before = steps.len() - links.len();
+            self.add_witness(&links, &levels, &mut steps[before..], depth)?;
         }
         Ok(PathReport { selected, steps })
     }
 
-    fn start(&self, path: &'a Path, context: Context) -> Result<Vec<NodeRef>, EvalError> {
+    /// Where a path starts. A filter expression, such as `(//a)[2]`, is reported as a step.
+    fn start(&self, path: &'a Path, context: Context, steps: &mut Vec<StepReport>) -> Result<Vec<NodeRef>, EvalError> {
         match &path.start {
             PathStart::Root => Ok(vec![NodeRef::Node(0)]),
             PathStart::Context => Ok(vec![context.node]),
@@ -66,9 +72,22 @@ impl<'a> Explainer<'a> {
                 let Value::Nodes(mut nodes) = self.evaluator.value(primary, context)? else {
                     return Err(EvalError::NotANodeSet);
                 };
+                let candidates = nodes.len();
+                let mut remaining = Vec::new();
                 for predicate in predicates {
                     self.evaluator.keep(predicate, &mut nodes)?;
+                    remaining.push((self.text(predicate), nodes.len()));
                 }
+                let alone = Expr::Path(Path { start: path.start.clone(), steps: Vec::new() });
+                steps.push(StepReport {
+                    text: self.text(&alone),
+                    contexts: 1,
+                    candidates,
+                    predicates: remaining,
+                    selected: nodes.len(),
+                    example: None,
+                    hints: Vec::new(),
+                });
                 Ok(nodes)
             }
         }
@@ -152,7 +171,8 @@ impl<'a> Explainer<'a> {
     ) -> Result<(), EvalError> {
         let report = &mut taken.report;
         match taken.failed.take() {
-            Some((_, reached)) => {
+            Some((index, reached)) => {
+                report.hints.extend(self.values_there(&link.step.predicates[index], &reached)?);
                 report.example = self.nearest_candidate(link.step, &reached, depth)?;
                 if let Some(example) = &report.example {
                     report.hints.extend(one_predicate(example));
@@ -161,6 +181,35 @@ impl<'a> Explainer<'a> {
             None => report.hints = self.missing(contexts, link)?,
         }
         Ok(())
+    }
+
+    /// The different values of what a predicate compares with a constant, at all candidates.
+    fn values_there(&self, predicate: &'a Expr, reached: &[Context]) -> Result<Vec<Hint>, EvalError> {
+        let (Expr::Compare { .. } | Expr::And(_) | Expr::Call { .. }, [_, _, ..]) = (predicate, reached) else {
+            return Ok(Vec::new());
+        };
+        if let Expr::And(operands) = predicate {
+            let hints = operands.iter().map(|operand| self.values_there(operand, reached));
+            return Ok(hints.collect::<Result<Vec<_>, _>>()?.concat());
+        }
+        let Some(set) = compared(predicate) else { return Ok(Vec::new()) };
+        let mut values: Vec<String> = Vec::new();
+        for &context in reached {
+            let Value::Nodes(nodes) = self.evaluator.value(set, context)? else { return Ok(Vec::new()) };
+            for node in nodes {
+                let value = shortened(&self.evaluator.string_value(node)?);
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+        }
+        if values.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let more = if values.len() > INSTEAD_MAX { ", ..." } else { "" };
+        let shown: Vec<String> = values.iter().take(INSTEAD_MAX).map(|value| format!("{value:?}")).collect();
+        let message = format!("over all of them, {} is {}{more}", self.text(set), shown.join(", "));
+        Ok(vec![Hint { kind: HintKind::Instead, message, place: None }])
     }
 
     /// The candidate at which most predicates hold, or nearly hold.
@@ -258,7 +307,9 @@ impl<'a> Explainer<'a> {
         let mut hints = self.placed(names::nearest(&wanted, &around))?;
         let is_attribute = step.axis == Axis::Attribute;
         let other_axis = if is_attribute { Axis::Child } else { Axis::Attribute };
-        if let Some(&node) = self.census(contexts, other_axis)?.get(&wanted) {
+        // Attributes mostly have no namespace where their elements have one.
+        let others = self.census(contexts, other_axis)?;
+        if let Some((_, &node)) = others.iter().find(|((_, local), _)| *local == wanted.1) {
             let message = if is_attribute {
                 format!("`{}` is an element there, not an attribute: write it without @", wanted.1)
             } else {
@@ -310,6 +361,20 @@ impl<'a> Explainer<'a> {
             }
         }
         Ok(Vec::new())
+    }
+}
+
+/// The path that a predicate compares with a constant.
+fn compared(predicate: &Expr) -> Option<&Expr> {
+    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(_) | Expr::Number(_));
+    let operands = match predicate {
+        Expr::Compare { left, right, .. } => (&**left, &**right),
+        Expr::Call { function: Function::Contains | Function::StartsWith, arguments } => (&arguments[0], &arguments[1]),
+        _ => return None,
+    };
+    match operands {
+        (path @ Expr::Path(_), constant) | (constant, path @ Expr::Path(_)) if is_constant(constant) => Some(path),
+        _ => None,
     }
 }
 

@@ -1,0 +1,150 @@
+"""Explanations as text: ``+`` marks what the message has, ``-`` where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_INDENT: Final = "  "
+_SHOWN_MAX: Final = 5
+"""Nodes that are listed."""
+
+Part = Mapping[str, Any]
+"""A JSON object of the engine's answer."""
+
+
+def lines(explanation: Part) -> Iterator[str]:
+    """An explanation, line by line."""
+    told = list(_verdict(explanation["verdict"], 1, is_whole=True))
+    yield from told
+    if explanation["note"]:
+        yield f"{_INDENT}{explanation['note']}"
+    yield from _selected(explanation)
+    for absent in explanation["absent_names"]:
+        news = [near["message"] for near in absent["nearest"] if not any(near["message"] in line for line in told)]
+        if news:
+            yield f"{_INDENT}nothing is named {_full_name(absent)}: {'; '.join(news)}"
+
+
+def _selected(explanation: Part) -> Iterator[str]:
+    count, nodes = explanation["node_count"], explanation["nodes"]
+    if not nodes:
+        return
+    yield f"{_INDENT}{_nodes(count)}:"
+    for node in nodes[:_SHOWN_MAX]:
+        yield f"{_INDENT * 2}{_place(node)}  {_quoted(node['value'])}"
+    if count > _SHOWN_MAX:
+        yield f"{_INDENT * 2}and {count - _SHOWN_MAX:,} more"
+
+
+def _verdict(verdict: Part, depth: int, *, is_whole: bool = False) -> Iterator[str]:
+    """One part of the query. Of the whole query, the caller has told the text."""
+    indent = _INDENT * depth
+    if verdict["kind"] == "path" and verdict["steps"]:
+        # A path of one step is told by its step.
+        as_steps = is_whole or len(verdict["steps"]) == 1
+        if not as_steps:
+            yield f"{indent}{_mark(verdict)} {verdict['text']}"
+        yield from _steps(verdict["steps"], depth if as_steps else depth + 1)
+    else:
+        yield f"{indent}{_mark(verdict)} {verdict['text']}{_worth(verdict)}"
+        yield from _inner(verdict, depth + 1)
+    yield from _hints(verdict["hints"], depth + 1)
+
+
+def _worth(verdict: Part) -> str:
+    """What the operands of a comparison are worth."""
+    if verdict["kind"] == "value":
+        return f"  (it is {verdict['value']})"
+    if verdict["kind"] != "comparison":
+        return ""
+    sides = (verdict["left"], verdict["right"])
+    told = [f"{side['text']} {_values(side)}" for side in sides if side["text"] not in _literal(side)]
+    return f"  ({'; '.join(told)})" if told else ""
+
+
+def _literal(side: Part) -> tuple[str, ...]:
+    """How an operand is written if it is nothing but its value."""
+    value = side["values"][0]["value"] if side["kind"] in {"string", "number"} else None
+    return () if value is None else (value, f"'{value}'", f'"{value}"')
+
+
+def _values(side: Part) -> str:
+    if side["kind"] == "nodes":
+        if not side["count"]:
+            return "selects nothing"
+        shown = ", ".join(_quoted(entry["value"]) for entry in side["values"])
+        more = f" and {side['count'] - len(side['values']):,} more" if side["count"] > len(side["values"]) else ""
+        return f"is {shown}{more}"
+    value = side["values"][0]["value"]
+    return f"is {_quoted(value) if side['kind'] == 'string' else value}"
+
+
+def _inner(verdict: Part, depth: int) -> Iterator[str]:
+    """The parts of a part."""
+    if verdict["kind"] in {"all", "any"}:
+        for operand in verdict["operands"]:
+            yield from _verdict(operand, depth)
+    elif verdict["kind"] == "not":
+        yield from _verdict(verdict["operand"], depth)
+    elif verdict["kind"] == "comparison":
+        for side in (verdict["left"], verdict["right"]):
+            # A path of one step that selects nothing has said so in the values.
+            if side["path"] and (len(side["path"]["steps"]) > 1 or _has_news(side["path"]["steps"][0])):
+                yield from _steps(side["path"]["steps"], depth)
+
+
+def _has_news(step: Part) -> bool:
+    return bool(step["hints"] or step["example"])
+
+
+def _steps(steps: list[Part], depth: int) -> Iterator[str]:
+    for step in steps:
+        yield f"{_INDENT * depth}{'+' if step['selected'] else '-'} {step['text']}  ({_of(step)})"
+        yield from _example(step, depth + 1)
+        yield from _hints(step["hints"], depth + 1)
+
+
+def _of(step: Part) -> str:
+    """How many nodes a step selects, of how many on its axis."""
+    if step["candidates"] == step["selected"]:
+        return _nodes(step["selected"])
+    return f"{step['selected']:,} of {_nodes(step['candidates'])}"
+
+
+def _example(step: Part, depth: int) -> Iterator[str]:
+    """A node at which the predicates hold or, where none is selected, come nearest to it."""
+    example = step["example"]
+    if example is None or not example["predicates"]:
+        return
+    yield f"{_INDENT * depth}{'at' if step['selected'] else 'nearest:'} {_place(example['place'])}"
+    for predicate in example["predicates"]:
+        yield from _verdict(predicate, depth + 1)
+
+
+def _hints(hints: list[Part], depth: int) -> Iterator[str]:
+    for hint in hints:
+        where = f": {_place(hint['place'])}" if hint["place"] else ""
+        yield f"{_INDENT * depth}{hint['message']}{where}"
+
+
+def _full_name(absent: Part) -> str:
+    return f"{absent['name']} in namespace {_quoted(absent['namespace'])}" if absent["namespace"] else absent["name"]
+
+
+def _mark(verdict: Part) -> str:
+    return "+" if verdict["holds"] else "-"
+
+
+def _place(place: Part) -> str:
+    return f"{place['path']} (line {place['line']}, column {place['column']})"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count:,} nodes"
+
+
+def _quoted(value: str) -> str:
+    """A value, with white space that would break the line made visible."""
+    visible = value.translate({ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"})
+    return f'"{visible}"'
