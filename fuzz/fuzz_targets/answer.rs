@@ -1,4 +1,5 @@
-//! A query on the first line and a message after it: the shared structures answer as plain evaluation does.
+//! Queries, a line each, an empty line, and a message: the shared structures answer as plain evaluation does, with
+//! plenty of memory for automata as with hardly any, and also when a query is removed and added again.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -12,27 +13,74 @@ use twigcast_core::query::{Dialect, ParseOptions, Query, parse};
 use twigcast_core::scan::{Scanner, Want};
 use twigcast_core::vocabulary::Vocabulary;
 
+const QUERIES_MAX: usize = 12;
+
 fuzz_target!(|input: &str| {
-    let Some((text, source)) = input.split_once('\n') else { return };
-    let limits = Limits::default();
-    let namespaces = BTreeMap::from([("p".to_string(), "u".to_string())]);
-    let mut vocabulary = Vocabulary::new();
-    let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
-    let parsed = parse(text, &options, &mut vocabulary);
-    let mut engine = Engine::new(limits.clone());
-    let context = QueryContext { namespaces, dialect: Dialect::XPath };
-    let added = engine.add("key", text, &context, false);
-    let mut matcher = Matcher::new();
-    let ran = engine.run(&mut matcher, source.as_bytes());
-    let (Ok(Query::XPath(expression)), Ok(_), Ok(())) = (&parsed, added, ran) else { return };
-    let mut document = Document::default();
-    Scanner::new()
-        .scan(source.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document)
-        .expect("the engine has accepted it");
-    let message = Message { source: source.as_bytes(), document: &document };
-    let evaluator = Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits_max as u64);
-    let Ok(expected) = evaluator.boolean(expression, Context::DOCUMENT) else { return };
-    if matcher.failures().is_empty() {
-        assert_eq!(!matcher.matched().is_empty(), expected, "{text:?} on {source:?}");
+    let Some((queries, source)) = input.split_once("\n\n") else { return };
+    let queries: Vec<&str> = queries.lines().take(QUERIES_MAX).collect();
+    let Some(expected) = expected(&queries, source) else { return };
+    for cache_bytes_max in [Limits::default().cache_bytes_max, 4 << 10] {
+        check(&queries, source, &expected, Limits { cache_bytes_max, ..Limits::default() });
     }
 });
+
+fn context() -> QueryContext {
+    QueryContext { namespaces: BTreeMap::from([("p".to_string(), "u".to_string())]), dialect: Dialect::XPath }
+}
+
+/// What plain evaluation says of each query: nothing where it is refused, has a result of its own, or costs too much.
+/// Nothing at all where the message is rejected.
+fn expected(queries: &[&str], source: &str) -> Option<Vec<Option<bool>>> {
+    let (mut vocabulary, limits, context) = (Vocabulary::new(), Limits::default(), context());
+    let options = ParseOptions { namespaces: &context.namespaces, dialect: Dialect::XPath, limits: &limits };
+    let parsed: Vec<_> = queries.iter().map(|text| parse(text, &options, &mut vocabulary)).collect();
+    let mut document = Document::default();
+    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).ok()?;
+    let message = Message { source: source.as_bytes(), document: &document };
+    let answers = parsed.iter().map(|query| {
+        let Ok(Query::XPath(expression)) = query else { return None };
+        let evaluator = Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits_max as u64);
+        evaluator.boolean(expression, Context::DOCUMENT).ok()
+    });
+    Some(answers.collect())
+}
+
+fn check(queries: &[&str], source: &str, expected: &[Option<bool>], limits: Limits) {
+    let (mut engine, mut matcher, context) = (Engine::new(limits), Matcher::new(), context());
+    let mut known = Vec::new();
+    for (number, text) in queries.iter().enumerate() {
+        known.push(engine.add(&number.to_string(), text, &context, false).is_ok());
+    }
+    compare(&engine, &mut matcher, queries, source, expected, &known);
+    // Again, on structures that are warm; then with the first query gone and back.
+    compare(&engine, &mut matcher, queries, source, expected, &known);
+    if engine.remove("0") {
+        known[0] = false;
+        compare(&engine, &mut matcher, queries, source, expected, &known);
+        known[0] = engine.add("0", queries[0], &context, false).is_ok();
+        compare(&engine, &mut matcher, queries, source, expected, &known);
+    }
+}
+
+fn compare(
+    engine: &Engine,
+    matcher: &mut Matcher,
+    queries: &[&str],
+    source: &str,
+    expected: &[Option<bool>],
+    known: &[bool],
+) {
+    engine.run(matcher, source.as_bytes()).expect("the scanner has accepted it");
+    if !matcher.failures().is_empty() {
+        return;
+    }
+    let mut slots = Vec::new();
+    engine.slots(matcher, &mut slots);
+    let matched: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
+    for (number, (expected, known)) in expected.iter().zip(known).enumerate() {
+        if let Some(expected) = expected {
+            let found = matched.contains(&number.to_string().as_str());
+            assert_eq!(found, *expected && *known, "{:?} of {queries:?} on {source:?}", queries[number]);
+        }
+    }
+}

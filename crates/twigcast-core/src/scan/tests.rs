@@ -375,3 +375,37 @@ fn a_scanner_forgets_the_message_before() {
     assert_eq!(document.nodes[1].name.namespace, NamespaceId::NONE);
     assert_eq!(document.nodes.len(), 3);
 }
+
+/// Shapes that would take minutes if any step looked at the same bytes again and again.
+#[test]
+fn hostile_shapes_take_linear_time() {
+    const N: usize = 200_000;
+    let nested: String = (0..1_900).map(|i| format!("<a xmlns:p{i}='u{i}'>")).collect();
+    let rebound: String = (0..1_900).map(|i| format!("<a xmlns:p='u{i}'>")).collect();
+    let uses: String = (0..N / 4).map(|i| format!("<p{}:x/>", i % 1_900)).collect();
+    let long = "u".repeat(N);
+    let shapes = [
+        format!("<a>{}</a>", "]".repeat(4 * N)),
+        format!("<a><!--{}--></a>", "- ".repeat(N)),
+        format!("<a><?p {}?></a>", "?".repeat(N)),
+        format!("<a><![CDATA[{}]]></a>", "]>".repeat(N)),
+        format!("<a>{}</a>", "<![CDATA[]]>".repeat(N)),
+        format!("<a b='{}'>{}</a>", "&amp;\r\n".repeat(N), "&#x41;\r\n".repeat(N)),
+        format!("<a>&#{}65;</a>", "0".repeat(4 * N)),
+        format!("<{long}></{long}>"),
+        format!("<a{}/>", (0..9_999).map(|i| format!(" a{i}=''")).collect::<String>()),
+        format!("{nested}{uses}{}", "</a>".repeat(1_900)),
+        format!("{rebound}{}{}", "<p:x/>".repeat(N), "</a>".repeat(1_900)),
+        // Two namespaces that differ in their last character only, compared by each element.
+        format!("<r xmlns:p='{long}1' xmlns:q='{long}2'>{}</r>", "<e p:a='' q:a=''/>".repeat(N / 4)),
+    ];
+    for shape in shapes {
+        let start = std::time::Instant::now();
+        let document = accepted(&shape);
+        let message = Message { source: shape.as_bytes(), document: &document };
+        document.attributes.iter().for_each(|attribute| drop(message.attribute_value(attribute)));
+        drop(message.string_value(0));
+        let seconds = start.elapsed().as_secs_f64();
+        assert!(seconds < 10.0, "{seconds} s for {}...", &shape[..40]);
+    }
+}
