@@ -3,7 +3,7 @@
 import pytest
 
 from twigcast.query import Path, child, descendant, parse
-from twigcast.reference import PUBLISHED, Algorithm, YFilterInline
+from twigcast.reference import ALGORITHMS, PUBLISHED, Algorithm, YFilterInline
 from twigcast.reference.afilter import AFilter
 from twigcast.reference.bfilter import BFilter, sub_queries
 from twigcast.reference.bfilter_published import BFilterPublished
@@ -146,6 +146,19 @@ def test_lazy_dfa_makes_only_the_states_that_a_message_leads_to() -> None:
     assert tiny.flushes == 1
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_query_added_between_messages_is_seen_by_the_next(name: str) -> None:
+    algorithm = ALGORITHMS[name]()
+    fill(algorithm, "/a/b")
+    message = b"<a><b/><c/></a>"
+    assert algorithm.match(message) == {"Q1"}
+    algorithm.add("Q2", parse("/a/c"))
+    algorithm.add("Q3", parse("//c"))
+    assert algorithm.match(message) == {"Q1", "Q2", "Q3"}
+    algorithm.remove("Q1")
+    assert algorithm.match(message) == {"Q2", "Q3"}
+
+
 # Predicates (Diao 2005, section 5.1).
 
 
@@ -190,6 +203,13 @@ def test_inline_as_published_forgets_the_path() -> None:
     for inline, expected in ((YFilterInline(published=True), {"Q1"}), (YFilterInline(), set())):
         fill(inline, "//a[@x=1]/b", "//a[@x=1][@x=2]/b")
         assert inline.match(wrong) == expected
+
+
+def test_inline_undoes_at_end_tags() -> None:
+    """Only open elements count, in the published rule too."""
+    for inline in (YFilterInline(published=True), YFilterInline()):
+        fill(inline, "//a[@x=1]/b")
+        assert inline.match(b'<r><a x="1"/><a x="2"><b/></a></r>') == set()
 
 
 def test_inline_evaluates_where_selection_postponed_does_not_have_to() -> None:
@@ -408,6 +428,15 @@ def test_prefix_caching_and_suffix_clustering_save_pointers() -> None:
             followed[caching, clustering] = afilter.counters.transitions
     assert followed[False, False] > followed[False, True] > followed[True, True]
     assert followed[False, False] > followed[True, False]
+
+
+def test_prefix_labels_are_given_up_with_their_paths() -> None:
+    afilter = AFilter(prefix_caching=True)
+    fill(afilter, *FOUR)
+    for number in (2, 3, 1, 4):
+        afilter.remove(f"Q{number}")
+    assert not afilter._prefix_numbers
+    assert not afilter._suffixes
 
 
 def test_nothing_happens_before_the_last_label() -> None:
