@@ -21,9 +21,15 @@ def lines(explanation: Part) -> Iterator[str]:
         yield f"{_INDENT}{explanation['note']}"
     yield from _selected(explanation)
     for absent in explanation["absent_names"]:
-        news = [near["message"] for near in absent["nearest"] if not any(near["message"] in line for line in told)]
+        news = [near["message"] for near in absent["nearest"] if not _is_told(near, told)]
         if news:
             yield f"{_INDENT}nothing is named {_full_name(absent)}: {'; '.join(news)}"
+
+
+def _is_told(near: Part, told: list[str]) -> bool:
+    """Whether a hint has been given: the same or, of namespaces, one like it, since names mostly share theirs."""
+    known = "` is there in " if near["kind"] == "namespace" else near["message"]
+    return any(known in line for line in told)
 
 
 def _selected(explanation: Part) -> Iterator[str]:
