@@ -106,7 +106,7 @@ def _lines(plt: Any, shows: Figure, results: Results) -> Any:
     linear.set_ylabel(shows.y_label)
     linear.set_ylim(bottom=0)
     if any(y > 0 for name in series for _, y in results.curve(name, shows.metric)):
-        logarithmic.set_yscale("log")
+        _logarithmic(logarithmic, [y for name in series for _, y in results.curve(name, shows.metric) if y > 0])
     logarithmic.set_title("logarithmic", fontsize=9, color="#6b7280", loc="right")
     linear.set_title("as in the original", fontsize=9, color="#6b7280", loc="right")
     _number_axes((linear, logarithmic), results, series[0], shows.metric)
@@ -114,9 +114,19 @@ def _lines(plt: Any, shows: Figure, results: Results) -> Any:
     return figure
 
 
+def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    narrow = max(values) < 30 * min(values)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+    axes.yaxis.set_major_formatter(lambda value, _place: f"{value:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def _legend(figure: Any, axes: Axes, count: int) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    columns = min(count, 4)
+    columns = 3 if count in (5, 6) else min(count, 4)
     figure.legend(handles, labels, loc="upper center", ncol=columns, bbox_to_anchor=(0.5, -0.02), fontsize=8.5)
 
 

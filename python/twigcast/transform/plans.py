@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from time import perf_counter
+from time import process_time as clock
 
 from twigcast.reference.events import Event, read_events
 from twigcast.schema import ElementGraph
@@ -94,7 +94,7 @@ class Profile:
 
     def add(self, name: str, started: float) -> float:
         """Book the time since ``started`` on an operator; returns now."""
-        now = perf_counter()
+        now = clock()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - started
         return now
 
@@ -210,7 +210,7 @@ class PathSharing:
 
     def match_events(self, events: Sequence[Event]) -> dict[str, Groups]:
         """As :meth:`match`, for a message that has been parsed."""
-        started = perf_counter()
+        started = clock()
         message = self.matcher.match(events)
         self.profile.add("matcher", started)
         return self.process(message)
@@ -243,7 +243,7 @@ class PathSharing:
         return self._return_clause(plan, bindings, message) if bindings else []
 
     def _for_clause(self, plan: QueryPlan, stream: Stream, message: MatchedMessage) -> Stream:
-        now = perf_counter()
+        now = clock()
         if plan.query.conditions:
             stream = operators.selection(stream, plan.query.conditions, message.nodes)
             now = self.profile.add("Selection", now)
@@ -253,7 +253,7 @@ class PathSharing:
         return stream
 
     def _where_clause(self, plan: QueryPlan, bindings: Stream, message: MatchedMessage) -> Stream:
-        now = perf_counter()
+        now = clock()
         if self.pushed is Pushed.FOR:
             bindings = operators.where_filter(bindings, plan.query.where, message.nodes)
             self.profile.add("Where-Filter", now)
@@ -271,7 +271,7 @@ class PathSharing:
         return bindings
 
     def _return_clause(self, plan: QueryPlan, bindings: Stream, message: MatchedMessage) -> Groups:
-        now = perf_counter()
+        now = clock()
         if self.pushed is not Pushed.FOR_WHERE_RETURN:
             groups = operators.return_select(bindings, plan.query.returns, message.nodes)
             self.profile.add("Return-Select", now)

@@ -16,7 +16,7 @@ EXPERIMENTS = (
         sweep=sweep(
             {"dtd": "news", "depth": 6},
             "queries",
-            small=(1_000, 5_000, 10_000, 20_000),
+            small=(1_000, 4_000, 8_000, 16_000),
             paper=(1_000, 10_000, 25_000, 50_000, 75_000, 100_000, 150_000),
         ),
         measure=measuring(YFILTER, HYBRID, XFILTER),

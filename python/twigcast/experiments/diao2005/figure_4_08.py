@@ -61,7 +61,7 @@ EXPERIMENTS = (
         sweep=sweep(
             {"dtd": "news", "depth": 6, "distinct": False},
             "queries",
-            small=(1_000, 10_000, 30_000),
+            small=(1_000, 10_000, 20_000),
             paper=(100_000, 200_000, 300_000, 400_000, 500_000),
         ),
         measure=measure,

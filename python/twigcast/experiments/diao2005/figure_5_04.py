@@ -43,7 +43,7 @@ EXPERIMENTS = (
         sweep=sweep(
             {"dtd": "news", "depth": 6},
             "queries",
-            small=(1_000, 4_000, 8_000),
+            small=(1_000, 3_000, 6_000),
             paper=(1_000, 50_000, 100_000, 200_000, 300_000, 400_000, 500_000),
         ),
         measure=measure,
