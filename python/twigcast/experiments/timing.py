@@ -7,10 +7,13 @@ busy one it is not disturbed by the neighbours, which may be other points of the
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable
-from time import process_time as clock
 
 REPETITIONS = 5
+
+clock = time.process_time
+"""The clock of all measurements, in seconds."""
 
 
 def repeat(work: Callable[[], object], *, repetitions: int = REPETITIONS, per: int = 1) -> tuple[float, ...]:
