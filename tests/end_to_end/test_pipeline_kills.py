@@ -29,7 +29,7 @@ from twigcast.spark.java import check_java
 from twigcast.subscriptions import SubscriptionSet
 
 KILLS = int(os.environ.get("TWIGCAST_KILLS", "1"))
-WAIT_SECONDS = 180.0
+WAIT_SECONDS = 600.0
 PACKAGE = Path(__file__).resolve().parents[2] / "python"
 
 Row = tuple[Any, ...]
