@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canonical import expanded
 
+from tests.canonical import expanded
 from twigcast import Limits, SubscriptionSet
 from twigcast.errors import QueryError, QueryWarning
 

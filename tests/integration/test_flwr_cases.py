@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.canonical import canonical, canonical_items
 
+from tests.canonical import canonical, canonical_items
 from twigcast import SubscriptionSet
 
 FAMILIES = (

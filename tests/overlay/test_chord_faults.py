@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 import pytest
-from tests.overlay.overlay_population import matches, message, random_messages, random_queries
 
+from tests.overlay.overlay_population import matches, message, random_messages, random_queries
 from twigcast.overlay.checkers import check_notifications, check_ring
 from twigcast.overlay.chord import indexing, maintenance, publication
 from twigcast.overlay.chord.build import build_ring, make_peer

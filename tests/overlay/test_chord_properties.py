@@ -9,8 +9,8 @@ import dataclasses
 import os
 
 import pytest
-from tests.overlay.overlay_population import matches, random_messages, random_queries
 
+from tests.overlay.overlay_population import matches, random_messages, random_queries
 from twigcast.overlay.checkers import check_conservation, check_copies, check_notifications, check_ring
 from twigcast.overlay.chord.messages import Notification, Published
 from twigcast.overlay.chord.scenario import ROBUST, ChordRun, start_run

@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 import pytest
-from tests.overlay.overlay_population import matches, message, random_messages, random_queries
 
+from tests.overlay.overlay_population import matches, message, random_messages, random_queries
 from twigcast.overlay.codd import leave
 from twigcast.overlay.codd.engine import Item
 from twigcast.overlay.codd.interest import EVERYTHING, InterestModel, InterestShape

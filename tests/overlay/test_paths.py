@@ -7,8 +7,8 @@ import math
 import random
 
 import pytest
-from tests.overlay.overlay_population import matches, message, random_messages, random_queries, random_xml
 
+from tests.overlay.overlay_population import matches, message, random_messages, random_queries, random_xml
 from twigcast.errors import MalformedMessage
 from twigcast.overlay.chord import meeting
 from twigcast.overlay.chord.states import Claim, Subscription

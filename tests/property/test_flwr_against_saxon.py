@@ -6,9 +6,9 @@ import os
 from random import Random
 
 import pytest
+
 from tests.canonical import expanded
 from tests.flwr_generator import NAMESPACES, QueryMaker, message
-
 from twigcast import SubscriptionSet
 from twigcast.errors import QueryWarning
 

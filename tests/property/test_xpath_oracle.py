@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from tests.strategies import NAMESPACES, Generator
 
+from tests.strategies import NAMESPACES, Generator
 from twigcast.subscriptions import SubscriptionSet
 
 QUERIES_PER_ROUND = 40

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.reference.generator import KINDS, generated
 
+from tests.reference.generator import KINDS, generated
 from twigcast.query import parse
 from twigcast.reference import ALGORITHMS, UnsupportedQuery
 from twigcast.subscriptions import SubscriptionSet

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-from tests.reference.generator import KINDS, Generator, generated, oracle
 
 import twigcast.query
 import twigcast.reference
+from tests.reference.generator import KINDS, Generator, generated, oracle
 from twigcast.query import Axis, NameTest, Path, Step, attribute, child, descendant, equal, itself, nested, text
 from twigcast.reference import ALGORITHMS, PUBLISHED, Algorithm, UnsupportedQuery
 from twigcast.reference.gfilter import GFilter

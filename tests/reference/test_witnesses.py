@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import product
 
 from lxml import etree
-from tests.reference.generator import Generator, generated, oracle
 
+from tests.reference.generator import Generator, generated, oracle
 from twigcast.reference.bfilter import BFilter
 from twigcast.reference.events import Element, build, read_events
 from twigcast.reference.gfilter import GFilter
