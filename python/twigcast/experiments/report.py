@@ -118,7 +118,8 @@ def _anchor(run: StoredRun) -> str:
 def _card(experiment: Experiment, run: StoredRun, verdicts: Sequence[Verdict]) -> Iterable[str]:
     yield f'<section class="card" id="{_anchor(run)}"><div class="head"><h2>{escape(experiment.title)}</h2>'
     yield f'<span class="id">{escape(experiment.id)}</span><span class="scale">{run.scale} scale</span></div>'
-    yield f'<p class="source">{escape(experiment.source)} &middot; {escape(experiment.settings)}</p>'
+    yield f'<p class="source">{escape(experiment.source)} &middot; {escape(experiment.settings)}<br>'
+    yield f"Here: {escape(_measured_settings(experiment, run))}</p>"
     if isinstance(experiment.shows, Figure):
         yield f'<div class="figure">{plots.svg(experiment, run.results)}</div>'
     else:
@@ -132,11 +133,24 @@ def _card(experiment: Experiment, run: StoredRun, verdicts: Sequence[Verdict]) -
     yield f'</ul><p class="published"><b>Published.</b> {escape(experiment.published)}</p>'
     if experiment.notes:
         yield f'<p class="notes">{escape(experiment.notes)}</p>'
-    points = ", ".join(_number(point.x) for point in experiment.sweep[run.scale] if point.x != "")
-    yield f"<details><summary>All numbers ({run.about['points']} points"
-    yield f"{': ' + escape(points) if points else ''}; {run.about['seconds']} s)</summary>"
+    yield f"<details><summary>All numbers ({run.about['points']} points, {run.about['seconds']} s)</summary>"
     yield from _all_numbers(run.results)
     yield "</details></section>"
+
+
+def _measured_settings(experiment: Experiment, run: StoredRun) -> str:
+    """What was measured in this run, in words: the places on the x axis, and the sizes that differ with the scale."""
+    xs = list(dict.fromkeys(x for series in run.results.series() for x in run.results.xs(series) if x != ""))
+    shows = experiment.shows
+    label = shows.x_label
+    parts = [f"{label or 'points'} {', '.join(map(_number, xs))}"] if xs else [f"{run.about['points']} points"]
+    parameters = experiment.sweep[run.scale][0].parameters
+    varied = {point.parameters.get("queries") for point in experiment.sweep[run.scale]}
+    if len(varied) == 1 and "queries" in parameters:
+        parts.append(f"{parameters['queries']:,} queries")
+    if "documents" in parameters:
+        parts.append(f"{parameters['documents']:,} messages")
+    return "; ".join(parts)
 
 
 def _table(table: Table, results: Results) -> str:
