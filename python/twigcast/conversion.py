@@ -107,17 +107,28 @@ def _ascii_prefix(data: bytes) -> str:
     return data[: max(end, 0)].decode("latin-1")
 
 
+def charset(name: str) -> str | None:
+    """The codec of a declared encoding; ``None`` where it does not agree with ASCII, in which declarations are read.
+
+    Raises:
+        LookupError: The encoding is unknown.
+    """
+    codec = codecs.lookup(name).name
+    try:
+        agrees = codec not in _CODECS_THAT_ARE_NO_CHARSETS and _ASCII_PROBE.decode(codec) == _ASCII_PROBE.decode()
+    except UnicodeError:
+        return None
+    return codec if agrees else None
+
+
 def _codec(declared: re.Match[str]) -> str:
-    """The codec of a declared encoding. It has to agree with ASCII, since the declaration was read as ASCII."""
+    """The codec of the encoding that a message declares."""
     name = declared["name"]
     try:
-        codec = codecs.lookup(name).name
-        agrees = codec not in _CODECS_THAT_ARE_NO_CHARSETS and _ASCII_PROBE.decode(codec) == _ASCII_PROBE.decode()
+        codec = charset(name)
     except LookupError:
         raise _declaration_error(declared, f"the message declares the encoding {name!r}, which is unknown") from None
-    except UnicodeError:
-        agrees = False
-    if not agrees:
+    if codec is None:
         raise _declaration_error(declared, f"the message declares the encoding {name!r}, but its bytes are not in it")
     return codec
 

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
+from twigcast.conversion import charset
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMessage
 
 HEAD_BYTES: Final = 64 << 10
@@ -66,7 +67,7 @@ def cut_records(stream: ByteStream, record: str, *, bytes_max: int) -> Iterator[
     well-formed, one last record tells so, with the place in the document.
 
     Args:
-        stream: The document, in UTF-8, UTF-16 or a single-byte encoding that Python knows.
+        stream: The document, in UTF-8, UTF-16 or an encoding that it declares and Python knows.
         record: ``name`` (with any prefix), ``prefix:name`` as the document writes it, or ``{namespace}name``.
             Of nested ones the outermost counts.
         bytes_max: Bytes that one record may have; also one tag, comment or the like between records.
@@ -300,13 +301,9 @@ def _encoding(head: bytes) -> tuple[str, bytes]:
         return "utf-8", b""
     name = declared.group(1).decode("ascii")
     try:
-        encoding = codecs.lookup(name).name
-        # As pyexpat does: of the multi-byte encodings only UTF-8 and UTF-16 are understood.
-        single_byte = (
-            encoding == "utf-8" or encoding == "ascii" or len(bytes(range(256)).decode(name, "replace")) == 256
-        )
-    except (LookupError, UnicodeError):
-        raise MalformedMessage(1, declared.start(1) + 1, f"unknown encoding {name}") from None
-    if not single_byte:
-        raise MalformedMessage(1, declared.start(1) + 1, f"encoding {name} is not what the bytes are, or not supported")
-    return encoding, b""
+        codec = charset(name)
+    except LookupError:
+        raise MalformedMessage(1, declared.start(1) + 1, f"the encoding {name!r} is unknown") from None
+    if codec is None:
+        raise MalformedMessage(1, declared.start(1) + 1, f"the bytes are not in the declared encoding {name!r}")
+    return codec, b""
