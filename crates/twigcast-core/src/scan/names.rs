@@ -1,6 +1,6 @@
 //! Names (XML 1.0, fifth edition; Namespaces in XML 1.0).
 
-use crate::scan::bytes::{NAME, NAME_START, byte, is};
+use crate::scan::bytes::{NAME_START, byte, is, name_end};
 use crate::scan::characters::Checked;
 use crate::scan::fault::{Fault, Step, found, shown};
 
@@ -40,14 +40,8 @@ fn qname_with_colon(checked: Checked<'_>, start: usize, colon: usize, what: &str
 
 /// The end of the ASCII name without colon at `at`; `at` if there is none.
 #[inline(always)]
-fn ascii_name(source: &[u8], mut at: usize) -> usize {
-    if is(byte(source, at), NAME_START) {
-        at += 1;
-        while is(byte(source, at), NAME) {
-            at += 1;
-        }
-    }
-    at
+fn ascii_name(source: &[u8], at: usize) -> usize {
+    if is(byte(source, at), NAME_START) { name_end(source, at) } else { at }
 }
 
 fn any_qname(checked: Checked<'_>, start: usize, what: &str) -> Step<QName> {

@@ -1,7 +1,7 @@
 //! Start and end tags: names, attributes, namespace declarations.
 
 use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, Span};
-use crate::scan::bytes::{SPACE, VALUE_STOP, byte, is, skip_spaces};
+use crate::scan::bytes::{SPACE, byte, is, skip_spaces, value_stop};
 use crate::scan::fault::{Fault, Step, found, shown};
 use crate::scan::names::{QName, qname};
 use crate::scan::namespaces::Namespace;
@@ -157,11 +157,8 @@ impl Pass<'_> {
         let mut at = start;
         let mut encoded = false;
         loop {
+            at = value_stop(source, at);
             let b = byte(source, at);
-            if !is(b, VALUE_STOP) {
-                at += 1;
-                continue;
-            }
             if b == quote {
                 return Ok((at, encoded));
             }
