@@ -300,6 +300,7 @@ fn many_values_on_one_path_wait_in_one_table() {
     for key in live.keys() {
         assert!(engine.remove(key));
     }
+    engine.compact();
     let statistics = engine.statistics();
     assert_eq!((statistics["nfa_states"], statistics["triggers"], statistics["crowded_states"]), (1, 0, 0));
 }

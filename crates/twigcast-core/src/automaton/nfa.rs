@@ -87,6 +87,15 @@ impl Label {
     fn local(local: LocalId) -> Self {
         Self { namespace: ANY, local: local.0 }
     }
+
+    fn test(self) -> NameTest {
+        let (namespace, local) = (NamespaceId(self.namespace), LocalId(self.local));
+        match (self.namespace, self.local) {
+            (_, ANY) => NameTest::Namespace(namespace),
+            (ANY, _) => NameTest::Local(local),
+            _ => NameTest::Name(Name { namespace, local }),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -230,6 +239,47 @@ impl Nfa {
             state = self.edge(state, step.test, changes);
         }
         state
+    }
+
+    /// The state where `path` accepts, if the automaton has it.
+    pub fn find(&self, path: &[LinearStep]) -> Option<StateId> {
+        let mut state = INITIAL;
+        for step in path {
+            if step.descendant {
+                state = self.states[state as usize].descendant;
+                if state == NO_STATE {
+                    return None;
+                }
+            }
+            state = match step.test {
+                NameTest::Any => Some(self.states[state as usize].star).filter(|&target| target != NO_STATE)?,
+                NameTest::Name(name) => *self.edges.get(&(state, Label::name(name)))?,
+                NameTest::Namespace(namespace) => *self.edges.get(&(state, Label::namespace(namespace)))?,
+                NameTest::Local(local) => *self.edges.get(&(state, Label::local(local)))?,
+            };
+        }
+        Some(state)
+    }
+
+    /// The path that accepts at a state.
+    pub fn path_of(&self, mut state: StateId) -> Vec<LinearStep> {
+        let mut path: Vec<LinearStep> = Vec::new();
+        while state != INITIAL && state != NO_STATE {
+            let entry = &self.states[state as usize];
+            match entry.incoming {
+                Incoming::None => {}
+                Incoming::Epsilon => {
+                    if let Some(step) = path.last_mut() {
+                        step.descendant = true;
+                    }
+                }
+                Incoming::Star => path.push(LinearStep { descendant: false, test: NameTest::Any }),
+                Incoming::Labelled(label) => path.push(LinearStep { descendant: false, test: label.test() }),
+            }
+            state = entry.parent;
+        }
+        path.reverse();
+        path
     }
 
     /// Add an item to a state. Returns the item's number for [`Self::remove`].
@@ -413,6 +463,12 @@ mod tests {
         let items: Vec<u32> =
             (0..).zip(&queries).map(|(i, path)| insert(&mut nfa, path, Item::Accept(i), &mut changes)).collect();
         assert_eq!(nfa.state_count(), 13);
+
+        for path in &queries {
+            let state = nfa.find(path).expect("a path that was inserted");
+            assert_eq!(nfa.path_of(state), *path);
+        }
+        assert_eq!(nfa.find(&[named(true, A)]), None);
 
         // <a><b><c/></b></a> is matched by all but the second and the seventh query.
         let mut matched = Vec::new();

@@ -31,6 +31,12 @@ impl ChangeLog {
         self.changes.make_contiguous();
     }
 
+    /// Everything changed: no matcher can follow.
+    pub(super) fn forget(&mut self) {
+        self.first = self.version() + 1;
+        self.changes.clear();
+    }
+
     /// The changes since a version, `None` if they are no longer kept.
     pub(super) fn since(&self, version: u64) -> Option<&[Change]> {
         let skip = version.checked_sub(self.first)? as usize;

@@ -1,21 +1,16 @@
 //! One message against all queries.
 
-use super::population::{Population, Remaining, Trigger};
+use super::Engine;
+use super::deciding::{Decisions, Run};
+use super::layer::LearntPaths;
 use super::query_set::QuerySet;
-use super::verify;
-use super::{Engine, Evaluated};
-use crate::automaton::dfa::{BudgetReached, DEAD, DfaId, LazyDfa, START};
-use crate::automaton::nfa::{INITIAL, Item, StateId};
-use crate::document::{Document, Message, NO_NODE, NodeId, NodeKind};
+use crate::automaton::nfa::Change;
+use crate::document::{Document, Message};
 use crate::error::MessageError;
-use crate::eval::{Context, EvalError, Evaluator, NodeRef};
-use crate::extract;
-use crate::plan::Distance;
-use crate::predicate::table::{self, AtomId, Waiting};
+use crate::eval::EvalError;
 use crate::scan::{Scanner, Want};
-use crate::twig::conditions::{ConditionId, Decided};
-use crate::twig::memo::Memo;
-use crate::twig::shapes::{NO_SHAPE, ShapeId, Shapes};
+use crate::twig::conditions::Decided;
+use crate::twig::shapes::{ShapeId, Shapes};
 
 /// Messages that run on the NFA after the DFA cache overflowed within one message.
 const REST_MESSAGES: u32 = 16;
@@ -27,44 +22,22 @@ pub struct Matcher {
     scanner: Scanner,
     /// The message last scanned.
     pub(super) document: Document,
-    dfa: LazyDfa,
+    main: LearntPaths,
+    recent: LearntPaths,
     shapes: Shapes,
-    memo: Memo,
     decided: Decided,
-    /// What [`Population::conditions_version`] was when `decided` was last cleared.
-    conditions_version: u64,
-    /// Version of the population that the tables follow.
+    /// Version of the change log that the recent layer follows.
     pub(super) version: u64,
-    /// Identity of the engine that the tables belong to.
-    pub(super) engine: u64,
+    /// Identity and bulk version of the engine that the tables belong to.
+    pub(super) valid_for: (u64, u64),
     message_number: u64,
     rest_messages: u32,
-    state_of: Vec<DfaId>,
     shape_of: Vec<ShapeId>,
-    work: Vec<(NodeId, DfaId)>,
     decisions: Decisions,
     pub(super) parsed: super::selection::ParsedQueries,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
 }
-
-/// What is known so far of the message in hand.
-#[derive(Debug, Default)]
-struct Decisions {
-    matched: QuerySet,
-    /// Queries whose whole expression was evaluated and false.
-    refuted: QuerySet,
-    failures: Vec<(u32, EvalError)>,
-    attribute_atoms: Vec<AtomId>,
-    /// Range in `attribute_atoms` by node; the first entry is `NOT_READ` where nobody asked yet.
-    atom_range: Vec<(u32, u32)>,
-    content_atoms: Vec<AtomId>,
-    twig_matches: Vec<u32>,
-    /// The element in hand and its ancestors up to the root element.
-    chain: Vec<NodeId>,
-}
-
-const NOT_READ: u32 = u32::MAX;
 
 impl Matcher {
     /// A matcher with empty tables.
@@ -84,23 +57,27 @@ impl Matcher {
 
     /// States of the lazily built automaton.
     pub fn dfa_state_count(&self) -> usize {
-        self.dfa.state_count()
+        self.main.dfa.state_count() + self.recent.dfa.state_count()
     }
 
     /// Bytes of the tables that outlive a message, by estimate.
     pub fn cache_bytes(&self) -> usize {
-        self.dfa.bytes() + self.shapes.bytes() + self.memo.bytes() + self.decided.bytes()
+        self.main.bytes() + self.recent.bytes() + self.shapes.bytes() + self.decided.bytes()
     }
 
     pub(super) fn forget(&mut self) {
-        self.dfa.clear();
+        self.main.clear();
+        self.recent.clear();
         self.shapes.clear();
-        self.memo.clear();
         self.decided.clear();
     }
 
-    pub(super) fn follow(&mut self, engine: &Engine, changes: &[crate::automaton::nfa::Change]) {
-        self.dfa.follow(&engine.population.nfa, changes);
+    pub(super) fn forget_recent(&mut self) {
+        self.recent.clear();
+    }
+
+    pub(super) fn follow(&mut self, engine: &Engine, changes: &[Change]) {
+        self.recent.dfa.follow(&engine.population.recent.nfa, changes);
     }
 
     pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], want: Want) -> Result<(), MessageError> {
@@ -120,12 +97,8 @@ impl Matcher {
         if !population.twigs.is_empty() || !population.conditions.is_empty() {
             self.shapes.number(&self.document, &mut self.shape_of, budget / 2);
         }
-        if self.conditions_version != population.conditions_version {
-            self.decided.clear();
-            self.conditions_version = population.conditions_version;
-        }
         let resting = self.rest_messages > 0;
-        let uses_dfa = !resting && self.run_dfa(population, budget).is_ok();
+        let uses_dfa = !resting && self.lead(engine, budget);
         if resting {
             self.rest_messages -= 1;
         } else if !uses_dfa {
@@ -133,446 +106,39 @@ impl Matcher {
             // saves.
             self.rest_messages = REST_MESSAGES;
             self.overflows += 1;
-            self.dfa.clear();
-            self.memo.clear();
+            self.main.clear();
+            self.recent.clear();
             self.decisions.reset(engine.query_bound());
         }
         let message = Message { source, document: &self.document };
-        let evaluator = engine.evaluator(message);
-        let tables =
-            Tables { shape_of: &self.shape_of, shapes: &self.shapes, memo: &mut self.memo, decided: &mut self.decided };
-        let mut run = Run { engine, population, evaluator, message, budget, tables };
-        if uses_dfa {
-            for &(node, id) in &self.work {
-                let state = self.dfa.state(id);
-                if !state.twigs.is_empty() {
-                    run.decide_twigs(&mut self.decisions, node, &state.twigs, state.twigs_version);
-                }
-                if !state.keyed.is_empty() {
-                    run.decide_keyed(&mut self.decisions, node, &state.keyed);
-                }
-                for attached in &state.attached {
-                    run.decide_crowd(&mut self.decisions, node, *attached);
-                }
-                if !state.candidates.is_empty() {
-                    run.decide_candidates(&mut self.decisions, node, &state.candidates);
-                }
+        let mut run = Run {
+            engine,
+            population,
+            evaluator: engine.evaluator(message),
+            message,
+            budget,
+            shape_of: &self.shape_of,
+            shapes: &self.shapes,
+            decided: &mut self.decided,
+        };
+        for (learnt, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {
+            if uses_dfa {
+                learnt.decide(&mut run, &mut self.decisions, paths);
+            } else {
+                run.simulate(&mut self.decisions, paths);
             }
-        } else {
-            run.simulate(&mut self.decisions);
         }
         for &query in &population.always {
             run.evaluate_whole(&mut self.decisions, query);
         }
     }
 
-    /// Lead the automaton over the document; collect plain acceptances and the elements where more is to be decided.
-    fn run_dfa(&mut self, population: &Population, budget: usize) -> Result<(), BudgetReached> {
-        let nodes = &self.document.nodes;
-        let nfa = &population.nfa;
-        self.work.clear();
-        self.dfa.prepare(nfa, population);
-        self.state_of.clear();
-        self.state_of.resize(nodes.len(), DEAD);
-        self.state_of[0] = START;
-        let mut index = 1;
-        while index < nodes.len() {
-            let node = &nodes[index];
-            if node.kind != NodeKind::Element {
-                index += 1;
-                continue;
-            }
-            let id = self.dfa.next(nfa, population, self.state_of[node.parent as usize], node.name, budget)?;
-            if id == DEAD {
-                index = node.end as usize;
-                continue;
-            }
-            self.state_of[index] = id;
-            let state = self.dfa.state_mut(id);
-            if state.seen != self.message_number {
-                state.seen = self.message_number;
-                self.dfa.refresh(nfa, population, id);
-                for &query in &self.dfa.state(id).accepts {
-                    self.decisions.matched.insert(query);
-                }
-            }
-            if self.dfa.state(id).has_work() {
-                self.work.push((index as NodeId, id));
-            }
-            index += 1;
-        }
-        Ok(())
-    }
-}
-
-impl Decisions {
-    fn reset(&mut self, query_bound: usize) {
-        self.matched.reset(query_bound);
-        self.refuted.reset(query_bound);
-        self.failures.clear();
-        self.attribute_atoms.clear();
-        self.atom_range.clear();
-    }
-
-    fn fail(&mut self, query: u32, error: EvalError) {
-        // One record a query and message; it is not tried again on this message.
-        self.refuted.insert(query);
-        if !self.failures.iter().any(|(known, _)| *known == query) {
-            self.failures.push((query, error));
-        }
-    }
-
-    /// The element at a known distance from the head of the chain.
-    fn at(&self, distance: Distance) -> Option<NodeId> {
-        let up = match distance {
-            Distance::Up(levels) => usize::from(levels),
-            Distance::Level(level) => self.chain.len().checked_sub(usize::from(level))?,
-            Distance::Any => return None,
-        };
-        self.chain.get(up).copied()
-    }
-
-    fn is_decided(&self, query: u32) -> bool {
-        self.matched.contains(query) || self.refuted.contains(query)
-    }
-}
-
-/// One message in hand.
-struct Run<'a, 't> {
-    engine: &'a Engine,
-    population: &'a Population,
-    evaluator: Evaluator<'a>,
-    message: Message<'a>,
-    budget: usize,
-    tables: Tables<'t>,
-}
-
-/// What was learnt from earlier messages.
-struct Tables<'t> {
-    shape_of: &'t [ShapeId],
-    shapes: &'t Shapes,
-    memo: &'t mut Memo,
-    decided: &'t mut Decided,
-}
-
-impl<'a> Run<'a, '_> {
-    fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, twigs: &[u32], version: u32) {
-        let shape = self.tables.shape_of[node as usize];
-        if shape == NO_SHAPE {
-            for &twig in twigs {
-                self.test_twig(decisions, node, twig);
-            }
-            return;
-        }
-        if let Some(matched) = self.tables.memo.get(version, shape) {
-            for &query in matched {
-                decisions.matched.insert(query);
-            }
-            return;
-        }
-        let (children, below) = (self.tables.shapes.children_mask(shape), self.tables.shapes.below_mask(shape));
-        let mut matched = std::mem::take(&mut decisions.twig_matches);
-        matched.clear();
-        let mut complete = true;
-        for &number in twigs {
-            let Some(twig) = self.population.twigs.get(number) else { continue };
-            if !twig.required.children.within(children) || !twig.required.below.within(below) {
-                continue;
-            }
-            self.evaluator.reset_visits();
-            match self.evaluator.boolean(&twig.condition, Context::at(NodeRef::Node(node))) {
-                Ok(true) => {
-                    matched.push(twig.query);
-                    decisions.matched.insert(twig.query);
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    complete = false;
-                    decisions.fail(twig.query, error);
-                }
-            }
-        }
-        if complete && self.tables.memo.bytes() < self.budget / 2 {
-            self.tables.memo.insert(version, shape, &matched);
-        }
-        decisions.twig_matches = matched;
-    }
-
-    fn test_twig(&self, decisions: &mut Decisions, node: NodeId, number: u32) {
-        let Some(twig) = self.population.twigs.get(number) else { return };
-        if decisions.is_decided(twig.query) {
-            return;
-        }
-        self.evaluator.reset_visits();
-        match self.evaluator.boolean(&twig.condition, Context::at(NodeRef::Node(node))) {
-            Ok(true) => decisions.matched.insert(twig.query),
-            Ok(false) => {}
-            Err(error) => decisions.fail(twig.query, error),
-        }
-    }
-
-    /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies.
-    fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &table::KeyTable) {
-        self.chain(decisions, node);
-        if keyed.reads_content() {
-            let mut atoms = std::mem::take(&mut decisions.content_atoms);
-            atoms.clear();
-            self.population.atoms.of_content(self.message, node, &mut atoms);
-            for &atom in &atoms {
-                self.test_all(decisions, node, keyed.get(table::pack_content(atom)));
-            }
-            decisions.content_atoms = atoms;
-        }
-        if !keyed.reads_attributes() {
-            return;
-        }
-        for up in 0..decisions.chain.len() {
-            let distances = [
-                Distance::Up(up.min(Distance::UP_MAX + 1) as u16),
-                Distance::Level((decisions.chain.len() - up).min(Distance::LEVEL_MAX + 1) as u16),
-                Distance::Any,
-            ];
-            let uses = distances.map(|distance| distance.is_in_use() && keyed.uses(distance));
-            if uses == [false; 3] {
-                continue;
-            }
-            let (start, end) = self.attribute_atoms(decisions, decisions.chain[up]);
-            for index in start..end {
-                let atom = decisions.attribute_atoms[index as usize];
-                for (distance, used) in distances.into_iter().zip(uses) {
-                    if used {
-                        self.test_all(decisions, node, keyed.get(table::pack(distance, atom)));
-                    }
-                }
-            }
-        }
-    }
-
-    fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, state: StateId) {
-        if let Some(table) = self.population.crowded.get(&state) {
-            self.decide_keyed(decisions, node, table);
-        }
-    }
-
-    fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
-        self.chain(decisions, node);
-        for &trigger in candidates {
-            self.test(decisions, node, trigger);
-        }
-    }
-
-    fn test_all(&mut self, decisions: &mut Decisions, node: NodeId, waiting: impl Iterator<Item = Waiting>) {
-        for entry in waiting {
-            if decisions.is_decided(entry.query) {
-                continue;
-            }
-            if let Some(also) = entry.also {
-                let (distance, atom) = table::unpack(also.get());
-                if !self.satisfies(decisions, distance, atom) {
-                    continue;
-                }
-            }
-            if entry.trigger == Waiting::SATISFIED {
-                decisions.matched.insert(entry.query);
-            } else {
-                self.test(decisions, node, entry.trigger);
-            }
-        }
-    }
-
-    /// Note the element and its ancestors, for finding those at a distance.
-    fn chain(&self, decisions: &mut Decisions, node: NodeId) {
-        decisions.chain.clear();
-        let mut element = node;
-        while element != 0 && element != NO_NODE {
-            decisions.chain.push(element);
-            element = self.message.document.nodes[element as usize].parent;
-        }
-    }
-
-    /// The atoms that an element's attributes satisfy, found once a message.
-    fn attribute_atoms(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
-        if decisions.atom_range.is_empty() {
-            decisions.atom_range.resize(self.message.document.nodes.len(), (NOT_READ, 0));
-        }
-        let known = decisions.atom_range[element as usize];
-        if known.0 != NOT_READ {
-            return known;
-        }
-        let start = decisions.attribute_atoms.len() as u32;
-        for attribute in self.message.document.attributes_of(element) {
-            self.population.atoms.of_attribute(self.message, attribute, &mut decisions.attribute_atoms);
-        }
-        let range = (start, decisions.attribute_atoms.len() as u32);
-        decisions.atom_range[element as usize] = range;
-        range
-    }
-
-    /// Test a trigger whose path and key hold at the element at the head of the chain.
-    fn test(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
-        let Some(trigger) = self.population.triggers.get(number) else { return };
-        if decisions.is_decided(trigger.query) {
-            return;
-        }
-        let holds = match &trigger.verify {
-            Remaining::Exact { also, shapes } => self.look_up(decisions, also, shapes),
-            Remaining::Upward(checks) => {
-                self.evaluator.reset_visits();
-                verify::upward(&self.evaluator, checks, node)
-            }
-            Remaining::Whole => return self.evaluate_whole(decisions, trigger.query),
-        };
-        match holds {
-            Ok(true) => decisions.matched.insert(trigger.query),
-            Ok(false) => {}
-            Err(error) => decisions.fail(trigger.query, error),
-        }
-    }
-
-    fn look_up(
-        &mut self,
-        decisions: &mut Decisions,
-        also: &[(Distance, AtomId)],
-        shapes: &[(Distance, ConditionId)],
-    ) -> Result<bool, EvalError> {
-        for &(distance, atom) in also {
-            if !self.satisfies(decisions, distance, atom) {
-                return Ok(false);
-            }
-        }
-        for &(distance, condition) in shapes {
-            let Some(element) = decisions.at(distance) else { return Ok(false) };
-            if !self.has_structure(element, condition)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Does the element at a known distance satisfy an atom?
-    fn satisfies(&self, decisions: &mut Decisions, distance: Distance, atom: AtomId) -> bool {
-        let Some(element) = decisions.at(distance) else { return false };
-        if self.population.atoms.is_content(atom) {
-            let mut atoms = Vec::new();
-            self.population.atoms.of_content(self.message, element, &mut atoms);
-            return atoms.contains(&atom);
-        }
-        let (start, end) = self.attribute_atoms(decisions, element);
-        decisions.attribute_atoms[start as usize..end as usize].contains(&atom)
-    }
-
-    /// Does a structural condition hold at an element?
-    fn has_structure(&mut self, element: NodeId, number: ConditionId) -> Result<bool, EvalError> {
-        let Some(condition) = self.population.conditions.get(number) else { return Ok(false) };
-        let shape = self.tables.shape_of[element as usize];
-        if shape != NO_SHAPE {
-            if let Some(truth) = self.tables.decided.get(number, shape) {
-                return Ok(truth);
-            }
-            let required = &condition.required;
-            if !required.children.within(self.tables.shapes.children_mask(shape))
-                || !required.below.within(self.tables.shapes.below_mask(shape))
-            {
-                return Ok(false);
-            }
-        }
-        self.evaluator.reset_visits();
-        let truth = self.evaluator.boolean(&condition.expr, Context::at(NodeRef::Node(element)))?;
-        if shape != NO_SHAPE && self.tables.decided.bytes() < self.budget / 4 {
-            self.tables.decided.insert(number, shape, truth);
-        }
-        Ok(truth)
-    }
-
-    fn evaluate_whole(&self, decisions: &mut Decisions, query: u32) {
-        if decisions.is_decided(query) {
-            return;
-        }
-        let holds = match self.engine.evaluated(query) {
-            Evaluated::Nothing => return,
-            Evaluated::Expr(expr) => {
-                self.evaluator.reset_visits();
-                self.evaluator.boolean(expr, Context::DOCUMENT)
-            }
-            Evaluated::Bindings(program) => {
-                extract::matches(self.message, program, self.engine.vocabulary(), self.engine.limits())
-            }
-        };
-        match holds {
-            Ok(true) => decisions.matched.insert(query),
-            Ok(false) => decisions.refuted.insert(query),
-            Err(error) => decisions.fail(query, error),
-        }
-    }
-
-    /// Run the NFA itself, with a stack of active sets (Diao 2005, section 4.3.3): slower, but in memory bounded by the
-    /// depth of the message and the size of the automaton.
-    fn simulate(&mut self, decisions: &mut Decisions) {
-        let nfa = &self.population.nfa;
-        let nodes = &self.message.document.nodes;
-        // Active sets of the open elements, one after the other, and where each begins.
-        let mut open: Vec<(NodeId, usize)> = vec![(0, 0)];
-        let mut active: Vec<StateId> = vec![INITIAL];
-        let mut target = Vec::new();
-        let mut index = 1;
-        while index < nodes.len() {
-            let node = &nodes[index];
-            if node.kind != NodeKind::Element {
-                index += 1;
-                continue;
-            }
-            while let Some(&(top, start)) = open.last() {
-                if top == node.parent {
-                    break;
-                }
-                active.truncate(start);
-                open.pop();
-            }
-            let start = open.last().map_or(0, |&(_, start)| start);
-            nfa.step(&active[start..], node.name, &mut target);
-            if target.is_empty() {
-                index = node.end as usize;
-                continue;
-            }
-            open.push((index as NodeId, active.len()));
-            active.extend_from_slice(&target);
-            for &state in &target {
-                if nfa.has_attachment(state) {
-                    self.decide_crowd(decisions, index as NodeId, state);
-                }
-                for item in nfa.items(state) {
-                    self.simulate_item(decisions, index as NodeId, item);
-                }
-            }
-            index += 1;
-        }
-    }
-
-    fn simulate_item(&mut self, decisions: &mut Decisions, node: NodeId, item: Item) {
-        match item {
-            Item::Accept(query) => decisions.matched.insert(query),
-            Item::Twig(twig) => self.test_twig(decisions, node, twig),
-            Item::Trigger(number) => {
-                let Some(trigger) = self.population.triggers.get(number) else { return };
-                if decisions.is_decided(trigger.query) {
-                    return;
-                }
-                self.chain(decisions, node);
-                if self.key_holds(decisions, trigger) {
-                    self.test(decisions, node, number);
-                }
-            }
-        }
-    }
-
-    fn key_holds(&self, decisions: &mut Decisions, trigger: &Trigger) -> bool {
-        match trigger.key {
-            None => true,
-            Some((Distance::Any, atom)) => (0..decisions.chain.len()).any(|up| {
-                let (start, end) = self.attribute_atoms(decisions, decisions.chain[up]);
-                decisions.attribute_atoms[start as usize..end as usize].contains(&atom)
-            }),
-            Some((distance, atom)) => self.satisfies(decisions, distance, atom),
-        }
+    /// Lead both automata over the document; false if a cache is full.
+    fn lead(&mut self, engine: &Engine, budget: usize) -> bool {
+        let Self { document, main, recent, decisions, message_number, .. } = self;
+        let population = &engine.population;
+        [(main, &population.main), (recent, &population.recent)].into_iter().all(|(learnt, paths)| {
+            learnt.lead(document, population, paths, *message_number, budget, &mut decisions.matched).is_ok()
+        })
     }
 }

@@ -5,6 +5,8 @@
 //! the next message, so a change counts from the next message on and never stops anybody.
 
 mod change_log;
+mod deciding;
+mod layer;
 mod matcher;
 mod population;
 mod query_set;
@@ -14,7 +16,7 @@ mod verify;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
@@ -30,7 +32,7 @@ use crate::vocabulary::Vocabulary;
 
 use change_log::ChangeLog;
 pub use matcher::Matcher;
-use population::{Population, Registration};
+use population::{Layer, Population, Registration};
 pub use query_set::QuerySet;
 use registry::Registry;
 pub use registry::{QueryContext, Slot};
@@ -96,13 +98,25 @@ pub struct Engine {
     compiled: Vec<Option<CompiledQuery>>,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
+    /// Changes of the recent layer.
     log: ChangeLog,
+    /// Changes whenever the bulk does.
+    bulk_version: u64,
+    /// A message was matched since the bulk last changed, so that matchers have learnt something of it.
+    warm: AtomicBool,
+    /// Queries that may have registrations in the recent layer.
+    recent: Vec<u32>,
+    /// Queries that nobody subscribes to any more but that still stand in the bulk.
+    dead: Vec<u32>,
     /// Additions and removals so far. Those of a query that other subscriptions share leave the automaton alone, and so
     /// are not in the log.
     changes: u64,
     /// Tells this engine from others, so that a matcher notices when it is handed another one.
     identity: u64,
 }
+
+/// Queries that come or go before they are merged into the bulk, at the least.
+const COMPACTED_MIN: usize = 1024;
 
 static NEXT_IDENTITY: AtomicU64 = AtomicU64::new(1);
 
@@ -117,6 +131,10 @@ impl Engine {
             compiled: Vec::new(),
             needing: (0, 0, 0),
             log: ChangeLog::default(),
+            bulk_version: 0,
+            warm: AtomicBool::new(false),
+            recent: Vec::new(),
+            dead: Vec::new(),
             changes: 0,
             identity: NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed),
         }
@@ -185,6 +203,7 @@ impl Engine {
         }
         self.registry.subscribe(key, query);
         self.changes += 1;
+        self.compact_if_due();
         Ok(warnings)
     }
 
@@ -194,6 +213,7 @@ impl Engine {
             Some(slot) => {
                 self.remove_slot(slot);
                 self.changes += 1;
+                self.compact_if_due();
                 true
             }
             None => false,
@@ -202,11 +222,53 @@ impl Engine {
 
     fn remove_slot(&mut self, slot: Slot) {
         let Some(query) = self.registry.unsubscribe(slot) else { return };
+        let Some(compiled) = self.compiled.get(query as usize).and_then(Option::as_ref) else { return };
+        let needs = compiled.needs;
+        let is_loose = compiled.registrations.iter().all(|&place| self.population.is_loose(place));
+        self.count_needs(needs, false);
+        if self.warm.load(Ordering::Relaxed) && !is_loose {
+            // Without subscribers it can do no harm; taking it out now would cost what matchers have learnt.
+            self.dead.push(query);
+        } else {
+            self.take_out(query);
+        }
+    }
+
+    /// Take a query out of the shared structures.
+    fn take_out(&mut self, query: u32) {
         let Some(compiled) = self.compiled.get_mut(query as usize).and_then(Option::take) else { return };
-        self.count_needs(compiled.needs, false);
         let mut changes = Vec::new();
         self.population.remove(query, &compiled.registrations, &mut changes);
         self.log.extend(changes);
+        self.registry.free_number(query);
+    }
+
+    /// Merge what came and went into the bulk once it is an eighth of it: rarely enough that what matchers lose by it
+    /// costs little a change.
+    fn compact_if_due(&mut self) {
+        let due = COMPACTED_MIN + self.compiled.len() / 8;
+        if self.recent.len() > due || self.dead.len() > due {
+            self.compact();
+        }
+    }
+
+    /// Merge the queries that came since the last time into the bulk and take out those that went. Happens by itself.
+    pub fn compact(&mut self) {
+        for query in std::mem::take(&mut self.dead) {
+            self.take_out(query);
+        }
+        let mut recent = std::mem::take(&mut self.recent);
+        recent.sort_unstable();
+        recent.dedup();
+        for query in recent {
+            let Some(compiled) = self.compiled.get_mut(query as usize).and_then(Option::as_mut) else { continue };
+            for place in &mut compiled.registrations {
+                *place = self.population.promote(*place);
+            }
+        }
+        self.bulk_version += 1;
+        self.log.forget();
+        self.warm.store(false, Ordering::Relaxed);
     }
 
     fn compile(&mut self, text: &str, context: u32, warnings: &mut Vec<Warning>) -> Result<NewQuery, QueryError> {
@@ -253,8 +315,12 @@ impl Engine {
         let query = self.registry.add_query(text, context);
         let mut changes = Vec::new();
         let routes = std::mem::take(&mut new.routes);
-        let registrations = self.population.insert(query, routes, &mut changes).into_boxed_slice();
+        let layer = if self.warm.load(Ordering::Relaxed) { Layer::Recent } else { Layer::Main };
+        let registrations = self.population.insert(query, routes, layer, &mut changes).into_boxed_slice();
         self.log.extend(changes);
+        if layer == Layer::Recent {
+            self.recent.push(query);
+        }
         self.count_needs(new.needs, true);
         let compiled = Some(new.compiled(registrations));
         if (query as usize) < self.compiled.len() {
@@ -304,18 +370,21 @@ impl Engine {
     fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: Want) -> Result<(), MessageError> {
         self.catch_up(matcher);
         matcher.scan(self, source, want)?;
+        if !self.warm.load(Ordering::Relaxed) {
+            self.warm.store(true, Ordering::Relaxed);
+        }
         matcher.run(self, source);
         Ok(())
     }
 
     fn catch_up(&self, matcher: &mut Matcher) {
-        if matcher.engine != self.identity {
+        if matcher.valid_for != (self.identity, self.bulk_version) {
             matcher.forget();
-            matcher.engine = self.identity;
+            matcher.valid_for = (self.identity, self.bulk_version);
         } else {
             match self.log.since(matcher.version) {
                 Some(changes) => matcher.follow(self, changes),
-                None => matcher.forget(),
+                None => matcher.forget_recent(),
             }
         }
         matcher.version = self.log.version();
@@ -373,12 +442,14 @@ impl Engine {
             + self.compiled.iter().flatten().map(|c| c.registrations.len() * size_of::<Registration>()).sum::<usize>();
         BTreeMap::from([
             ("subscriptions", self.registry.len()),
-            ("queries", self.compiled.iter().flatten().count()),
-            ("nfa_states", self.population.nfa.state_count()),
-            ("nfa_bytes", self.population.nfa.bytes()),
+            ("queries", self.compiled.iter().flatten().count() - self.dead.len()),
+            ("recent_queries", self.recent.len()),
+            ("dead_queries", self.dead.len()),
+            ("nfa_states", self.population.main.nfa.state_count() + self.population.recent.nfa.state_count() - 1),
+            ("nfa_bytes", self.population.main.nfa.bytes() + self.population.recent.nfa.bytes()),
             ("twigs", self.population.twigs.len()),
             ("triggers", self.population.triggers.len()),
-            ("crowded_states", self.population.crowded.len()),
+            ("crowded_states", self.population.main.crowded.len() + self.population.recent.crowded.len()),
             ("evaluated_always", self.population.always.len()),
             ("condition_bytes", self.population.conditions.bytes()),
             ("atom_bytes", self.population.atoms.bytes()),

@@ -28,10 +28,12 @@ pub struct Trigger {
 /// Where a trigger waits.
 #[derive(Clone, Copy, Debug)]
 enum Home {
-    /// As an item of the automaton, by the item's number: each state of the lazily built automaton merges it.
-    Item(u32),
-    /// In the table of an automaton's state where many wait (see [`Population::crowded`]).
-    Crowd(StateId),
+    /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
+    Item(Layer, u32),
+    /// In the table of an automaton's state where many wait (see [`Paths::crowded`]).
+    Crowd(Layer, StateId),
+    /// Nowhere yet, or no longer.
+    Nowhere,
 }
 
 /// Keyed triggers at one automaton state from which on they get a table of their own. Below it, merging them into the
@@ -114,36 +116,88 @@ impl<T> Slab<T> {
     }
 }
 
+/// Where a layer's changes go: matchers follow those of the recent layer, and start afresh after those of the bulk.
+struct Followed<'a> {
+    list: &'a mut Vec<Change>,
+    from: usize,
+    followed: bool,
+}
+
+impl Drop for Followed<'_> {
+    fn drop(&mut self) {
+        if !self.followed {
+            self.list.truncate(self.from);
+        }
+    }
+}
+
+fn of_layer(layer: Layer, list: &mut Vec<Change>) -> Followed<'_> {
+    let from = list.len();
+    Followed { list, from, followed: layer == Layer::Recent }
+}
+
 /// A place where a query is registered, for removing it again.
 #[derive(Clone, Copy, Debug)]
 pub enum Registration {
     /// An item of the automaton (see [`Nfa::insert_item`]).
-    Item(u32, Item),
+    Item(Layer, u32, Item),
     /// A trigger, wherever it waits.
     Trigger(u32),
     /// A place in the list of queries evaluated on each message.
     Always,
 }
 
-/// The shared structures of all queries.
+/// Queries that came while matching was going on are kept apart from the bulk: what the lazily built automaton has
+/// learnt of the bulk then stays as it is, and what has to follow the change is small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// The bulk. Changes only when matchers start afresh on it.
+    Main,
+    /// What came since.
+    Recent,
+}
+
+/// The paths of one layer.
 #[derive(Clone, Debug, Default)]
-pub struct Population {
-    /// The automaton of all routes' paths.
+pub struct Paths {
+    /// The automaton.
     pub nfa: Nfa,
-    /// Twigs by number.
-    pub twigs: Slab<Twig>,
-    /// Triggers by number.
-    pub triggers: Slab<Trigger>,
     /// The keyed triggers at states where many wait.
     pub crowded: FxHashMap<StateId, KeyTable>,
     /// How many keyed triggers wait as items at a state.
     waiting: FxHashMap<StateId, u32>,
+}
+
+impl Paths {
+    fn is_crowded(&self, state: StateId) -> bool {
+        self.crowded.contains_key(&state) || self.waiting.get(&state).is_some_and(|&count| count >= CROWD)
+    }
+
+    fn uncount(&mut self, state: StateId) {
+        if let Some(count) = self.waiting.get_mut(&state) {
+            *count -= 1;
+            if *count == 0 {
+                self.waiting.remove(&state);
+            }
+        }
+    }
+}
+
+/// The shared structures of all queries.
+#[derive(Clone, Debug, Default)]
+pub struct Population {
+    /// The paths of the bulk.
+    pub main: Paths,
+    /// The paths of what came since.
+    pub recent: Paths,
+    /// Twigs by number.
+    pub twigs: Slab<Twig>,
+    /// Triggers by number.
+    pub triggers: Slab<Trigger>,
     /// The distinct key values.
     pub atoms: Atoms,
     /// The distinct structural conditions of triggers.
     pub conditions: Conditions,
-    /// Grows whenever the number of a condition may have come to mean another.
-    pub conditions_version: u64,
     /// Queries to evaluate on each message.
     pub always: Vec<u32>,
 }
@@ -173,50 +227,84 @@ impl Population {
         if self.atoms.is_content(atom) { table::pack_content(atom) } else { table::pack(distance, atom) }
     }
 
-    /// Register the routes of a query.
-    pub fn insert(&mut self, query: u32, routes: Vec<Route>, changes: &mut Vec<Change>) -> Vec<Registration> {
-        routes.into_iter().map(|route| self.insert_route(query, route, changes)).collect()
+    /// The paths of a layer.
+    pub fn paths(&self, layer: Layer) -> &Paths {
+        match layer {
+            Layer::Main => &self.main,
+            Layer::Recent => &self.recent,
+        }
     }
 
-    fn insert_route(&mut self, query: u32, route: Route, changes: &mut Vec<Change>) -> Registration {
+    fn paths_mut(&mut self, layer: Layer) -> &mut Paths {
+        match layer {
+            Layer::Main => &mut self.main,
+            Layer::Recent => &mut self.recent,
+        }
+    }
+
+    /// Register the routes of a query in a layer. `changes` gets those of the recent layer.
+    pub fn insert(
+        &mut self,
+        query: u32,
+        routes: Vec<Route>,
+        layer: Layer,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Registration> {
+        routes.into_iter().map(|route| self.insert_route(query, route, layer, changes)).collect()
+    }
+
+    fn insert_route(&mut self, query: u32, route: Route, layer: Layer, changes: &mut Vec<Change>) -> Registration {
         let item = match route.action {
             Action::Accept => Item::Accept(query),
             Action::Twig(condition) => Item::Twig(self.insert_twig(query, condition)),
             Action::Trigger { key, verify } => {
-                return Registration::Trigger(self.insert_trigger(query, &route.path, key, verify, changes));
+                let key = key.map(|key| self.acquire_key(&key));
+                let verify = self.remaining(verify);
+                let number = self.triggers.insert(Trigger { query, key, verify, home: Home::Nowhere });
+                self.settle(number, &route.path, layer, changes);
+                return Registration::Trigger(number);
             }
             Action::Always => {
                 self.always.push(query);
                 return Registration::Always;
             }
         };
-        let state = self.nfa.state_of(&route.path, changes);
-        Registration::Item(self.nfa.insert_item(state, item, changes), item)
+        self.insert_item(&route.path, item, layer, changes)
     }
 
-    fn insert_trigger(
+    fn insert_item(
         &mut self,
-        query: u32,
         path: &[LinearStep],
-        key: Option<Key>,
-        verify: Verify,
+        item: Item,
+        layer: Layer,
         changes: &mut Vec<Change>,
-    ) -> u32 {
-        let key = key.map(|key| self.acquire_key(&key));
-        let verify = self.remaining(verify);
-        let state = self.nfa.state_of(path, changes);
-        let is_keyed = key.is_some();
-        let number = self.triggers.insert(Trigger { query, key, verify, home: Home::Crowd(state) });
-        if is_keyed && (self.crowded.contains_key(&state) || self.waiting.get(&state).is_some_and(|&n| n >= CROWD)) {
-            self.join_crowd(number, state, changes);
-        } else {
-            let item = self.nfa.insert_item(state, Item::Trigger(number), changes);
-            self.set_home(number, Home::Item(item));
-            if is_keyed {
-                *self.waiting.entry(state).or_default() += 1;
-            }
+    ) -> Registration {
+        let changes = of_layer(layer, changes);
+        let nfa = &mut self.paths_mut(layer).nfa;
+        let state = nfa.state_of(path, changes.list);
+        Registration::Item(layer, nfa.insert_item(state, item, changes.list), item)
+    }
+
+    /// Let a trigger wait where a path accepts.
+    fn settle(&mut self, number: u32, path: &[LinearStep], layer: Layer, changes: &mut Vec<Change>) {
+        let is_keyed = self.triggers.get(number).is_some_and(|trigger| trigger.key.is_some());
+        // A crowd's table is looked up afresh each time, so joining one disturbs nothing that was learnt.
+        let joins_bulk = is_keyed
+            && layer == Layer::Recent
+            && self.main.nfa.find(path).is_some_and(|state| self.main.crowded.contains_key(&state));
+        let layer = if joins_bulk { Layer::Main } else { layer };
+        let changes = of_layer(layer, changes);
+        let state = self.paths_mut(layer).nfa.state_of(path, changes.list);
+        if is_keyed && self.paths(layer).is_crowded(state) {
+            self.join_crowd(number, layer, state, changes.list);
+            return;
         }
-        number
+        let paths = self.paths_mut(layer);
+        let item = paths.nfa.insert_item(state, Item::Trigger(number), changes.list);
+        if is_keyed {
+            *paths.waiting.entry(state).or_default() += 1;
+        }
+        self.set_home(number, Home::Item(layer, item));
     }
 
     fn set_home(&mut self, number: u32, home: Home) {
@@ -225,22 +313,26 @@ impl Population {
         }
     }
 
-    fn join_crowd(&mut self, number: u32, state: StateId, changes: &mut Vec<Change>) {
-        if !self.crowded.contains_key(&state) {
-            self.gather_crowd(state, changes);
+    fn join_crowd(&mut self, number: u32, layer: Layer, state: StateId, changes: &mut Vec<Change>) {
+        if !self.paths(layer).crowded.contains_key(&state) {
+            self.gather_crowd(layer, state, changes);
         }
-        self.nfa.attach(state, changes);
+        self.set_home(number, Home::Crowd(layer, state));
         let entry = self.triggers.get(number).and_then(|trigger| self.keyed_trigger(number, trigger));
-        if let (Some(entry), Some(table)) = (entry, self.crowded.get_mut(&state)) {
+        let paths = self.paths_mut(layer);
+        paths.nfa.attach(state, changes);
+        if let (Some(entry), Some(table)) = (entry, paths.crowded.get_mut(&state)) {
             table.insert(entry);
         }
     }
 
     /// Make a table for a state and move the keyed triggers that wait there as items into it.
-    fn gather_crowd(&mut self, state: StateId, changes: &mut Vec<Change>) {
-        self.crowded.insert(state, KeyTable::default());
-        self.waiting.remove(&state);
+    fn gather_crowd(&mut self, layer: Layer, state: StateId, changes: &mut Vec<Change>) {
+        let paths = self.paths_mut(layer);
+        paths.crowded.insert(state, KeyTable::default());
+        paths.waiting.remove(&state);
         let waiting: Vec<u32> = self
+            .paths(layer)
             .nfa
             .items(state)
             .filter_map(|item| match item {
@@ -249,11 +341,10 @@ impl Population {
             })
             .collect();
         for number in waiting {
-            let Some(Home::Item(item)) = self.triggers.get(number).map(|trigger| trigger.home) else { continue };
+            let Some(Home::Item(_, item)) = self.triggers.get(number).map(|trigger| trigger.home) else { continue };
             // The new home first: a state without any use would be taken out.
-            self.set_home(number, Home::Crowd(state));
-            self.join_crowd(number, state, changes);
-            self.nfa.remove(item, changes);
+            self.join_crowd(number, layer, state, changes);
+            self.paths_mut(layer).nfa.remove(item, changes);
         }
     }
 
@@ -272,44 +363,82 @@ impl Population {
         }
     }
 
-    fn remove_trigger(&mut self, number: u32, changes: &mut Vec<Change>) {
-        let Some(trigger) = self.triggers.remove(number) else { return };
-        match trigger.home {
-            Home::Item(item) => {
-                let state = self.nfa.state_of_item(item);
-                self.nfa.remove(item, changes);
-                if trigger.key.is_some() {
-                    self.uncount(state);
+    /// Take a trigger away from where it waits; the path that it waited on.
+    fn unsettle(&mut self, number: u32, changes: &mut Vec<Change>) -> Option<Vec<LinearStep>> {
+        let trigger = self.triggers.get(number)?;
+        let is_keyed = trigger.key.is_some();
+        let home = trigger.home;
+        let entry = self.keyed_trigger(number, trigger);
+        self.set_home(number, Home::Nowhere);
+        match home {
+            Home::Nowhere => None,
+            Home::Item(layer, item) => {
+                let changes = of_layer(layer, changes);
+                let paths = self.paths_mut(layer);
+                let state = paths.nfa.state_of_item(item);
+                let path = paths.nfa.path_of(state);
+                if is_keyed {
+                    paths.uncount(state);
                 }
+                paths.nfa.remove(item, changes.list);
+                Some(path)
             }
-            Home::Crowd(state) => {
-                let entry = self.keyed_trigger(number, &trigger);
-                if let (Some(entry), Some(table)) = (entry, self.crowded.get_mut(&state)) {
+            Home::Crowd(layer, state) => {
+                let paths = self.paths_mut(layer);
+                let path = paths.nfa.path_of(state);
+                if let (Some(entry), Some(table)) = (entry, paths.crowded.get_mut(&state)) {
                     table.remove(entry);
                     if table.is_empty() {
-                        self.crowded.remove(&state);
+                        paths.crowded.remove(&state);
                     }
                 }
-                self.nfa.detach(state);
+                paths.nfa.detach(state);
+                Some(path)
             }
         }
+    }
+
+    fn remove_trigger(&mut self, number: u32, changes: &mut Vec<Change>) {
+        self.unsettle(number, changes);
+        let Some(trigger) = self.triggers.remove(number) else { return };
         if let Some((_, atom)) = trigger.key {
             self.atoms.release(atom);
         }
         if let Remaining::Exact { also, shapes } = trigger.verify {
             also.iter().for_each(|&(_, atom)| self.atoms.release(atom));
-            for &(_, condition) in &shapes {
-                self.conditions_version += u64::from(self.conditions.release(condition));
-            }
+            shapes.iter().for_each(|&(_, condition)| self.conditions.release(condition));
         }
     }
 
-    fn uncount(&mut self, state: StateId) {
-        if let Some(count) = self.waiting.get_mut(&state) {
-            *count -= 1;
-            if *count == 0 {
-                self.waiting.remove(&state);
+    /// Can a registration be undone without disturbing what matchers have learnt of the bulk?
+    pub fn is_loose(&self, registration: Registration) -> bool {
+        match registration {
+            Registration::Always => true,
+            Registration::Item(layer, ..) => layer == Layer::Recent,
+            Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
+                !matches!(trigger.home, Home::Item(Layer::Main, _) | Home::Crowd(Layer::Main, _))
+            }),
+        }
+    }
+
+    /// Move a registration of the recent layer into the bulk.
+    pub fn promote(&mut self, registration: Registration) -> Registration {
+        // Matchers start afresh on both layers afterwards.
+        let mut changes = Vec::new();
+        match registration {
+            Registration::Item(Layer::Recent, number, item) => {
+                let nfa = &mut self.recent.nfa;
+                let path = nfa.path_of(nfa.state_of_item(number));
+                nfa.remove(number, &mut changes);
+                self.insert_item(&path, item, Layer::Main, &mut changes)
             }
+            Registration::Trigger(number) if self.is_loose(registration) => {
+                if let Some(path) = self.unsettle(number, &mut changes) {
+                    self.settle(number, &path, Layer::Main, &mut changes);
+                }
+                registration
+            }
+            _ => registration,
         }
     }
 
@@ -324,8 +453,9 @@ impl Population {
             match registration {
                 Registration::Always => self.always.retain(|&entry| entry != query),
                 Registration::Trigger(trigger) => self.remove_trigger(trigger, changes),
-                Registration::Item(number, item) => {
-                    self.nfa.remove(number, changes);
+                Registration::Item(layer, number, item) => {
+                    let changes = of_layer(layer, changes);
+                    self.paths_mut(layer).nfa.remove(number, changes.list);
                     if let Item::Twig(twig) = item {
                         self.twigs.remove(twig);
                     }

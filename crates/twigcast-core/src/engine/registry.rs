@@ -235,6 +235,10 @@ impl Registry {
         if let Ok(found) = self.by_text.find_entry(hash, |&other| other == query) {
             found.remove();
         }
+    }
+
+    /// Let the number of a query that is gone be used again.
+    pub(super) fn free_number(&mut self, query: u32) {
         self.free_queries.push(query);
     }
 

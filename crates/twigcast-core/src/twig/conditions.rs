@@ -20,12 +20,12 @@ pub struct Condition {
     uses: u32,
 }
 
-/// The distinct conditions in use.
+/// The distinct conditions in use. A number is never used twice, so what was decided under one stays true.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
-    entries: Vec<Option<Condition>>,
-    free: Vec<ConditionId>,
+    entries: FxHashMap<ConditionId, Condition>,
     by_spelling: FxHashMap<Box<[u8]>, ConditionId>,
+    next: ConditionId,
 }
 
 impl Conditions {
@@ -34,58 +34,45 @@ impl Conditions {
         let mut spelled = Vec::new();
         spell(expr, &mut spelled);
         if let Some(&id) = self.by_spelling.get(spelled.as_slice()) {
-            if let Some(entry) = &mut self.entries[id as usize] {
+            if let Some(entry) = self.entries.get_mut(&id) {
                 entry.uses += 1;
             }
             return id;
         }
         let spelled: Box<[u8]> = spelled.into();
+        let id = self.next;
+        self.next = self.next.wrapping_add(1);
         let required = Required::of(expr);
-        let entry = Some(Condition { expr: expr.clone(), required, spelled: spelled.clone(), uses: 1 });
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.entries[id as usize] = entry;
-                id
-            }
-            None => {
-                self.entries.push(entry);
-                self.entries.len() as ConditionId - 1
-            }
-        };
+        self.entries.insert(id, Condition { expr: expr.clone(), required, spelled: spelled.clone(), uses: 1 });
         self.by_spelling.insert(spelled, id);
         id
     }
 
-    /// One use less; the last one forgets the condition. True if it is gone, so that its number may come to mean another.
-    pub fn release(&mut self, id: ConditionId) -> bool {
-        let Some(entry) = self.entries.get_mut(id as usize) else { return false };
-        let Some(condition) = entry else { return false };
+    /// One use less; the last one forgets the condition.
+    pub fn release(&mut self, id: ConditionId) {
+        let Some(condition) = self.entries.get_mut(&id) else { return };
         condition.uses -= 1;
-        if condition.uses > 0 {
-            return false;
+        if condition.uses == 0 {
+            if let Some(condition) = self.entries.remove(&id) {
+                self.by_spelling.remove(&condition.spelled);
+            }
         }
-        if let Some(condition) = entry.take() {
-            self.by_spelling.remove(&condition.spelled);
-        }
-        self.free.push(id);
-        true
     }
 
     /// A condition.
     #[inline]
     pub fn get(&self, id: ConditionId) -> Option<&Condition> {
-        self.entries.get(id as usize)?.as_ref()
+        self.entries.get(&id)
     }
 
     /// No condition at all?
     pub fn is_empty(&self) -> bool {
-        self.entries.len() == self.free.len()
+        self.entries.is_empty()
     }
 
     /// Bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
-        let used = self.entries.iter().flatten().map(|entry| 4 * entry.spelled.len() + 200).sum::<usize>();
-        used + self.entries.capacity() * size_of::<Option<Condition>>()
+        self.entries.values().map(|entry| 4 * entry.spelled.len() + 200).sum()
     }
 }
 
