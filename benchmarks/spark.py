@@ -22,7 +22,7 @@ from twigcast.spark import read_messages, run_pipeline
 from twigcast.spark.session import open_session
 
 MASTER = "local[2]"
-MESSAGES = 20_000
+MESSAGES = 100_000
 FILES = 20_000
 ROUNDS = 3
 
