@@ -8,7 +8,7 @@ use crate::automaton::dfa::DfaState;
 use crate::automaton::nfa::{INITIAL, Item, StateId};
 use crate::document::{Message, NO_NODE, NodeId, NodeKind};
 use crate::eval::{Context, EvalError, Evaluator, NodeRef};
-use crate::extract;
+use crate::extract::Session;
 use crate::plan::Distance;
 use crate::predicate::table::{self, AtomId, Waiting};
 use crate::twig::conditions::{ConditionId, Decided};
@@ -340,7 +340,7 @@ impl<'a> Run<'a, '_> {
                 self.evaluator.boolean(expr, Context::DOCUMENT)
             }
             Evaluated::Bindings(program) => {
-                extract::matches(self.message, program, self.engine.vocabulary(), self.engine.limits())
+                Session::new(self.message, self.engine.vocabulary(), self.engine.limits()).matches(program)
             }
         };
         match holds {

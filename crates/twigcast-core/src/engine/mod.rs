@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
-use crate::extract::Program;
+use crate::extract::{Interner, Program};
 use crate::limits::Limits;
 use crate::plan::{self, Action, Route, Verify};
 use crate::query::ast::Expr;
@@ -95,6 +95,8 @@ pub struct Engine {
     vocabulary: Vocabulary,
     population: Population,
     registry: Registry,
+    /// What For-Where-Return queries have in common.
+    interner: Interner,
     compiled: Vec<Option<CompiledQuery>>,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
@@ -128,6 +130,7 @@ impl Engine {
             vocabulary: Vocabulary::new(),
             population: Population::default(),
             registry: Registry::default(),
+            interner: Interner::default(),
             compiled: Vec::new(),
             needing: (0, 0, 0),
             log: ChangeLog::default(),
@@ -266,6 +269,7 @@ impl Engine {
                 *place = self.population.promote(*place);
             }
         }
+        self.interner.tidy();
         self.bulk_version += 1;
         self.log.forget();
         self.warm.store(false, Ordering::Relaxed);
@@ -276,7 +280,7 @@ impl Engine {
             Query::XPath(expr) => (expr, None),
             Query::Flwr(flwr) => {
                 let condition = matching_condition(&flwr);
-                let program = Arc::new(Program::compile(&flwr, &self.vocabulary));
+                let program = Arc::new(Program::compile(&flwr, &self.vocabulary, &mut self.interner));
                 (condition.expr, Some((program, condition.exact)))
             }
         };

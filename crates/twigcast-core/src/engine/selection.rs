@@ -9,7 +9,7 @@ use super::{Engine, Evaluated, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
-use crate::extract::{self, ExtractError};
+use crate::extract::{ExtractError, Session};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
 use crate::scan::{Want, position};
@@ -120,16 +120,20 @@ impl Engine {
     /// Subscriptions with the same query share the work.
     pub fn deliveries(&self, matcher: &Matcher, source: &[u8]) -> Vec<Delivery> {
         let message = Message { source, document: &matcher.document };
+        let mut session = Session::new(message, &self.vocabulary, &self.limits);
         let mut deliveries = Vec::new();
         let mut slots = Vec::new();
         for query in matcher.matched().iter() {
             slots.clear();
             self.registry.subscribers(query, &mut slots);
             let payload = match self.program(query) {
-                Some(program) => extract::deliver(message, program, &self.vocabulary, &self.limits),
+                Some(program) => session.deliver(program),
                 None => Ok(None),
             };
-            deliveries.extend(slots.iter().map(|&slot| (slot, payload.clone())));
+            if let Some((&last, others)) = slots.split_last() {
+                deliveries.extend(others.iter().map(|&slot| (slot, payload.clone())));
+                deliveries.push((last, payload));
+            }
         }
         deliveries.sort_unstable_by_key(|&(slot, _)| slot);
         deliveries

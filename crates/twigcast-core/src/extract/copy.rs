@@ -15,7 +15,7 @@ use crate::document::{AttributeId, Message, NodeId, NodeKind};
 use crate::eval::NodeRef;
 
 use super::ExtractError;
-use super::run::{OpenTag, Run};
+use super::run::{OpenTag, Session};
 
 /// The namespace declarations in scope at an element: indices in [`crate::document::Document::declarations`].
 #[derive(Debug, Default)]
@@ -70,9 +70,9 @@ fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usi
     start..start + length
 }
 
-impl<'a> Run<'a> {
+impl<'a> Session<'a> {
     /// Copies a node to the result.
-    pub fn copy(&mut self, node: NodeRef) -> Result<(), ExtractError> {
+    pub(super) fn copy(&mut self, node: NodeRef) -> Result<(), ExtractError> {
         let id = match node {
             NodeRef::Node(id) => id,
             NodeRef::Attribute(attribute) => return self.copy_attribute(attribute),

@@ -4,30 +4,30 @@
 //! move to the earliest clause after which they can be decided, and an expression that speaks about one `for` variable
 //! becomes relative to that variable's node. Running it (`run.rs`) walks the bindings and writes the result; elements of
 //! the message are copied as they stand there, with the namespace declarations that they need and the place they come
-//! to does not have (`copy.rs`). Nothing is parsed or serialised again.
+//! to does not have (`copy.rs`). Nothing is parsed or serialised again. A [`Session`] runs many programs on one message
+//! and computes once what they have in common (`shared.rs`).
 
 mod copy;
 mod output;
 mod program;
 mod run;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use crate::document::Message;
 use crate::eval::EvalError;
-use crate::limits::Limits;
-use crate::vocabulary::Vocabulary;
 
-pub use program::Program;
+pub use program::{Interner, Program};
+pub use run::Session;
 
 /// A delivery was rejected: the message matches, but the query makes no result of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtractError {
     /// The query could not be evaluated.
     Evaluation(EvalError),
-    /// The result is over [`Limits::result_bytes_max`].
+    /// The result is over [`crate::limits::Limits::result_bytes_max`].
     TooLarge {
         /// The limit's value.
         bytes_max: usize,
@@ -76,36 +76,3 @@ impl fmt::Display for ExtractError {
 }
 
 impl std::error::Error for ExtractError {}
-
-/// The result of a query on a message; `None`: no binding passes, so the message does not match.
-///
-/// The message must have been scanned with attributes and text.
-///
-/// # Errors
-/// There are bindings, but no result.
-pub fn deliver<'a>(
-    message: Message<'a>,
-    program: &'a Program,
-    vocabulary: &'a Vocabulary,
-    limits: &Limits,
-) -> Result<Option<Vec<u8>>, ExtractError> {
-    run::Run::new(message, program, vocabulary, limits).deliver()
-}
-
-/// Does at least one binding pass?
-///
-/// # Errors
-/// The query is too expensive on this message.
-pub fn matches<'a>(
-    message: Message<'a>,
-    program: &'a Program,
-    vocabulary: &'a Vocabulary,
-    limits: &Limits,
-) -> Result<bool, EvalError> {
-    match run::Run::new(message, program, vocabulary, limits).any_passes() {
-        Ok(passes) => Ok(passes),
-        Err(ExtractError::Evaluation(error)) => Err(error),
-        // Deciding writes nothing, so no other error can arise.
-        Err(_) => Ok(false),
-    }
-}

@@ -13,6 +13,13 @@ impl Output {
         Self { bytes: Vec::new(), bytes_max }
     }
 
+    /// The result; the next one starts empty. A small result is copied, so that its buffer can be used again and what is
+    /// handed over is no larger than it need be; a large one is handed over as it is.
+    pub fn finished(&mut self) -> Vec<u8> {
+        const COPIED_MAX: usize = 1 << 16;
+        if self.bytes.len() > COPIED_MAX { std::mem::take(&mut self.bytes) } else { self.bytes.clone() }
+    }
+
     /// Appends bytes that are fit to stand here.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ExtractError> {

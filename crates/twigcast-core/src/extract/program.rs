@@ -1,6 +1,10 @@
 //! A query compiled for running: what can be prepared is prepared.
 
-use crate::query::ast::{Expr, VariableId};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::query::ast::{CompareOp, Expr, VariableId};
 use crate::query::flwr::{Clause, Content, Element, Flwr, Item, Query, ValuePart};
 use crate::query::matching::{all_variables, free_variables, relative};
 use crate::query::normal::{normalise, normalise_condition};
@@ -14,6 +18,32 @@ pub struct Program {
     pub(super) body: Op,
     /// How many variables there are.
     pub(super) variables: usize,
+}
+
+/// Keeps one copy of each expression and each result that programs have in common.
+///
+/// What is the same object is computed once a message: see [`super::Session`].
+#[derive(Debug, Default)]
+pub struct Interner {
+    exprs: FxHashMap<String, Arc<Expr>>,
+    results: FxHashMap<String, Arc<Op>>,
+}
+
+impl Interner {
+    fn expr(&mut self, expr: Expr) -> Arc<Expr> {
+        // Floats have no hash; the debugging form tells all expressions apart.
+        Arc::clone(self.exprs.entry(format!("{expr:?}")).or_insert_with(|| Arc::new(expr)))
+    }
+
+    fn result(&mut self, op: Op) -> Arc<Op> {
+        Arc::clone(self.results.entry(format!("{op:?}")).or_insert_with(|| Arc::new(op)))
+    }
+
+    /// Forgets what no program uses any more.
+    pub fn tidy(&mut self) {
+        self.results.retain(|_, result| Arc::strong_count(result) > 1);
+        self.exprs.retain(|_, expr| Arc::strong_count(expr) > 1);
+    }
 }
 
 /// What is done to produce items.
@@ -37,11 +67,11 @@ pub(super) enum Op {
 #[derive(Clone, Debug)]
 pub(super) enum Bound {
     /// The message.
-    Message(Expr),
+    Message(Arc<Expr>),
     /// The node of a `for` variable, the only one the expression spoke about.
-    Node(VariableId, Expr),
+    Node(VariableId, Arc<Expr>),
     /// The message, with variables in the expression.
-    Variables(Vec<VariableId>, Expr),
+    Variables(Vec<VariableId>, Arc<Expr>),
 }
 
 /// A For-Where-Return expression.
@@ -51,7 +81,10 @@ pub(super) struct Loop {
     pub guards: Vec<Bound>,
     pub clauses: Vec<ClauseOp>,
     pub order: Vec<Key>,
-    pub result: Op,
+    pub result: Arc<Op>,
+    /// One `for` clause over nodes of the message, whose node alone decides about the conditions and the result: so
+    /// other queries with the same clause, condition or result need the same.
+    pub alone: bool,
 }
 
 /// A clause, and the conditions that can be decided once its variable has its value.
@@ -61,7 +94,15 @@ pub(super) struct ClauseOp {
     /// The variable is each node in turn rather than the value.
     pub each: bool,
     pub value: Bound,
-    pub conditions: Vec<Bound>,
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition on a binding.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    pub bound: Bound,
+    /// Its form is `path = 'constant'`: the path, relative to the node, and the constant.
+    pub equals: Option<(Arc<Expr>, Box<str>)>,
 }
 
 /// A key of `order by`.
@@ -97,8 +138,8 @@ pub(super) enum Part {
 
 impl Program {
     /// Compiles a query. The vocabulary is the one it was parsed with.
-    pub fn compile(query: &Query, vocabulary: &Vocabulary) -> Self {
-        let mut compiler = Compiler { vocabulary, each: vec![false; query.variables.len()] };
+    pub fn compile(query: &Query, vocabulary: &Vocabulary, interner: &mut Interner) -> Self {
+        let mut compiler = Compiler { vocabulary, interner, each: vec![false; query.variables.len()] };
         let body = compiler.item(&query.body);
         Self { body, variables: query.variables.len() }
     }
@@ -106,6 +147,7 @@ impl Program {
 
 struct Compiler<'q> {
     vocabulary: &'q Vocabulary,
+    interner: &'q mut Interner,
     /// By variable: it is a `for` variable.
     each: Vec<bool>,
 }
@@ -147,10 +189,9 @@ impl Compiler<'_> {
         for condition in flwr.condition.iter().flat_map(conjuncts) {
             let mut variables = Vec::new();
             all_variables(&condition, &mut variables);
-            let bound = self.bound(condition);
             match clauses.iter_mut().rev().find(|clause| variables.contains(&clause.variable)) {
-                Some(clause) => clause.conditions.push(bound),
-                None => guards.push(bound),
+                Some(clause) => clause.conditions.push(self.clause_condition(condition)),
+                None => guards.push(self.bound(condition)),
             }
         }
         let order = flwr.order.iter().map(|key| Key {
@@ -158,27 +199,53 @@ impl Compiler<'_> {
             descending: key.descending,
             empty_greatest: key.empty_greatest,
         });
-        let order = order.collect();
-        Loop { guards, clauses, order, result: self.item(&flwr.result) }
+        let order: Vec<Key> = order.collect();
+        let result = self.item(&flwr.result);
+        let alone = order.is_empty() && is_alone(&clauses, &result);
+        let result = self.interner.result(result);
+        Loop { guards, clauses, order, result, alone }
     }
 
-    fn condition(&self, condition: &Expr) -> Bound {
+    fn clause_condition(&mut self, condition: Expr) -> Condition {
+        let constant = match &condition {
+            Expr::Compare { op: CompareOp::Equal, right, .. } => match &**right {
+                Expr::Literal(constant) => Some(constant.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let bound = self.bound(condition);
+        let equals = match (&bound, constant) {
+            (Bound::Node(_, expr), Some(constant)) => match &**expr {
+                Expr::Compare { left, .. } if matches!(**left, Expr::Path(_)) => {
+                    Some((self.interner.expr((**left).clone()), constant))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        Condition { bound, equals }
+    }
+
+    fn condition(&mut self, condition: &Expr) -> Bound {
         self.bound(normalise_condition(condition.clone()))
     }
 
     /// Decides what an expression is evaluated relative to.
-    fn bound(&self, expr: Expr) -> Bound {
+    fn bound(&mut self, expr: Expr) -> Bound {
         let mut variables = Vec::new();
         if free_variables(&expr, &mut variables) {
             match variables[..] {
-                [] => return Bound::Message(expr),
-                [variable] if self.each[variable.0 as usize] => return Bound::Node(variable, relative(expr)),
+                [] => return Bound::Message(self.interner.expr(expr)),
+                [variable] if self.each[variable.0 as usize] => {
+                    return Bound::Node(variable, self.interner.expr(relative(expr)));
+                }
                 _ => {}
             }
         }
         variables.clear();
         all_variables(&expr, &mut variables);
-        Bound::Variables(variables, expr)
+        Bound::Variables(variables, self.interner.expr(expr))
     }
 
     fn element(&mut self, element: &Element) -> Op {
@@ -230,6 +297,36 @@ impl Compiler<'_> {
                 .collect(),
             prefixes: qnames.filter_map(|qname| qname.split_once(':')).map(|(prefix, _)| prefix.into()).collect(),
         }))
+    }
+}
+
+/// Does one `for` variable, bound to nodes of the message, alone decide about conditions and result?
+fn is_alone(clauses: &[ClauseOp], result: &Op) -> bool {
+    let [ClauseOp { variable, each: true, value: Bound::Message(_), conditions }] = clauses else { return false };
+    let own = |bound: &Bound| matches!(bound, Bound::Node(used, _) if used == variable);
+    conditions.iter().all(|condition| own(&condition.bound)) && speaks_only_about(result, *variable)
+}
+
+/// Does an operation depend on no other variable, apart from those it binds itself?
+fn speaks_only_about(op: &Op, variable: VariableId) -> bool {
+    let bound_is = |bound: &Bound| match bound {
+        Bound::Message(_) => true,
+        Bound::Node(used, _) => *used == variable,
+        Bound::Variables(..) => false,
+    };
+    match op {
+        Op::Sequence(ops) => ops.iter().all(|op| speaks_only_about(op, variable)),
+        // A loop inside has variables of its own; to follow them is not worth the while.
+        Op::Loop(_) => false,
+        Op::If { condition, then, otherwise } => {
+            bound_is(condition) && speaks_only_about(then, variable) && speaks_only_about(otherwise, variable)
+        }
+        Op::Element(element) => element.head.iter().chain(&element.content).all(|part| match part {
+            Part::Constant(_) => true,
+            Part::Enclosed(op) => speaks_only_about(op, variable),
+        }),
+        Op::Markup(_) => true,
+        Op::Value(bound) => bound_is(bound),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Running a program on one message.
+//! Running programs on one message.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::document::Message;
-use crate::eval::{Context, Evaluator, NodeRef, Value, number};
+use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value, number};
 use crate::limits::Limits;
 use crate::query::ast::{Expr, VariableId};
 use crate::vocabulary::Vocabulary;
@@ -12,7 +12,8 @@ use crate::vocabulary::Vocabulary;
 use super::ExtractError;
 use super::copy::Scopes;
 use super::output::Output;
-use super::program::{Bound, ElementOp, Key, Loop, Op, Part, Program};
+use super::program::{Bound, Condition, ElementOp, Key, Loop, Op, Part, Program};
+use super::shared::Shared;
 
 /// The value of a variable.
 #[derive(Clone, Debug)]
@@ -25,31 +26,31 @@ enum Slot<'a> {
 /// A start tag that is written but for its end, so that attributes can still be added.
 pub(super) struct OpenTag<'a> {
     pub element: &'a ElementOp,
-    /// Where its own namespace declarations begin in [`Run::scope`].
+    /// Where its own namespace declarations begin in [`Session::scope`].
     pub scope_start: usize,
     /// Expanded names of the attributes added so far.
     pub added: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
-/// One run.
-pub(super) struct Run<'a> {
-    pub message: Message<'a>,
-    pub evaluator: Evaluator<'a>,
+/// Runs programs on one message, one after the other; what they have in common is computed once.
+pub struct Session<'a> {
+    pub(super) message: Message<'a>,
+    pub(super) evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
-    program: &'a Program,
+    pub(super) shared: Shared,
     /// Nodes that may still be looked at by evaluators other than `evaluator`.
     visits_max: u64,
     visits_elsewhere: u64,
     slots: Vec<Slot<'a>>,
-    pub output: Output,
-    pub open: Option<OpenTag<'a>>,
+    pub(super) output: Output,
+    pub(super) open: Option<OpenTag<'a>>,
     /// Prefixes and URIs that the constructors around declare, innermost last.
-    pub scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    pub scopes: Scopes<'a>,
+    pub(super) scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(super) scopes: Scopes<'a>,
     /// How many constructors are open.
-    pub constructors: usize,
+    pub(super) constructors: usize,
     /// The item before was a value, so that the next value needs a space before it.
-    after_value: bool,
+    pub(super) after_value: bool,
     /// Loops around the current one.
     depth: usize,
     /// A binding of an outermost loop passed.
@@ -57,7 +58,7 @@ pub(super) struct Run<'a> {
 }
 
 /// What is called for each binding that passes; `false` ends the loop.
-type Body<'a, 'b> = &'b mut dyn FnMut(&mut Run<'a>) -> Result<bool, ExtractError>;
+type Body<'a, 'b> = &'b mut dyn FnMut(&mut Session<'a>) -> Result<bool, ExtractError>;
 
 /// A binding that waits to be ordered.
 struct Tuple<'a> {
@@ -74,17 +75,19 @@ enum KeyValue {
     Text(String),
 }
 
-impl<'a> Run<'a> {
-    pub fn new(message: Message<'a>, program: &'a Program, vocabulary: &'a Vocabulary, limits: &Limits) -> Self {
+impl<'a> Session<'a> {
+    /// A session on a message, which must have been scanned with attributes and text. The programs were compiled with
+    /// the vocabulary.
+    pub fn new(message: Message<'a>, vocabulary: &'a Vocabulary, limits: &Limits) -> Self {
         let visits_max = limits.query_visits_max as u64;
         Self {
             message,
             evaluator: Evaluator::new(message, vocabulary, &[]).with_budget(visits_max),
             vocabulary,
-            program,
+            shared: Shared::new(limits.cache_bytes_max),
             visits_max,
             visits_elsewhere: 0,
-            slots: vec![Slot::Unset; program.variables],
+            slots: Vec::new(),
             output: Output::new(limits.result_bytes_max),
             open: None,
             scope: Vec::new(),
@@ -96,17 +99,42 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The whole result.
-    pub fn deliver(mut self) -> Result<Option<Vec<u8>>, ExtractError> {
-        let program = self.program;
-        self.op(&program.body)?;
-        Ok(self.passed.then_some(self.output.bytes))
+    fn begin(&mut self, program: &Program) {
+        self.evaluator.reset_visits();
+        self.visits_elsewhere = 0;
+        self.slots.clear();
+        self.slots.resize(program.variables, Slot::Unset);
+        self.output.bytes.clear();
+        self.open = None;
+        self.scope.clear();
+        self.constructors = 0;
+        self.after_value = false;
+        self.depth = 0;
+        self.passed = false;
     }
 
-    /// Does a binding of an outermost loop pass?
-    pub fn any_passes(mut self) -> Result<bool, ExtractError> {
-        let program = self.program;
-        self.any_passes_in(&program.body)
+    /// The result of a program; `None`: no binding passes, so the message does not match.
+    ///
+    /// # Errors
+    /// There are bindings, but no result.
+    pub fn deliver(&mut self, program: &'a Program) -> Result<Option<Vec<u8>>, ExtractError> {
+        self.begin(program);
+        self.op(&program.body)?;
+        Ok(self.passed.then(|| self.output.finished()))
+    }
+
+    /// Does a binding of a program pass?
+    ///
+    /// # Errors
+    /// The query is too expensive on this message.
+    pub fn matches(&mut self, program: &'a Program) -> Result<bool, EvalError> {
+        self.begin(program);
+        match self.any_passes_in(&program.body) {
+            Ok(passes) => Ok(passes),
+            Err(ExtractError::Evaluation(error)) => Err(error),
+            // Deciding writes nothing, so no other error can arise.
+            Err(_) => Ok(false),
+        }
     }
 
     fn any_passes_in(&mut self, op: &'a Op) -> Result<bool, ExtractError> {
@@ -139,9 +167,10 @@ impl<'a> Run<'a> {
     }
 
     /// Writes the items of an operation.
-    fn op(&mut self, op: &'a Op) -> Result<(), ExtractError> {
+    pub(super) fn op(&mut self, op: &'a Op) -> Result<(), ExtractError> {
         match op {
             Op::Sequence(ops) => ops.iter().try_for_each(|op| self.op(op)),
+            Op::Loop(each) if each.alone && self.scope.is_empty() => self.repeat_alone(each),
             Op::Loop(each) => self.repeat(each, &mut |run| run.op(&each.result).map(|()| true)),
             Op::If { condition, then, otherwise } => {
                 let chosen = if self.boolean(condition)? { then } else { otherwise };
@@ -152,6 +181,13 @@ impl<'a> Run<'a> {
                 self.begin_content()?;
                 self.after_value = false;
                 self.output.push(markup)
+            }
+            Op::Value(Bound::Node(variable, expr)) if is_path(expr) => {
+                let nodes = self.nodes_from(*variable, expr)?;
+                nodes.iter().try_for_each(|&node| {
+                    self.after_value = false;
+                    self.copy(node)
+                })
             }
             Op::Value(bound) => match self.value(bound)? {
                 Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
@@ -172,7 +208,7 @@ impl<'a> Run<'a> {
     }
 
     /// Ends the start tag that is open, if one is.
-    pub fn begin_content(&mut self) -> Result<(), ExtractError> {
+    pub(super) fn begin_content(&mut self) -> Result<(), ExtractError> {
         if self.open.take().is_some() { self.output.push(b">") } else { Ok(()) }
     }
 
@@ -238,6 +274,21 @@ impl<'a> Run<'a> {
         self.output.push_attribute_text(text)
     }
 
+    /// A binding of the loop at hand passes.
+    pub(super) fn note_passed(&mut self) {
+        self.passed |= self.depth == 0;
+    }
+
+    /// Binds a `for` variable.
+    pub(super) fn bind(&mut self, variable: VariableId, node: NodeRef) {
+        self.slots[variable.0 as usize] = Slot::Node(node);
+    }
+
+    /// The node of a `for` variable.
+    pub(super) fn node_of(&self, variable: VariableId) -> NodeRef {
+        self.context(variable).node
+    }
+
     /// Calls back for each binding that passes, in order, and notes that one did.
     fn repeat(&mut self, each: &'a Loop, body: Body<'a, '_>) -> Result<(), ExtractError> {
         let outermost = self.depth == 0;
@@ -285,7 +336,7 @@ impl<'a> Run<'a> {
                 Value::Nodes(nodes) if clause.each => {
                     for node in nodes {
                         self.slots[variable] = Slot::Node(node);
-                        if self.all_hold(&clause.conditions)? && !self.bind_from(each, index + 1, body)? {
+                        if self.all_pass(&clause.conditions)? && !self.bind_from(each, index + 1, body)? {
                             return Ok(false);
                         }
                     }
@@ -293,7 +344,7 @@ impl<'a> Run<'a> {
                 }
                 value => {
                     self.slots[variable] = Slot::Value(value);
-                    if !self.all_hold(&clause.conditions)? {
+                    if !self.all_pass(&clause.conditions)? {
                         return Ok(true);
                     }
                 }
@@ -302,7 +353,16 @@ impl<'a> Run<'a> {
         body(self)
     }
 
-    fn all_hold(&mut self, conditions: &'a [Bound]) -> Result<bool, ExtractError> {
+    fn all_pass(&mut self, conditions: &'a [Condition]) -> Result<bool, ExtractError> {
+        for condition in conditions {
+            if !self.boolean(&condition.bound)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn all_hold(&mut self, conditions: &'a [Bound]) -> Result<bool, ExtractError> {
         for condition in conditions {
             if !self.boolean(condition)? {
                 return Ok(false);
@@ -353,7 +413,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn boolean(&mut self, bound: &'a Bound) -> Result<bool, ExtractError> {
+    pub(super) fn boolean(&mut self, bound: &'a Bound) -> Result<bool, ExtractError> {
         Ok(match bound {
             Bound::Message(expr) => self.evaluator.boolean(expr, Context::DOCUMENT)?,
             Bound::Node(variable, expr) => self.evaluator.boolean(expr, self.context(*variable))?,
@@ -367,7 +427,7 @@ impl<'a> Run<'a> {
     fn with_variables<T>(
         &mut self,
         variables: &[VariableId],
-        evaluate: impl for<'b> FnOnce(&Evaluator<'b>) -> Result<T, crate::eval::EvalError>,
+        evaluate: impl for<'b> FnOnce(&Evaluator<'b>) -> Result<T, EvalError>,
     ) -> Result<T, ExtractError>
     where
         T: 'a,
@@ -390,6 +450,11 @@ impl<'a> Run<'a> {
             Slot::Unset => Value::Nodes(Vec::new()),
         }
     }
+}
+
+/// Does the expression select nodes?
+fn is_path(expr: &Expr) -> bool {
+    matches!(expr, Expr::Path(_) | Expr::Union(_))
 }
 
 /// Is the expression a variable and nothing else?

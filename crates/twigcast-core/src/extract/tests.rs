@@ -7,7 +7,7 @@ use crate::query::{Dialect, ParseOptions, Query, matching::matching_condition, p
 use crate::scan::{Scanner, Want};
 use crate::vocabulary::Vocabulary;
 
-use super::{ExtractError, Program, deliver, matches};
+use super::{ExtractError, Interner, Program, Session};
 
 const NAMESPACES: [(&str, &str); 3] = [("p", "urn:p"), ("q", "urn:q"), ("d", "urn:d")];
 
@@ -16,13 +16,22 @@ fn delivered(xml: &str, query: &str, limits: &Limits) -> Result<Option<String>, 
     let options = ParseOptions { namespaces: &NAMESPACES, dialect: Dialect::XPath, limits };
     let parsed: Result<Query, QueryError> = parse(query, &options, &mut vocabulary);
     let Ok(Query::Flwr(query)) = parsed else { panic!("{query}: {parsed:?}") };
-    let program = Program::compile(&query, &vocabulary);
+    // Three equal programs: enough for everything in them to be shared.
+    let mut interner = Interner::default();
+    let programs: Vec<Program> = (0..3).map(|_| Program::compile(&query, &vocabulary, &mut interner)).collect();
+    let alone = Program::compile(&query, &vocabulary, &mut Interner::default());
     let mut document = Document::default();
     Scanner::new().scan(xml.as_bytes(), &vocabulary, limits, Want::ALL, &mut document).expect(xml);
     let message = Message { source: xml.as_bytes(), document: &document };
-    let result = deliver(message, &program, &vocabulary, limits);
+    let result = Session::new(message, &vocabulary, limits).deliver(&alone);
+    let mut session = Session::new(message, &vocabulary, limits);
+    for program in programs.iter().chain([&alone]) {
+        if limits.query_visits_max == Limits::default().query_visits_max {
+            assert_eq!(session.deliver(program), result, "shared: {xml}");
+        }
+    }
     if let Ok(payload) = &result {
-        assert_eq!(matches(message, &program, &vocabulary, limits), Ok(payload.is_some()), "matches: {xml}");
+        assert_eq!(session.matches(&alone), Ok(payload.is_some()), "matches: {xml}");
         let condition = matching_condition(&query);
         let evaluator = crate::eval::Evaluator::new(message, &vocabulary, &[]);
         let holds = evaluator.boolean(&condition.expr, crate::eval::Context::DOCUMENT).expect("no budget");

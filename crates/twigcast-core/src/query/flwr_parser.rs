@@ -129,15 +129,18 @@ impl<'a> Parser<'a, '_> {
         }
         let constructs = match token.kind {
             Kind::Less | Kind::CloseParen => true,
-            Kind::Name => match (&ahead.text[token.start..token.end], ahead.peek()) {
-                ("for" | "let", b'$') | ("if", b'(') => true,
-                _ => false,
-            },
+            Kind::Name => {
+                let word = &ahead.text[token.start..token.end];
+                matches!((word, ahead.peek()), ("for" | "let", b'$') | ("if", b'('))
+            }
             _ => false,
         };
+        if constructs {
+            return true;
+        }
         // The parentheses of the run that are still open.
         let mut run = depth;
-        while !constructs {
+        loop {
             match token.kind {
                 Kind::OpenParen | Kind::OpenBracket => depth += 1,
                 Kind::CloseParen | Kind::CloseBracket => {
@@ -153,7 +156,6 @@ impl<'a> Parser<'a, '_> {
             }
             token = ahead.next();
         }
-        constructs
     }
 
     /// `( items )`.
