@@ -31,6 +31,10 @@ ENGINE = "Twigcast"
 """The series of our engine."""
 
 
+NOTHING = "//nothing-is-called-so"
+"""A query that no message matches: an engine that holds it alone scans each message whole, and does little else."""
+
+
 class Matcher(Protocol):
     """A contender with its queries."""
 
