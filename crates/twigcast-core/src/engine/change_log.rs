@@ -1,7 +1,5 @@
 //! What changed in the automaton, for the matchers that have states built from it.
 
-use std::collections::VecDeque;
-
 use crate::automaton::nfa::Change;
 
 /// Changes kept; a matcher further behind starts afresh.
@@ -10,7 +8,7 @@ const KEPT_MAX: usize = 1 << 18;
 /// Numbered changes, the oldest dropped.
 #[derive(Debug, Default)]
 pub(super) struct ChangeLog {
-    changes: VecDeque<Change>,
+    changes: Vec<Change>,
     /// Number of the first change kept.
     first: u64,
 }
@@ -23,12 +21,12 @@ impl ChangeLog {
 
     pub(super) fn extend(&mut self, changes: Vec<Change>) {
         self.changes.extend(changes);
+        // Half of what is kept goes at a time, so that moving the rest costs little a change.
         if self.changes.len() > KEPT_MAX {
             let dropped = self.changes.len() - KEPT_MAX / 2;
             self.changes.drain(..dropped);
             self.first += dropped as u64;
         }
-        self.changes.make_contiguous();
     }
 
     /// Everything changed: no matcher can follow.
@@ -40,6 +38,6 @@ impl ChangeLog {
     /// The changes since a version, `None` if they are no longer kept.
     pub(super) fn since(&self, version: u64) -> Option<&[Change]> {
         let skip = version.checked_sub(self.first)? as usize;
-        self.changes.as_slices().0.get(skip..)
+        self.changes.get(skip..)
     }
 }
