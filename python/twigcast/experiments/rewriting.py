@@ -20,6 +20,8 @@ from twigcast.reference.events import Event, read_events
 from twigcast.reference.language import AttributePredicate, StringValuePredicate, Test
 from twigcast.schema import ElementGraph
 from twigcast.transform import Groups, Optimization, PathSharing, PlanSharing, Pushed, TransformQuery, WherePath
+from twigcast.transform.factory import result
+from twigcast.transform.streams import PathMatcher
 from twigcast.workload import FlwrQuery, flwr_parts
 
 Plans = PathSharing | PlanSharing
@@ -204,8 +206,10 @@ def _measure_engine(
         raise refused[0][1]
     slots = engine.slot_keys()
     for message, groups in zip(messages, expected, strict=True):
-        if {slots[slot] for slot, _ in engine.deliver(message)} != set(groups):
+        delivered = {str(slots[slot]): payload for slot, payload in engine.deliver(message)}
+        if set(delivered) != set(groups):
             raise WrongResultError(f"{ENGINE} matches other queries than the plans")
+        _check_payloads(queries, message, groups, delivered)
 
     def deliver(which: Engine) -> tuple[float, ...]:
         return repeat(lambda: [which.deliver(m) for m in messages], repetitions=repetitions, per=len(messages))
@@ -213,6 +217,18 @@ def _measure_engine(
     parsing, times = deliver(bare), deliver(engine)
     without = tuple(max(time - min(parsing), 0.0) for time in times)
     return [Measured(ENGINE, x, MQPT, without), Measured(ENGINE, x, TOTAL, times)]
+
+
+def _check_payloads(
+    queries: Sequence[FlwrQuery], message: bytes, groups: Mapping[str, Groups], delivered: Mapping[str, bytes | None]
+) -> None:
+    """Compare what the engine delivers with what the message factory makes of the groups, for some of the queries."""
+    nodes = PathMatcher().match(read_events(message)).nodes
+    for key in list(groups)[:: max(1, len(groups) // ORACLE_SAMPLE)]:
+        made = result(transform_query_of(queries[int(key[1:])]), groups[key], nodes)
+        payload = (delivered[key] or b"").decode()
+        if etree.canonicalize(f"<all>{made}</all>") != etree.canonicalize(f"<all>{payload}</all>"):
+            raise WrongResultError(f"{ENGINE} delivers otherwise for {key}: {payload[:200]}")
 
 
 def _check_with_lxml(
