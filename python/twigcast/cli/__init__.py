@@ -20,6 +20,7 @@ from twigcast.cli.explain import explain
 from twigcast.cli.match import match
 from twigcast.cli.pipeline import pipeline
 from twigcast.experiments import commands as experiments_commands
+from twigcast.overlay import commands as overlay_commands
 from twigcast.workload import commands as workload_commands
 
 app = typer.Typer(
@@ -41,6 +42,7 @@ for _command in (match, deliver, check, explain, pipeline):
     app.command(help=_help(_command))(guarded(_command))
 workload_commands.register(app)
 experiments_commands.register(app)
+overlay_commands.register(app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -39,7 +39,7 @@ def list_command() -> None:
 
 @app.command("run")
 def run_command(
-    ids: Annotated[list[str], typer.Argument(help="Which, by id (D-F4.6, B-F4.4, ...); a prefix with *; or 'all'.")],
+    ids: Annotated[list[str], typer.Argument(help="Which: ids (D-F4.6, ...), prefixes with *, chord, codd, or all.")],
     scale: Annotated[str, typer.Option(help="'small': minutes on two cores; 'paper': the published sizes.")] = "small",
     results: Results = DEFAULT_RESULTS,
     master: Annotated[str, typer.Option(help="Spark master; each point is a task.")] = "local[*]",
@@ -111,6 +111,7 @@ def _select(ids: list[str]) -> list[Experiment]:
     registry = _registry()
     selected: dict[str, Experiment] = {}
     for name in ids:
+        name = f"{registry.GROUPS[name]}*" if name in registry.GROUPS else name
         prefix = "" if name == "all" else name.removesuffix("*").lower()
         if name == "all" or name.endswith("*"):
             found = [e for e in registry.experiments() if e.id.lower().startswith(prefix)]

@@ -1,4 +1,4 @@
-"""All experiments and illustrations, found in the packages of the two publications."""
+"""All experiments and illustrations, found in the packages of the publications."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from twigcast.experiments.illustrations import ILLUSTRATIONS
 from twigcast.experiments.model import Experiment, Illustration
 from twigcast.experiments.variants import SUFFIX, renamed
 
-PACKAGES = ("twigcast.experiments.diao2005", "twigcast.experiments.dai2009")
+PACKAGES = (
+    "twigcast.experiments.diao2005",
+    "twigcast.experiments.dai2009",
+    "twigcast.experiments.miliaraki2008",
+    "twigcast.experiments.codd",
+)
+GROUPS = {"chord": "M-", "codd": "C-"}
+"""Names for all experiments of one publication: the prefix of their ids."""
 
 
 class UnknownExperimentError(TwigcastError, LookupError):

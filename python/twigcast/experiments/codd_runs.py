@@ -1,0 +1,256 @@
+"""Running cooperative trees for the experiments of CoDD: the protocol itself in the simulator, message by message.
+
+Nodes join while the stream already flows, one document after every four joins, so that the later ones find statistics.
+Links take so little time that control messages are instant in terms of documents, as in the source's figures.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from twigcast.experiments.model import Measured
+from twigcast.overlay.codd.engine import Engine, Item, Query
+from twigcast.overlay.codd.interest import InterestModel, InterestShape
+from twigcast.overlay.codd.measures import OverheadWindow, depths, interior, mean_overhead
+from twigcast.overlay.codd.scenario import CoddRun, start_run
+from twigcast.overlay.codd.settings import CoddSettings
+from twigcast.overlay.codd.siena import SienaTree
+from twigcast.overlay.codd.twigs import TwigEngine, twig_of
+from twigcast.overlay.documents import read_document
+from twigcast.query import Expr, Path, Step, child, descendant, nested
+from twigcast.schema import ElementGraph
+from twigcast.subscriptions import SubscriptionSet
+from twigcast.workload import PRESETS, bundled_dtd
+
+SEED = 2003
+#: The bundled DTDs that stand for the source's.
+XML_SETS = {"NITF": "news", "PSD": "protein", "CIML": "customers"}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one run showed.
+
+    Attributes:
+        depths: Depth of every node.
+        overheads: Overhead of every interior node over the whole run.
+        system: Share of spurious documents among all received by nodes.
+        windows: (document, system overhead, mean interior overhead) window by window.
+        moves: (document, predicted cost before, after, moved) of every search.
+        ratios: (document, measured overhead of the old parent in the window after a move / before).
+        siena: Overhead of every server of the emulated broker tree.
+        events: Events simulated.
+    """
+
+    depths: list[int] = field(default_factory=list)
+    overheads: list[float] = field(default_factory=list)
+    system: float = 0.0
+    windows: list[tuple[int, float, float]] = field(default_factory=list)
+    moves: list[tuple[int, int, int, bool]] = field(default_factory=list)
+    siena: list[float] = field(default_factory=list)
+    siena_windows: list[tuple[int, float]] = field(default_factory=list)
+    events: int = 0
+
+    @property
+    def mean(self) -> float:
+        """Mean overhead of interior nodes."""
+        return sum(self.overheads) / len(self.overheads) if self.overheads else 0.0
+
+    @property
+    def depth(self) -> float:
+        """Mean depth."""
+        return sum(self.depths) / len(self.depths)
+
+    @property
+    def late(self) -> float:
+        """Mean interior overhead in the last third of the stream."""
+        values = [mean for _, _, mean in self.windows]
+        part = values[-max(1, len(values) // 3) :]
+        return sum(part) / len(part)
+
+    @property
+    def accepted(self) -> int:
+        """Number of moves."""
+        return sum(moved for *_, moved in self.moves)
+
+
+def run_tree(
+    engine: Engine,
+    queries: Sequence[Query],
+    items: Iterator[Item],
+    settings: CoddSettings,
+    *,
+    window: int = 250,
+    siena: bool = False,
+    seed: int = SEED,
+) -> Outcome:
+    """Let nodes join, stream documents, look at the overhead after every window."""
+    run = start_run(engine, settings, seed=seed)
+    broker = SienaTree(engine, queries, settings.fan_out, seed) if siena else None
+    outcome = Outcome()
+    look = OverheadWindow()
+    now = {"document": 0}
+
+    def after(number: int) -> None:
+        now["document"] = number
+        if number % window == 0:
+            system, mean = look.look(run.nodes)
+            outcome.windows.append((number, system, mean))
+            if broker is not None:
+                outcome.siena_windows.append((number, broker.window_overhead()))
+
+    run.on_item = after
+    stream = _watched(items, broker)
+    _grow(run, queries, stream)
+    look.look(run.nodes)
+    run.stream(stream)
+    found = depths(run)
+    outcome.depths = [found[address] for address in sorted(found)]
+    outcome.overheads = [node.overhead() for node in interior(run) if node.received_count]
+    received = sum(node.received_count for node in run.nodes)
+    outcome.system = sum(node.spurious_count for node in run.nodes) / max(1, received)
+    outcome.moves = [(int(time), move.cost_before, move.cost_after, move.moved) for time, move in run.moves]
+    outcome.events = run.simulator.counters.events
+    if broker is not None:
+        outcome.siena = broker.overheads()
+    return outcome
+
+
+def _watched(items: Iterator[Item], broker: SienaTree | None) -> Iterator[Item]:
+    for item in items:
+        if broker is not None:
+            broker.publish(item)
+        yield item
+
+
+def _grow(run: CoddRun, queries: Sequence[Query], stream: Iterator[Item]) -> None:
+    for address, query in enumerate(queries, 1):
+        run.add(address, query)
+        run.simulator.run(until=run.simulator.now + 1)
+        if address % 4 == 0:
+            for item in islice(stream, 1):
+                run.publish(item)
+        run.simulator.run(until=run.simulator.now + 1)
+
+
+@lru_cache(maxsize=64)
+def interest_run(nodes: int, documents: int, shape: tuple[tuple[str, Any], ...], chosen: tuple[tuple[str, Any], ...],
+                 siena: bool = False) -> Outcome:  # fmt: skip
+    """A run in the abstract data model."""
+    model = InterestModel(InterestShape(interests=nodes, **dict(shape)), SEED)
+    settings = CoddSettings(**dict(chosen))
+    return run_tree(model, range(nodes), model.items(documents), settings, window=max(50, documents // 40), siena=siena)
+
+
+def interests(nodes: int, documents: int, *, shape: Mapping[str, Any] | None = None, siena: bool = False,
+              **settings: Any) -> Outcome:  # fmt: skip
+    """The same, with settings by name; runs with equal settings are shared between figures."""
+    return interest_run(nodes, documents, tuple(sorted((shape or {}).items())), tuple(sorted(settings.items())), siena)
+
+
+# XML.
+
+
+def twig_queries(dtd: str, count: int, seed: int, wildcard: float = 0.2, branch: float = 0.3, deep: float = 0.2,
+                 ) -> list[Path]:  # fmt: skip
+    """Twig queries as the source makes them: label `*`, more than one branch, descendant axis by probability."""
+    schema = bundled_dtd(dtd)
+    generator = random.Random(f"twigs {dtd} {seed}")  # noqa: S311 - reproducible, not secret
+    maker = _TwigMaker(ElementGraph(schema), schema.root, generator, wildcard, branch, deep)
+    return [maker.make() for _ in range(count)]
+
+
+class _TwigMaker:
+    """Walks the element graph from the root and branches now and then."""
+
+    def __init__(
+        self, graph: ElementGraph, root: str, generator: random.Random, wildcard: float, branch: float, deep: float
+    ) -> None:
+        self.graph = graph
+        self.root = root
+        self.random = generator
+        self.wildcard = wildcard
+        self.branch = branch
+        self.deep = deep
+
+    def make(self) -> Path:
+        """One query, of two to five levels."""
+        return Path.absolute(*self._steps(self.root, self.random.randint(2, 5), 1))
+
+    def _steps(self, name: str, left: int, branches: int) -> list[Step]:
+        below = self.graph.children(name)
+        inner: list[Expr] = []
+        onward: list[Step] = []
+        if left > 1 and below:
+            if branches and self.random.random() < self.branch:
+                other = self.random.choice(below)
+                inner.append(nested(*self._steps(other, min(2, left - 1), 0)))
+            onward = self._steps(self.random.choice(below), left - 1, branches)
+        label = "*" if self.random.random() < self.wildcard else name
+        make = descendant if self.random.random() < self.deep else child
+        return [make(label, *inner), *onward]
+
+
+@lru_cache(maxsize=4)
+def xml_workload(dtd: str, nodes: int, documents: int) -> tuple[TwigEngine, list[Query], list[Item]]:
+    """Queries and stream over a DTD; our engine evaluates all queries on each document at once."""
+    schema = bundled_dtd(dtd)
+    paths = twig_queries(dtd, nodes, SEED)
+    twigs = [twig_of(path) for path in paths]
+    engine = TwigEngine()
+    engine.mask(twigs)
+    subscriptions = SubscriptionSet()
+    by_text = {str(path): twig for path, twig in zip(paths, twigs, strict=True)}
+    for text in by_text:
+        subscriptions.add(text, text)
+    items: list[Item] = []
+    for number, xml in enumerate(PRESETS[dtd].make(schema, documents, SEED), 1):
+        items.append(Item(number, read_document(str(number), xml), len(xml)))
+        engine.set_answer(number, [by_text[key] for key in subscriptions.match(xml).keys])
+    return engine, list(twigs), items
+
+
+@lru_cache(maxsize=32)
+def _xml_run(dtd: str, nodes: int, documents: int, chosen: tuple[tuple[str, Any], ...]) -> Outcome:
+    engine, queries, items = xml_workload(dtd, nodes, documents)
+    return run_tree(engine, queries, iter(items), CoddSettings(**dict(chosen)), window=max(10, documents // 40))
+
+
+def xml_run(dtd: str, nodes: int, documents: int, **settings: Any) -> Outcome:
+    """A run over XML; the statistics are a data summary."""
+    return _xml_run(dtd, nodes, documents, tuple(sorted(settings.items())))
+
+
+# Rows.
+
+
+def percentiles(series: str, values: Iterable[float], metric: str) -> list[Measured]:
+    """A distribution as its ranked curve at twenty places."""
+    ranked = sorted(values)
+    if not ranked:
+        return []
+    places = [round(step * (len(ranked) - 1) / 20) for step in range(21)]
+    return [Measured(series, 5 * step, metric, (float(ranked[place]),)) for step, place in enumerate(places)]
+
+
+def curve(series: str, points: Iterable[tuple[float, float]], metric: str) -> list[Measured]:
+    """A curve as it is."""
+    return [Measured(series, x, metric, (y,)) for x, y in points]
+
+
+__all__ = [
+    "XML_SETS",
+    "Outcome",
+    "curve",
+    "interests",
+    "mean_overhead",
+    "percentiles",
+    "twig_queries",
+    "xml_run",
+    "xml_workload",
+]

@@ -1,0 +1,116 @@
+"""The simulations of the command line: measures, drawings, determinism, refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lxml import etree
+from typer.testing import CliRunner
+
+from twigcast.cli import app
+from twigcast.overlay.counters import gini, shares, top_share
+from twigcast.overlay.draw import draw_load, draw_ring, draw_tree
+from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.simulate import simulate_chord, simulate_codd
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_chord_simulation_finds_what_it_should() -> None:
+    report = simulate_chord(20, queries=60, publications=5, seed=3)
+    again = simulate_chord(20, queries=60, publications=5, seed=3)
+    varying = {"events a second", "kB of memory a node", "seconds"}
+    assert {k: v for k, v in report.measures.items() if k not in varying} == {
+        k: v for k, v in again.measures.items() if k not in varying
+    }
+    assert report.measures["subscriptions confirmed"] == 60
+    assert report.measures["ring"] == "whole"
+    assert report.drawings == again.drawings
+    assert len(etree.fromstring(report.drawings["ring.svg"].encode()).findall(f".//{SVG}circle")) == 21
+
+
+def test_virtual_nodes_and_levels_do_not_change_what_is_found() -> None:
+    plain = simulate_chord(12, queries=80, publications=6, seed=4)
+    assert plain.measures["notifications"]
+    for settings in ({"virtual_nodes": 3}, {"levels": 2}, {"shedding": True}, {"replicas": 3}):
+        other = simulate_chord(12, queries=80, publications=6, seed=4, **settings)
+        if "virtual_nodes" not in settings:  # other publishers and subscribers, the same keys
+            assert other.measures["notifications"] == plain.measures["notifications"]
+        assert other.measures["states"] == plain.measures["states"]
+
+
+def test_chord_simulation_survives_crashes() -> None:
+    report = simulate_chord(15, queries=40, publications=4, crashes=2, loss=0.01, seed=1)
+    assert report.measures["peers alive"] == 13
+    assert report.measures["publications confirmed"] == 4
+    assert report.measures["given up"] == 0
+    assert report.measures["ring"] == "whole"
+
+
+def test_codd_simulation() -> None:
+    report = simulate_codd(40, documents=120, fan_out=3, crashes=3, seed=2)
+    assert report.measures["nodes in the tree"] == 37
+    assert report.measures["tree"] == "whole"
+    assert len(etree.fromstring(report.drawings["tree.svg"].encode()).findall(f".//{SVG}circle")) == 38
+
+
+def test_one_node_is_a_network() -> None:
+    assert simulate_chord(1, queries=5, publications=2).measures["ring"] == "whole"
+    assert simulate_codd(1, documents=20).measures["tree"] == "whole"
+
+
+def test_the_impossible_is_refused_by_name() -> None:
+    makes: list[Callable[[], object]] = [
+        lambda: simulate_chord(0),
+        lambda: simulate_chord(5, crashes=5),
+        lambda: simulate_codd(0),
+        lambda: simulate_codd(5, fan_out=0),
+        lambda: simulate_codd(5, crashes=9),
+        lambda: simulate_chord(5, publications=-1),
+    ]
+    for make in makes:
+        with pytest.raises(ImpossibleSetting, match="must be"):
+            make()
+
+
+def test_the_command_line_prints_and_draws(tmp_path: Path) -> None:
+    command = ["overlay", "simulate", "chord", "-n", "8", "--queries", "20", "--publications", "2"]
+    done = CliRunner().invoke(app, [*command, "-o", str(tmp_path), "--journal"])
+    assert done.exit_code == 0, done.output
+    assert "logical messages a publication" in done.output
+    assert json.loads((tmp_path / "measures.json").read_text())["messages published"] == 2
+    lines = (tmp_path / "journal.jsonl").read_text().splitlines()
+    assert {json.loads(line)["fate"] for line in lines} >= {"sent", "received", "delivered"}
+    done = CliRunner().invoke(app, ["overlay", "simulate", "codd", "-n", "8", "--documents", "30"])
+    assert done.exit_code == 0
+    assert "overhead of the system" in done.output
+
+
+def test_the_command_line_refuses(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["overlay", "simulate", "codd", "-n", "5", "--fan-out", "0"])
+    assert done.exit_code == 2
+    assert "fan_out" in done.output
+    assert CliRunner().invoke(app, ["overlay", "simulate", "chord", "-n", "0"]).exit_code == 2
+
+
+def test_drawings_escape_and_are_well_formed() -> None:
+    pictures = [
+        draw_ring([0.0, 0.5], [1, 0], [(0, 1)], title="a < b", labels=["<x>", "y&z"]),
+        draw_tree({1: 0, 2: 0, 3: 1}, {3: 1.0}, root=0, title="tree"),
+        draw_tree({}, {}, root=0, title="lonely"),
+        draw_load({"none": [0.0], "some & more": [3, 1, 2]}, title="load"),
+    ]
+    for picture in pictures:
+        assert etree.fromstring(picture.encode()).tag == f"{SVG}svg"
+
+
+def test_shares_of_loads() -> None:
+    assert shares([1, 3]) == [0.75, 0.25]
+    assert shares([]) == []
+    assert top_share([0, 0, 10, 0, 0], 0.2) == 1.0
+    assert gini([5, 5, 5]) == pytest.approx(0)
+    assert gini([0, 0, 0, 12]) == pytest.approx(0.75)
+    assert gini([0, 0]) == 0.0
