@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 import pytest
-from tests.overlay.overlay_population import random_messages, random_queries
 
+from tests.overlay.overlay_population import random_messages, random_queries
 from twigcast.overlay.chord import indexing, iterative, publication
 from twigcast.overlay.chord.build import build_ring
 from twigcast.overlay.chord.messages import Notification, Visited
