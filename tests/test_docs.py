@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = [
     REPOSITORY / "README.md",
     REPOSITORY / "docs" / "tutorial.md",
+    *sorted((REPOSITORY / "docs" / "tutorial").glob("*.md")),
     *sorted((REPOSITORY / "docs" / "how-to").glob("*.md")),
     *sorted((REPOSITORY / "docs" / "reference").glob("*.md")),
 ]
