@@ -124,8 +124,8 @@ impl<'a> Run<'a, '_> {
             if !twig.required.children.within(children) || !twig.required.below.within(below) {
                 continue;
             }
-            self.evaluator.reset_visits();
-            match self.evaluator.boolean(&twig.condition, Context::at(NodeRef::Node(node))) {
+            self.evaluator.resume(twig.query);
+            match self.evaluator.condition(&twig.condition, NodeRef::Node(node)) {
                 Ok(true) => {
                     matched.push(twig.query);
                     decisions.matched.insert(twig.query);
@@ -148,8 +148,8 @@ impl<'a> Run<'a, '_> {
         if decisions.is_decided(twig.query) {
             return;
         }
-        self.evaluator.reset_visits();
-        match self.evaluator.boolean(&twig.condition, Context::at(NodeRef::Node(node))) {
+        self.evaluator.resume(twig.query);
+        match self.evaluator.condition(&twig.condition, NodeRef::Node(node)) {
             Ok(true) => decisions.matched.insert(twig.query),
             Ok(false) => {}
             Err(error) => decisions.fail(twig.query, error),
@@ -262,7 +262,7 @@ impl<'a> Run<'a, '_> {
         let holds = match &trigger.verify {
             Remaining::Exact { also, shapes } => self.look_up(decisions, also, shapes),
             Remaining::Upward(checks) => {
-                self.evaluator.reset_visits();
+                self.evaluator.resume(trigger.query);
                 verify::upward(&self.evaluator, checks, node)
             }
             Remaining::Whole => return self.evaluate_whole(decisions, trigger.query),
@@ -321,8 +321,9 @@ impl<'a> Run<'a, '_> {
                 return Ok(false);
             }
         }
-        self.evaluator.reset_visits();
-        let truth = self.evaluator.boolean(&condition.expr, Context::at(NodeRef::Node(element)))?;
+        // Conditions are shared, so each has a budget of its own; numbers of queries start at the other end.
+        self.evaluator.resume(u32::MAX - 1 - number);
+        let truth = self.evaluator.condition(&condition.expr, NodeRef::Node(element))?;
         if shape != NO_SHAPE && self.decided.bytes() < self.budget / 4 {
             self.decided.insert(number, shape, truth);
         }
@@ -336,7 +337,7 @@ impl<'a> Run<'a, '_> {
         let holds = match self.engine.evaluated(query) {
             Evaluated::Nothing => return,
             Evaluated::Expr(expr) => {
-                self.evaluator.reset_visits();
+                self.evaluator.resume(query);
                 self.evaluator.boolean(expr, Context::DOCUMENT)
             }
             Evaluated::Bindings(program) => {

@@ -1,7 +1,7 @@
 //! Testing a trigger's candidates: from the accepting element upwards, one step of the path after the other.
 
 use crate::document::{NO_NODE, NodeId};
-use crate::eval::{Context, EvalError, Evaluator, NodeRef};
+use crate::eval::{EvalError, Evaluator, NodeRef};
 use crate::plan::StepCheck;
 
 /// Is there a choice of ancestors for the steps, ending in `element`, that passes all checks?
@@ -54,7 +54,7 @@ fn passes<'a>(evaluator: &Evaluator<'a>, check: &'a StepCheck, element: NodeId) 
         }
     }
     for condition in &check.conditions {
-        if !evaluator.boolean(condition, Context::at(NodeRef::Node(element)))? {
+        if !evaluator.condition(condition, NodeRef::Node(element))? {
             return Ok(false);
         }
     }

@@ -28,22 +28,11 @@ pub(super) struct Cache {
     extremes: FxHashMap<*const Path, Option<(f64, f64)>>,
     /// The children that a step with positions selects, by parent.
     children: FxHashMap<(*const Step, NodeId), Rc<[NodeRef]>>,
-    /// All nodes of the message that a descendant step inside a predicate can select, or the number of nodes that looking
-    /// for them has taken so far.
-    indices: FxHashMap<*const Step, Result<Rc<[NodeId]>, u32>>,
+    /// All tree nodes that a step inside a predicate can select: in the message or, for siblings, below one parent.
+    indices: FxHashMap<(*const Step, NodeId), Rc<[NodeId]>>,
     /// Truth of predicates that are evaluated inside other predicates and so may be asked again for the same node.
     predicates: FxHashMap<(*const Expr, NodeRef), bool>,
     entries: usize,
-}
-
-/// What is known of the nodes that a step can select.
-pub(super) enum Indexed {
-    /// It does not pay off yet to find out.
-    NotYet,
-    /// It pays off now.
-    Due,
-    /// All of them, in document order.
-    Known(Rc<[NodeId]>),
 }
 
 impl Cache {
@@ -106,21 +95,14 @@ impl Cache {
         }
     }
 
-    /// Look up the index of a step before going through `range` nodes of `total`.
-    pub(super) fn index(&mut self, step: &Step, range: u32, total: u32) -> Indexed {
-        match self.indices.entry(step).or_insert(Err(0)) {
-            Ok(index) => Indexed::Known(Rc::clone(index)),
-            Err(spent) if *spent >= total => Indexed::Due,
-            Err(spent) => {
-                *spent += range;
-                Indexed::NotYet
-            }
-        }
+    pub(super) fn index(&self, step: &Step, below: NodeId) -> Option<Rc<[NodeId]>> {
+        self.indices.get(&(std::ptr::from_ref(step), below)).cloned()
     }
 
-    pub(super) fn keep_index(&mut self, step: &Step, index: &Rc<[NodeId]>) {
-        let entry = if self.admit(index.len() + 1) { Ok(Rc::clone(index)) } else { Err(0) };
-        self.indices.insert(step, entry);
+    pub(super) fn keep_index(&mut self, step: &Step, below: NodeId, index: &Rc<[NodeId]>) {
+        if self.admit(index.len() + 1) {
+            self.indices.insert((step, below), Rc::clone(index));
+        }
     }
 
     pub(super) fn predicate(&self, predicate: &Expr, node: NodeRef) -> Option<bool> {

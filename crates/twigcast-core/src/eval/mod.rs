@@ -30,6 +30,8 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use rustc_hash::FxHashMap;
+
 use crate::document::{Message, NodeId};
 use crate::query::ast::{ArithmeticOp, Axis, Expr, NodeTest, Path, PathStart, Step};
 use crate::vocabulary::Vocabulary;
@@ -123,6 +125,15 @@ fn found(walk: Result<(), Halt>) -> Result<bool, EvalError> {
     }
 }
 
+/// No query pays for visits.
+const NOBODY: u32 = u32::MAX;
+
+/// Visits of one query that are worth remembering while others are at work.
+const SPENT_MIN: u64 = 256;
+
+/// Visits after which a query counts as expensive: from then on it pays to remember what it asks repeatedly.
+const EXPENSIVE_MIN: u64 = 1_000;
+
 /// What is called for each node of a walk.
 type Visit<'v> = &'v mut dyn FnMut(NodeRef) -> Result<(), Halt>;
 
@@ -135,6 +146,9 @@ pub struct Evaluator<'a> {
     variables: &'a [Value<'a>],
     visits: Cell<u64>,
     visits_max: u64,
+    /// Whose visits are being counted, and what others that were expensive have had.
+    payer: Cell<u32>,
+    spent: RefCell<FxHashMap<u32, u64>>,
     /// How many predicates are being evaluated, one inside the other.
     nesting: Cell<u32>,
     cache: RefCell<Cache>,
@@ -149,6 +163,8 @@ impl<'a> Evaluator<'a> {
             variables,
             visits: Cell::new(0),
             visits_max: u64::MAX,
+            payer: Cell::new(NOBODY),
+            spent: RefCell::default(),
             nesting: Cell::new(0),
             cache: RefCell::default(),
         }
@@ -174,6 +190,25 @@ impl<'a> Evaluator<'a> {
     /// Start counting visits afresh, for the next query on the same message.
     pub fn reset_visits(&self) {
         self.visits.set(0);
+    }
+
+    /// Has the query at work become expensive?
+    fn is_expensive(&self) -> bool {
+        self.visits.get() >= EXPENSIVE_MIN
+    }
+
+    /// Count visits for one query from now on, on top of those that it has had on this message. So a query that is
+    /// asked of many nodes has one budget for all of them.
+    pub fn resume(&self, query: u32) {
+        let payer = self.payer.replace(query);
+        if payer == query {
+            return;
+        }
+        let mut spent = self.spent.borrow_mut();
+        if self.visits.get() >= SPENT_MIN && payer != NOBODY {
+            spent.insert(payer, self.visits.get());
+        }
+        self.visits.set(if spent.is_empty() { 0 } else { spent.get(&query).copied().unwrap_or(0) });
     }
 
     /// Count `visits` more visits.
@@ -239,6 +274,16 @@ impl<'a> Evaluator<'a> {
             }
         }
         Ok(false)
+    }
+
+    /// `boolean()` of a condition that is asked of one node after the other: what it says of other parts of the message
+    /// than the node's is found once.
+    pub fn condition(&self, expr: &'a Expr, node: NodeRef) -> Result<bool, EvalError> {
+        let nesting = self.nesting.get();
+        self.nesting.set(nesting + 1);
+        let truth = self.boolean(expr, Context::at(node));
+        self.nesting.set(nesting);
+        truth
     }
 
     /// `number()` of an expression.

@@ -159,7 +159,11 @@ impl<'a> Evaluator<'a> {
         self.nesting.set(nesting + 1);
         let holds = if self.type_of(predicate) == Type::Number {
             self.number(predicate, context).map(|number| number == f64::from(context.position))
-        } else if nesting > 0 && is_costly(predicate) && dependence(predicate) == Dependence::Node {
+        } else if nesting > 0
+            && self.is_expensive()
+            && is_costly(predicate)
+            && dependence(predicate) == Dependence::Node
+        {
             self.remembered(predicate, context)
         } else {
             self.boolean(predicate, context)

@@ -7,26 +7,21 @@ use rustc_hash::FxHashSet;
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Step};
 
-use super::cache::Indexed;
 use super::predicates::{Dependence, dependence_of_all, position_limit, predicate_dependence};
 use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit, found};
 
 /// Predicates that count positions on the fly; longer lists are filtered one after the other.
 const COUNTERS_MAX: usize = 8;
 
-/// Smaller subtrees are gone through faster than looked up.
+/// Smaller surroundings are gone through faster than looked up.
 const INDEXED_RANGE_MIN: u32 = 16;
 
-/// The part of an index that lies in one subtree.
-struct Subtree {
+/// The part of an index that a hop selects from one node.
+struct Indexed {
     index: Rc<[NodeId]>,
     range: std::ops::Range<usize>,
-}
-
-impl Subtree {
-    fn iter(&self) -> std::slice::Iter<'_, NodeId> {
-        self.index[self.range.clone()].iter()
-    }
+    from: NodeId,
+    axis: Axis,
 }
 
 /// A step as it is carried out. `//name` is two steps of XPath but one hop.
@@ -111,10 +106,7 @@ impl<'a> Evaluator<'a> {
             return self.select_range(hop, id, self.message.document.nodes[id as usize].end, visit);
         }
         if let Some(indexed) = self.indexed(hop, from)? {
-            return indexed.iter().try_for_each(|&node| {
-                self.charge(1)?;
-                visit(NodeRef::Node(node))
-            });
+            return self.visit_indexed(&indexed, visit);
         }
         let predicates = &hop.step.predicates;
         let walk = |visit: Visit<'_>| self.walk(from, hop.axis, &hop.step.test, visit);
@@ -134,36 +126,81 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What a descendant hop inside a predicate selects, from an index of what it selects in the whole message.
+    /// What a hop inside a predicate selects, from an index of what it selects in the whole message or, for siblings,
+    /// below the same parent; nothing if there is no index.
     ///
-    /// Such a hop is taken from many nodes, which may lie inside each other: `//a[.//b]`. As soon as going through their
-    /// subtrees has cost as much as going through the message, the index is made.
-    fn indexed(&self, hop: &Hop<'a>, from: NodeRef) -> Result<Option<Subtree>, EvalError> {
-        let (NodeRef::Node(id), true) = (from, self.nesting.get() > 0) else { return Ok(None) };
-        let nodes = &self.message.document.nodes;
-        let Some((start, end)) = hop.range(id, nodes[id as usize].end) else { return Ok(None) };
-        if end - start < INDEXED_RANGE_MIN {
+    /// Such a hop is taken from many nodes whose surroundings overlap: `//a[.//b]`, `//a[following-sibling::b]`. As soon
+    /// as that has become expensive, the index is made.
+    fn indexed(&self, hop: &Hop<'a>, from: NodeRef) -> Result<Option<Indexed>, EvalError> {
+        if self.nesting.get() == 0 || !self.is_expensive() || !hop.is_set_wise() {
             return Ok(None);
         }
-        let total = nodes.len() as u32;
-        let known = self.cache.borrow_mut().index(hop.step, end - start, total);
+        let NodeRef::Node(id) = from else { return Ok(None) };
+        let nodes = &self.message.document.nodes;
+        let end = nodes[id as usize].end;
+        let siblings = matches!(hop.axis, Axis::FollowingSibling | Axis::PrecedingSibling);
+        let (start, end) = match hop.axis {
+            Axis::Descendant => (id + 1, end),
+            Axis::DescendantOrSelf => (id, end),
+            Axis::Following | Axis::FollowingSibling => (end, nodes.len() as u32),
+            Axis::Preceding | Axis::PrecedingSibling => (0, id),
+            _ => return Ok(None),
+        };
+        if end.saturating_sub(start) < INDEXED_RANGE_MIN || id == 0 {
+            return Ok(None);
+        }
+        let below = if siblings { nodes[id as usize].parent } else { NO_NODE };
+        let known = self.cache.borrow().index(hop.step, below);
         let index = match known {
-            Indexed::NotYet => return Ok(None),
-            Indexed::Due => {
-                let mut found_nodes = Vec::new();
-                found(self.select_range(hop, 0, total, &mut |node| {
-                    found_nodes.push(node.tree_node(self.message.document));
-                    Ok(())
-                }))?;
-                let index: Rc<[NodeId]> = found_nodes.into();
-                self.cache.borrow_mut().keep_index(hop.step, &index);
-                index
+            Some(index) => index,
+            None => {
+                let all = match below {
+                    NO_NODE => self.selected_in(hop, Axis::DescendantOrSelf, 0),
+                    parent => self.selected_in(hop, Axis::Child, parent),
+                }?;
+                self.cache.borrow_mut().keep_index(hop.step, below, &all);
+                all
             }
-            Indexed::Known(index) => index,
         };
         let first = index.partition_point(|&node| node < start);
         let last = index.partition_point(|&node| node < end);
-        Ok(Some(Subtree { index, range: first..last }))
+        Ok(Some(Indexed { index, range: first..last, from: id, axis: hop.axis }))
+    }
+
+    /// The tree nodes that a hop without positions selects on another axis, in document order.
+    fn selected_in(&self, hop: &Hop<'a>, axis: Axis, from: NodeId) -> Result<Rc<[NodeId]>, EvalError> {
+        let mut selected = Vec::new();
+        found(self.walk(NodeRef::Node(from), axis, &hop.step.test, &mut |node| {
+            if self.all_hold(&hop.step.predicates, node)? {
+                selected.push(node.tree_node(self.message.document));
+            }
+            Ok(())
+        }))?;
+        Ok(selected.into())
+    }
+
+    /// Visit what an index holds of a hop, in axis order.
+    fn visit_indexed(&self, indexed: &Indexed, visit: Visit<'_>) -> Result<(), Halt> {
+        let nodes = &self.message.document.nodes;
+        let part = &indexed.index[indexed.range.clone()];
+        let is_ancestor = |node: NodeId| nodes[node as usize].end > indexed.from;
+        match indexed.axis {
+            Axis::Preceding | Axis::PrecedingSibling => {
+                for &node in part.iter().rev() {
+                    self.charge(1)?;
+                    if !is_ancestor(node) {
+                        visit(NodeRef::Node(node))?;
+                    }
+                }
+            }
+            _ => {
+                for &node in part {
+                    self.charge(1)?;
+                    visit(NodeRef::Node(node))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Positions without sizes: one counter per predicate, and the walk ends when a position is used up.

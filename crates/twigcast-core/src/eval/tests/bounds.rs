@@ -79,6 +79,70 @@ fn a_path_exists_at_the_first_hit() {
     }
 }
 
+/// Visits of asking the predicate of `//a[...]` of each `a`, one after the other, as the engine does.
+fn visits_of_condition(xml: &str, predicate: &str) -> u64 {
+    let case = Case::new(xml, &format!("//a[{predicate}]"));
+    let evaluator = case.evaluator();
+    let step = last_step(&case.expr);
+    for node in 1..case.document.nodes.len() as u32 {
+        evaluator.resume(7);
+        if case.document.nodes[node as usize].name == case.document.nodes[2].name {
+            evaluator.condition(&step.predicates[0], NodeRef::Node(node)).expect(predicate);
+        }
+        // Others are asked in between.
+        evaluator.resume(8);
+    }
+    evaluator.resume(7);
+    evaluator.visits()
+}
+
+#[test]
+fn conditions_asked_of_many_nodes_do_not_multiply() {
+    let flat = |n: usize| format!("<r>{}{}</r>", "<a y='1'/>".repeat(n), "<x>v</x>".repeat(n));
+    let predicates = [
+        "@y = /r/x",
+        "@y < /r/x",
+        "count(/r/x) > 99999",
+        "/r/x = @y",
+        "following-sibling::q",
+        "preceding-sibling::q",
+        "following::q[@z]",
+        "preceding::q",
+        "not(following-sibling::x)",
+    ];
+    for predicate in predicates {
+        let (small, large) =
+            (visits_of_condition(&flat(1_000), predicate), visits_of_condition(&flat(4_000), predicate));
+        assert!(large <= 6 * small.max(1_000), "{predicate}: {small} visits for 1000 nodes, {large} for 4000");
+    }
+    let deep = |n: usize| format!("<r>{}{}</r>", "<a>".repeat(n), "</a>".repeat(n));
+    for predicate in [".//z", ".//a[.//z]", "descendant::a[@x]/z"] {
+        let (small, large) = (visits_of_condition(&deep(500), predicate), visits_of_condition(&deep(2_000), predicate));
+        assert!(large <= 20 * small, "{predicate}: {small} visits for depth 500, {large} for 2000");
+    }
+    // From each node to each ancestor, but not to each ancestor's ancestors again.
+    let nested = "ancestor::a[ancestor::a[ancestor::a[@x]]]";
+    let (small, large) = (visits_of_condition(&deep(250), nested), visits_of_condition(&deep(1_000), nested));
+    assert!(large <= 20 * small, "{nested}: {small} visits for depth 250, {large} for 1000");
+}
+
+#[test]
+fn a_query_has_one_budget_for_all_nodes_it_is_asked_of() {
+    let xml = format!("<r>{}</r>", "<a><b/></a>".repeat(1_000));
+    let case = Case::new(&xml, "//a[count(following::*) mod 7 = 8]");
+    let evaluator = case.evaluator().with_budget(20_000);
+    let step = last_step(&case.expr);
+    let elements = (1..case.document.nodes.len() as u32).step_by(2);
+    let failed = elements.into_iter().any(|node| {
+        evaluator.resume(1);
+        let answer = evaluator.condition(&step.predicates[0], NodeRef::Node(node));
+        evaluator.resume(2);
+        answer.is_err()
+    });
+    assert!(failed, "each node alone is within the budget");
+    assert_eq!(evaluator.visits(), 0, "the other query has not been charged");
+}
+
 #[test]
 fn an_early_position_ends_the_walk() {
     let xml = format!("<r>{}</r>", "<a/>".repeat(10_000));
