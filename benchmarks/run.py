@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import changes, filtering, report, workloads
+from benchmarks import changes, filtering, report, transformation, workloads
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).with_name("results")
@@ -43,6 +43,11 @@ def _threads(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("threads")
 
 
+def _transformation(quick: bool) -> list[Row]:
+    pairs = [(feed, count) for feed in transformation.feeds() for count in transformation.counts(feed)]
+    return [_apart("transformation", feed, str(count)) for feed, count in pairs if not quick or count == 100]
+
+
 def _spark(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("spark")
 
@@ -53,6 +58,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "insertion": _insertion,
     "mixed": _mixed,
     "threads": _threads,
+    "transformation": _transformation,
     "spark": _spark,
 }
 
@@ -83,6 +89,8 @@ def _task(task: str, arguments: list[str]) -> Row | list[Row]:
             return changes.measure_mixed()
         case "threads":
             return changes.measure_threads()
+        case "transformation":
+            return transformation.measure(*arguments)
         case "spark":
             # Spark takes seconds to import, and not everybody has it.
             from benchmarks import spark
