@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twigcast import SubscriptionSet
-from twigcast.errors import MalformedMessage, QuerySyntaxError
+from twigcast import Limits, SubscriptionSet
+from twigcast.errors import MalformedMessage, QuerySyntaxError, UndecidedSubscription, UnknownKey
 from twigcast.explanation import Explanation, Place, explain
 
 ALERT = """<alert xmlns="urn:c"><info><event>Fire</event><severity>Severe</severity></info>
@@ -120,6 +120,20 @@ def test_a_binding_that_fails_by_a_condition_between_variables() -> None:
     assert not found
     assert "relate variables to each other" in str(found)
     assert explained(query, "<r><a>1</a><b>1</b></r>")
+
+
+def test_a_subscription_is_explained_by_its_key() -> None:
+    subscriptions = SubscriptionSet([("floods", "//c:event[. = 'Fire']")], namespaces=NAMESPACES)
+    assert subscriptions.explain(ALERT, "floods").node_count == 1
+    with pytest.raises(UnknownKey):
+        subscriptions.explain(ALERT, "fires")
+
+
+def test_what_costs_too_much_is_undecided() -> None:
+    message = f"<r>{'<a><b/></a>' * 500}</r>"
+    query = "//a[count(following::*[count(preceding::*) mod 7 = 5]) mod 7 = 3]"
+    with pytest.raises(UndecidedSubscription):
+        explain(query, message, limits=Limits(query_visits_max=10_000))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "iso-8859-1"])

@@ -37,6 +37,8 @@ from twigcast.limits import Limits
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from twigcast.explanation import Explanation
+
 Dialect = Literal["xpath", "legacy"]
 """``xpath``: XPath 1.0 and For-Where-Return as documented; ``legacy``: the spellings of older papers as well."""
 
@@ -310,6 +312,27 @@ class SubscriptionSet:
             raise UnknownKey(key)
         xml, found, _ = self._ask(message, lambda xml: self.engine.nodes(xml, key))
         return [Node(*place, message=xml) for place in found]
+
+    def explain(self, message: MessageLike, key: str) -> Explanation:
+        """Why a message matches a subscription, or the first step that fails and what comes nearest.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+            MalformedMessage: The message is not well-formed XML.
+            MessageLimitExceeded: It is over a limit.
+            UndecidedSubscription: The query could not be decided on the message within the limits.
+        """
+        # Explanations are built on subscription sets.
+        from twigcast.explanation import explain
+
+        asked = self[key]
+        return explain(
+            asked.query,
+            message,
+            namespaces=asked.namespaces,
+            dialect=asked.dialect or self._dialect,
+            limits=self._limits,
+        )
 
     def count_nodes(self, message: MessageLike) -> dict[str, int]:
         """How many nodes each matching subscription selects in a message, by key.

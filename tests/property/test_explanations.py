@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from tests.strategies import NAMESPACES, Generator
 
+from tests.strategies import NAMESPACES, Generator
 from twigcast.explanation import Place, explain
 
 ROUNDS = 400

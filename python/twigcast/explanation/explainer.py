@@ -63,7 +63,19 @@ class Explanation:
     matches: bool
 
     details: Mapping[str, Any]
-    """All of it, as plain values; ``docs/reference`` describes the fields."""
+    """All of it, as plain values:
+
+    - ``condition``: what was explained, as XPath; ``exact``: whether it alone decides a match
+    - ``node_count`` and ``nodes``: the nodes that it selects, the first as places (see :class:`Place`)
+    - ``absent_names``: names that the message does not use (``name``, ``namespace``), with the ``nearest``
+    - ``verdict``: ``text``, ``holds``, ``hints`` (see :class:`Hint`), ``kind``, and by kind: ``all`` and ``any`` have
+      ``operands`` and ``not`` has an ``operand``, which are verdicts; ``comparison`` has ``operator``, ``left`` and
+      ``right``, each with ``text``, ``kind``, ``count``, ``values`` and (where a path selects nothing) its ``path``;
+      ``path`` has ``selected`` and ``steps``; ``value`` has a ``value``
+    - each step: ``text``, ``contexts`` (nodes that it starts from), ``candidates`` (nodes that pass its node test),
+      ``predicates`` (``text``, ``remaining``), ``selected``, ``hints``, and an ``example``: the ``place`` of a node
+      that leads on or comes nearest, with a verdict for each predicate
+    """
 
     def __bool__(self) -> bool:
         return self.matches
