@@ -20,7 +20,6 @@ def repeat(work: Callable[[], object], *, repetitions: int = REPETITIONS, per: i
     """Milliseconds that each repetition took, divided by ``per`` (the number of messages in it)."""
     samples = []
     enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         for _ in range(repetitions):
