@@ -56,10 +56,12 @@ def spark_errors() -> Iterator[None]:
 
 def cause(report: str) -> str:
     """The sentence in a stack trace, Java's around Python's, that says what went wrong."""
-    lines = _EXCEPTION_LINE.findall(report)
+    lines: list[str] = _EXCEPTION_LINE.findall(report)
     own = [line for line in lines if line.startswith("twigcast.")]
-    line: str = own[-1] if own else lines[-1] if lines else report.strip().splitlines()[0]
-    return line.split(": ", 1)[1] if own else line
+    if own:
+        return own[-1].split(": ", 1)[1]
+    found: list[str] = lines[-1:] or report.strip().splitlines()
+    return found[0] if found else "Spark gives no reason"
 
 
 @contextmanager

@@ -167,5 +167,9 @@ def _session(messages: object, spark: SparkSession | None, master: str | None, l
     made = open_session(master, log=log)
     try:
         yield made
+    except PipelineError as error:
+        if log.exists():
+            raise PipelineError(f"{error.reason} (Spark's own account: {log})") from error
+        raise
     finally:
         made.stop()

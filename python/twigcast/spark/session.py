@@ -41,7 +41,7 @@ def open_session(
 
     Args:
         master: Where to run, such as ``local[*]``; by default what ``spark-submit`` says, else ``local[*]``.
-        log: File for what Spark has to say; by default it says it on standard error.
+        log: File for what Spark has to say; by default, and under ``spark-submit``, it says it on standard error.
         settings: Spark settings over those of this module.
 
     Raises:
@@ -62,7 +62,7 @@ def open_session(
     if master is not None or not submitted:
         builder = builder.master(master or "local[*]")
     try:
-        with _standard_error_to(log):
+        with _standard_error_to(None if submitted else log):
             return builder.getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         raise PipelineError(f"Spark does not start: {error}" + (f"; see {log}" if log is not None else "")) from error
