@@ -109,15 +109,24 @@ class Pipeline:
             time.sleep(0.01)
         return True
 
-    def kill(self, *, with_java: bool) -> None:
-        """As ``kill -9`` does: the driver alone, or Java with it."""
-        if with_java:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        else:
+    def kill(self, what: str) -> None:
+        """As ``kill -9`` does: the ``driver`` alone, ``java`` alone, or ``all``."""
+        print("killing", what)
+        if what == "java" and (java := self._java()) is not None:
+            os.kill(java, signal.SIGKILL)
+            assert self.finish() == 2  # the driver lives to tell
+            return
+        if what == "driver":
             self.process.kill()
+        else:
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         assert self.process.stderr is not None
         self.process.stderr.close()
+
+    def _java(self) -> int | None:
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return next((int(child) for child in children if b"java" in Path(f"/proc/{child}/cmdline").read_bytes()), None)
 
     def finish(self) -> int:
         """Let it come to its end; the exit status."""
@@ -138,7 +147,7 @@ def started() -> Iterator[Callable[..., Pipeline]]:
     yield start
     for pipeline in running:
         if pipeline.process.poll() is None:
-            pipeline.kill(with_java=True)
+            pipeline.kill("all")
 
 
 def test_a_stream_that_is_killed_and_started_again(
@@ -175,7 +184,7 @@ def test_a_stream_that_is_killed_and_started_again(
         pipeline = started(*options)
         assert pipeline.wait_until(partial(reached, wanted))
         time.sleep(chance.uniform(0.0, 0.5))
-        pipeline.kill(with_java=chance.random() < 0.5)
+        pipeline.kill(chance.choice(["driver", "java", "all"]))
     arrive(len(waiting))
     pipeline = started(*options)
     assert pipeline.wait_until(done)
@@ -201,7 +210,7 @@ def test_a_batch_that_is_killed_and_started_again(
         assert pipeline.wait_until((output / "_staging").is_dir)
         time.sleep(chance.uniform(0.0, 3.0))
         if pipeline.process.poll() is None:
-            pipeline.kill(with_java=chance.random() < 0.5)
+            pipeline.kill(chance.choice(["driver", "java", "all"]))
     assert started(*options).finish() == 3
     assert on_disk(output) == expected(messages)
     assert sorted(path.name for path in output.iterdir() if not path.name.startswith("_")) == [

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from twigcast.errors import PipelineError
 from twigcast.spark.parts import REPORT_DDL, Report, answer_writing
 from twigcast.spark.progress import Listener, Progress
+from twigcast.spark.session import JAVA_GONE
 from twigcast.spark.snapshots import Snapshot
 
 _POLL_SECONDS: Final = 0.2
@@ -48,7 +49,7 @@ def spark_errors() -> Iterator[None]:
     """Turn what Spark raises into our own error, with the cause in one sentence."""
     try:
         yield
-    except Py4JNetworkError as error:
+    except JAVA_GONE as error:
         raise PipelineError("the Java process of Spark is gone; it may have run out of memory") from error
     except (PySparkException, Py4JError) as error:
         raise PipelineError(cause(str(error))) from error

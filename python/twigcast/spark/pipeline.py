@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from twigcast.spark.jobs import run_job, spark_errors
 from twigcast.spark.output import BatchOutput, StreamOutput
 from twigcast.spark.population import OnBad, Population, PopulationFeed
 from twigcast.spark.progress import Reporter, Silent
-from twigcast.spark.session import arrow_settings, open_session
+from twigcast.spark.session import JAVA_GONE, arrow_settings, open_session
 from twigcast.spark.sources import Reading, check_columns, check_readable, is_parquet, read_messages
 from twigcast.spark.streaming import StreamSettings, folder_stream, run_stream
 from twigcast.spark.summary import Summary
@@ -172,4 +172,5 @@ def _session(messages: object, spark: SparkSession | None, master: str | None, l
             raise PipelineError(f"{error.reason} (Spark's own account: {log})") from error
         raise
     finally:
-        made.stop()
+        with suppress(*JAVA_GONE):  # it has stopped already
+            made.stop()

@@ -3,11 +3,11 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -20,6 +20,9 @@ ARROW_SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_MESSAGES_MAX),
 }
 """Batches of about 1 MB move through Python at twice the speed of Spark's defaults."""
+
+JAVA_GONE: Final = (Py4JNetworkError, ConnectionError)
+"""What talking to Spark's Java process raises when it is no longer there."""
 
 _SETTINGS: Final = {
     **ARROW_SETTINGS,
@@ -94,8 +97,9 @@ def arrow_settings(spark: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
+        with suppress(*JAVA_GONE):  # there is nothing to restore then, and whoever failed for it says so
+            for name, old in before.items():
+                if old is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, old)
