@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -49,10 +49,10 @@ def spark_errors() -> Iterator[None]:
     """Turn what Spark raises into our own error, with the cause in one sentence."""
     try:
         yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise PipelineError(cause(str(error))) from error
     except JAVA_GONE as error:
         raise PipelineError("the Java process of Spark is gone; it may have run out of memory") from error
-    except (PySparkException, Py4JError) as error:
-        raise PipelineError(cause(str(error))) from error
 
 
 def cause(report: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -21,8 +21,10 @@ ARROW_SETTINGS: Final = {
 }
 """Batches of about 1 MB move through Python at twice the speed of Spark's defaults."""
 
-JAVA_GONE: Final = (Py4JNetworkError, ConnectionError)
-"""What talking to Spark's Java process raises when it is no longer there."""
+JAVA_GONE: Final = (Py4JError, ConnectionError)
+"""What talking to Spark's Java process raises when it is no longer there. (What it answers with itself is a
+``Py4JJavaError``, a kind of the former, and to be caught before.)
+"""
 
 _SETTINGS: Final = {
     **ARROW_SETTINGS,
