@@ -9,7 +9,6 @@
 //!   other condition;
 //! - the bytes of a result for a binding (the shared outer join), ready to be copied.
 
-use std::collections::hash_map::Entry;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +28,9 @@ type OpAddress = *const Op;
 /// Programs that must have something in common before it is kept; the interner holds one reference itself.
 const USERS_MIN: usize = 2;
 
+/// What an entry of a table takes, about.
+const ENTRY_BYTES: usize = 64;
+
 /// Bindings by the strings that a path from them leads to; indices into the nodes of the binding path.
 type ByValue = FxHashMap<Box<str>, Vec<u32>>;
 
@@ -44,7 +46,8 @@ pub(super) struct Shared {
     /// Where in `bytes` the result for each binding is; by result and binding path.
     rendered: FxHashMap<(OpAddress, ExprAddress), Vec<Option<Place>>>,
     bytes: Vec<u8>,
-    bytes_max: usize,
+    /// Bytes that may still be kept, in all.
+    room: usize,
 }
 
 impl Shared {
@@ -56,21 +59,29 @@ impl Shared {
             passing: FxHashMap::default(),
             rendered: FxHashMap::default(),
             bytes: Vec::new(),
-            bytes_max,
+            room: bytes_max,
         }
     }
 }
 
 impl Shared {
+    /// Takes room for something to keep; `false` if there is none.
+    fn take_room(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.room;
+        if fits {
+            self.room -= bytes;
+        }
+        fits
+    }
+
     /// Keeps the bytes of a result, if there is room.
     fn keep(&mut self, bytes: &[u8]) -> Option<Place> {
-        let start = self.bytes.len();
-        let end = start + bytes.len();
-        if end > self.bytes_max {
+        if !self.take_room(bytes.len()) {
             return None;
         }
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        Some((start, end))
+        Some((start, self.bytes.len()))
     }
 }
 
@@ -102,7 +113,8 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         self.note_passed();
-        if is_shared(&each.result) && matches!(*each.result, Op::Element(_)) {
+        let is_element = matches!(*each.result, Op::Element(_));
+        if is_element && is_shared(&each.result) && self.has_places(&each.result, source, nodes.len()) {
             return self.write_kept(each, clause.variable, source, &nodes, left.as_deref());
         }
         indices(nodes.len(), left.as_deref()).try_for_each(|index| {
@@ -132,13 +144,15 @@ impl<'a> Session<'a> {
         if !is_shared(path) {
             return Ok(self.evaluator.nodes(path, Context::at(node))?.into());
         }
-        match self.shared.paths.entry((Arc::as_ptr(path), node)) {
-            Entry::Occupied(known) => Ok(Rc::clone(known.get())),
-            Entry::Vacant(place) => {
-                let nodes: Rc<[NodeRef]> = self.evaluator.nodes(path, Context::at(node))?.into();
-                Ok(Rc::clone(place.insert(nodes)))
-            }
+        let key = (Arc::as_ptr(path), node);
+        if let Some(known) = self.shared.paths.get(&key) {
+            return Ok(Rc::clone(known));
         }
+        let nodes: Rc<[NodeRef]> = self.evaluator.nodes(path, Context::at(node))?.into();
+        if self.shared.take_room(ENTRY_BYTES + size_of_val(&*nodes)) {
+            self.shared.paths.insert(key, Rc::clone(&nodes));
+        }
+        Ok(nodes)
     }
 
     /// The bindings that satisfy a condition, of those in `left` if given; indices into `nodes`, ascending.
@@ -151,17 +165,21 @@ impl<'a> Session<'a> {
         left: Option<&[u32]>,
     ) -> Result<Rc<[u32]>, ExtractError> {
         if let Some((path, constant)) = &condition.equals {
-            if is_shared(path) {
+            let key = (Arc::as_ptr(source), Arc::as_ptr(path));
+            if self.shared.by_value.contains_key(&key)
+                || is_shared(path) && self.shared.take_room(nodes.len() * ENTRY_BYTES)
+            {
                 return self.equal(source, nodes, path, constant);
             }
         }
         let Bound::Node(_, expr) = &condition.bound else { return Ok(Rc::new([])) };
         let key = (Arc::as_ptr(source), Arc::as_ptr(expr));
-        let keeps = is_shared(expr);
+        let mut keeps = is_shared(expr);
         if keeps {
             if let Some(known) = self.shared.passing.get(&key) {
                 return Ok(Rc::clone(known));
             }
+            keeps = self.shared.take_room(ENTRY_BYTES + size_of_val(nodes));
         }
         let all: Vec<u32>;
         let candidates = match left {
@@ -220,6 +238,12 @@ impl<'a> Session<'a> {
             }
         }
         Ok(by_value)
+    }
+
+    /// Is there a table of kept results, or room for one?
+    fn has_places(&mut self, result: &Arc<Op>, source: &Arc<Expr>, count: usize) -> bool {
+        self.shared.rendered.contains_key(&(Arc::as_ptr(result), Arc::as_ptr(source)))
+            || self.shared.take_room(ENTRY_BYTES + count * size_of::<Option<Place>>())
     }
 
     /// Writes the results for bindings, from what is kept as far as it is. The results are elements.

@@ -24,10 +24,13 @@ fn delivered(xml: &str, query: &str, limits: &Limits) -> Result<Option<String>, 
     Scanner::new().scan(xml.as_bytes(), &vocabulary, limits, Want::ALL, &mut document).expect(xml);
     let message = Message { source: xml.as_bytes(), document: &document };
     let result = Session::new(message, &vocabulary, limits).deliver(&alone);
+    let cramped = Limits { cache_bytes_max: 300, ..limits.clone() };
+    let mut cramped = Session::new(message, &vocabulary, &cramped);
     let mut session = Session::new(message, &vocabulary, limits);
     for program in programs.iter().chain([&alone]) {
         if limits.query_visits_max == Limits::default().query_visits_max {
             assert_eq!(session.deliver(program), result, "shared: {xml}");
+            assert_eq!(cramped.deliver(program), result, "shared in little memory: {xml}");
         }
     }
     if let Ok(payload) = &result {

@@ -21,6 +21,7 @@ pub mod functions;
 mod hints;
 pub mod json;
 mod lexer;
+mod location;
 pub mod matching;
 pub mod normal;
 mod parser;

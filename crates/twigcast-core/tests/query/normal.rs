@@ -1,8 +1,14 @@
 //! Normal forms: which rewritings happen, and which must not.
 
-use twigcast_core::query::normal::{is_positional, normalise};
+use twigcast_core::document::{Document, Message};
+use twigcast_core::eval::{Context, Evaluator, NodeRef, Value};
+use twigcast_core::limits::Limits;
+use twigcast_core::query::ast::Expr;
+use twigcast_core::query::normal::{is_positional, normalise, normalise_condition};
+use twigcast_core::scan::{Scanner, Want};
 use twigcast_core::vocabulary::Vocabulary;
 
+use super::hostile::Random;
 use super::{shown, xpath_of};
 
 /// Queries and the printed text of their normal form; an empty second column says that nothing changes.
@@ -110,4 +116,102 @@ fn a_position_counts_only_in_its_own_context() {
     ] {
         assert_eq!(is_positional(&xpath_of(text, &mut vocabulary)), expected, "{text}");
     }
+}
+
+/// A random expression that stands in a predicate or alone.
+fn expression(random: &mut Random, depth: usize) -> String {
+    let inner = |random: &mut Random| expression(random, depth + 1);
+    if depth > 2 {
+        return path(random, depth);
+    }
+    match random.below(18) {
+        0 => format!("not({})", inner(random)),
+        1 => format!("boolean({})", inner(random)),
+        2 => format!("({} and {})", inner(random), inner(random)),
+        3 => format!("({} or {})", inner(random), inner(random)),
+        4 => format!("{} = {}", path(random, depth), random.pick(&["1", "'x'", "2", "last()", "position()"])),
+        5 => random.pick(&["true()", "false()", "1", "2", "0", "''", "'x'", "last()", "position()"]).to_owned(),
+        6 => format!("count({})", path(random, depth)),
+        7 => format!("{} = {}", random.pick(&["1", "'x'"]), random.pick(&["1", "2", "'x'"])),
+        8 => format!("not(not({}))", inner(random)),
+        9 => format!("position() {} {}", random.pick(&["<", "=", "!="]), random.pick(&["1", "2", "last()"])),
+        10 => format!("({} | {})", path(random, depth), path(random, depth)),
+        11 => format!("- - count({})", path(random, depth)),
+        _ => path(random, depth),
+    }
+}
+
+fn path(random: &mut Random, depth: usize) -> String {
+    let mut text = random.pick(&["", "", "", ".//", "//", "/", "./", "../"]).to_owned();
+    for step in 0..1 + random.below(3) {
+        if step > 0 {
+            text += random.pick(&["/", "/", "//", "/.//", "/./"]);
+        }
+        text +=
+            random.pick(&["a", "b", "*", "node()", "text()", "self::node()", "self::a", "descendant::b", "@*", "."]);
+        while depth < 3 && !text.ends_with('.') && random.below(3) == 0 {
+            text += &format!("[{}]", expression(random, depth + 1));
+        }
+    }
+    if random.below(6) == 0 {
+        text = format!("({text})");
+        for _ in 0..random.below(3) {
+            text += &format!("[{}]", expression(random, depth + 1));
+        }
+        text += random.pick(&["", "/a", "//b"]);
+    }
+    text
+}
+
+fn element(random: &mut Random, depth: usize) -> String {
+    let name = random.pick(&["a", "b", "c"]);
+    let attribute = random.pick(&["", " x='1'", " y='x'"]);
+    let content: String = (0..random.below(4))
+        .map(|_| match random.below(if depth > 4 { 3 } else { 8 }) {
+            0 => "1".to_owned(),
+            1 => "x".to_owned(),
+            2 => "<!--x-->".to_owned(),
+            _ => element(random, depth + 1),
+        })
+        .collect();
+    format!("<{name}{attribute}>{content}</{name}>")
+}
+
+#[test]
+fn normal_forms_have_the_same_value_at_every_node() {
+    let seed = 0x0011_A72B;
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let (mut changed, mut selecting) = (0, 0);
+    for _ in 0..300 {
+        let xml = element(&mut random, 0);
+        for _ in 0..20 {
+            let text = expression(&mut random, 0);
+            let mut vocabulary = Vocabulary::new();
+            // Inside a predicate, so that relative paths stay relative.
+            let Expr::Path(outer) = xpath_of(&format!("/*[boolean({text})]"), &mut vocabulary) else {
+                panic!("{text}")
+            };
+            let Expr::Call { arguments, .. } = outer.steps[0].predicates[0].clone() else { panic!("{text}") };
+            let expr = arguments[0].clone();
+            let normal = normalise(expr.clone());
+            let condition = normalise_condition(expr.clone());
+            let mut document = Document::default();
+            let limits = Limits::default();
+            Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).unwrap();
+            let message = Message { source: xml.as_bytes(), document: &document };
+            let evaluator = Evaluator::new(message, &vocabulary, &[]);
+            changed += usize::from(normal != expr);
+            for node in 0..document.nodes.len() as u32 {
+                let context = Context { node: NodeRef::Node(node), position: 1 + node % 2, size: 2 };
+                let value = evaluator.value(&expr, context);
+                let told = || format!("seed {seed}: {text} is {} on {xml} at {node}", shown(&normal, &vocabulary));
+                assert_eq!(evaluator.value(&normal, context), value, "{}", told());
+                assert_eq!(evaluator.boolean(&condition, context), evaluator.boolean(&expr, context), "{}", told());
+                selecting += usize::from(matches!(value, Ok(Value::Nodes(nodes)) if !nodes.is_empty()));
+            }
+        }
+    }
+    assert!(changed > 1_000, "{changed} expressions were simplified");
+    assert!(selecting > 5_000, "{selecting} times nodes were selected");
 }

@@ -1,0 +1,248 @@
+//! Location paths: the part of the grammar between two operators (section 2).
+
+use super::Dialect;
+use super::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
+use super::functions::Type;
+use super::lexer::Kind;
+use super::parser::{Parsed, Parser};
+use crate::error::QueryErrorKind;
+
+impl Parser<'_, '_> {
+    /// What a relative path starts at. A whole query is evaluated at the document node, so there `a` is `/a`.
+    pub(super) fn context_start(&self) -> Parsed<PathStart> {
+        if self.predicate_depth > 0 {
+            return Ok(PathStart::Context);
+        }
+        if self.flwr {
+            let word = self.text_of(self.token);
+            if matches!(word, "return" | "where" | "order" | "stable" | "in" | "then" | "else" | "for" | "let") {
+                return Err(self.unexpected_word());
+            }
+            let message =
+                format!("a path must start at a variable, at `/` or at $doc here; `{word}` has no context node");
+            return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["$variable", "/"]));
+        }
+        Ok(PathStart::Root)
+    }
+
+    pub(super) fn absolute_path(&mut self) -> Parsed<Expr> {
+        let inside_predicate = self.options.dialect == Dialect::Legacy && self.predicate_depth > 0;
+        let start = if inside_predicate { PathStart::Context } else { PathStart::Root };
+        let mut steps = Vec::new();
+        let double = self.token.kind == Kind::DoubleSlash;
+        self.advance();
+        if double {
+            steps.push(self.descendant_step()?);
+        }
+        if double || self.starts_step() {
+            self.relative_path(&mut steps)?;
+        } else if inside_predicate {
+            steps.push(Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() });
+        }
+        Ok(Expr::Path(Path { start, steps }))
+    }
+
+    /// Can the current token start a step?
+    pub(super) fn starts_step(&self) -> bool {
+        match self.token.kind {
+            Kind::Star | Kind::NamespaceStar | Kind::LocalStar | Kind::At | Kind::Dot | Kind::DotDot => true,
+            Kind::Name => self.lexer.peek() != b'(' || node_type(self.text_of(self.token)),
+            _ => false,
+        }
+    }
+
+    /// RelativeLocationPath.
+    pub(super) fn relative_path(&mut self, steps: &mut Vec<Step>) -> Parsed<()> {
+        loop {
+            let step = self.step()?;
+            steps.push(step);
+            match self.token.kind {
+                Kind::Slash => self.advance(),
+                Kind::DoubleSlash => {
+                    self.advance();
+                    steps.push(self.descendant_step()?);
+                }
+                _ => return Ok(()),
+            }
+            while self.token.kind == Kind::OpenBracket && self.options.dialect == Dialect::Legacy {
+                if let Some(step) = steps.last_mut() {
+                    self.predicates(&mut step.predicates)?;
+                }
+                match self.token.kind {
+                    Kind::Slash => self.advance(),
+                    Kind::DoubleSlash => {
+                        self.advance();
+                        steps.push(self.descendant_step()?);
+                    }
+                    _ => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The `descendant-or-self::node()` that `//` stands for.
+    pub(super) fn descendant_step(&mut self) -> Parsed<Step> {
+        self.count_step()?;
+        Ok(Step { axis: Axis::DescendantOrSelf, test: NodeTest::Node, predicates: Vec::new() })
+    }
+
+    pub(super) fn count_step(&mut self) -> Parsed<()> {
+        self.steps += 1;
+        let limit = self.options.limits.query_steps_max;
+        if self.steps > limit {
+            return Err(self.over_limit("query_steps_max", limit, "the query has too many steps", self.token.start));
+        }
+        Ok(())
+    }
+
+    /// Step.
+    fn step(&mut self) -> Parsed<Step> {
+        self.count_step()?;
+        let axis = match self.token.kind {
+            Kind::Dot | Kind::DotDot => return self.abbreviated_step(),
+            Kind::At => {
+                self.advance();
+                if self.token.kind == Kind::Name && self.lexer.peek_axis() {
+                    let message =
+                        "`@` already names the attribute axis; write either `@name` or `attribute::name`".into();
+                    return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["a name", "*"]));
+                }
+                Axis::Attribute
+            }
+            Kind::Name if self.token.colon == 0 && self.lexer.peek_axis() => {
+                let axis = axis_named(self.text_of(self.token)).ok_or_else(|| self.unknown_axis())?;
+                self.advance();
+                self.advance();
+                axis
+            }
+            _ => Axis::Child,
+        };
+        let test = self.node_test(axis)?;
+        let mut predicates = Vec::new();
+        if self.token.kind == Kind::OpenBracket {
+            self.predicates(&mut predicates)?;
+        }
+        Ok(Step { axis, test, predicates })
+    }
+
+    /// `.` or `..`.
+    fn abbreviated_step(&mut self) -> Parsed<Step> {
+        let axis = if self.token.kind == Kind::Dot { Axis::SelfAxis } else { Axis::Parent };
+        self.advance();
+        if self.token.kind == Kind::OpenBracket {
+            let (short, long) = if axis == Axis::SelfAxis { (".", "self") } else { ("..", "parent") };
+            let message = format!("`{short}` takes no predicate in XPath 1.0; write `{long}::node()[...]`");
+            return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &["/", "an operator"]));
+        }
+        Ok(Step { axis, test: NodeTest::Node, predicates: Vec::new() })
+    }
+
+    /// NodeTest.
+    fn node_test(&mut self, axis: Axis) -> Parsed<NodeTest> {
+        let token = self.token;
+        let test = match token.kind {
+            Kind::Star => NodeTest::Name(NameTest::Any),
+            Kind::LocalStar => {
+                let local = &self.lexer.text[token.colon + 1..token.end];
+                NodeTest::Name(NameTest::Local(self.vocabulary.intern_local(local)))
+            }
+            Kind::NamespaceStar => {
+                let prefix = &self.lexer.text[token.start..token.colon];
+                NodeTest::Name(NameTest::Namespace(self.namespace_of(prefix, token.start)?))
+            }
+            Kind::Name if token.colon == 0 && self.lexer.peek() == b'(' => return self.kind_test(),
+            Kind::Name => NodeTest::Name(NameTest::Name(self.name_of(token, principal_is_element(axis))?)),
+            _ => return Err(self.unexpected_operand(&["a name", "*", "node()", "text()"])),
+        };
+        self.advance();
+        Ok(test)
+    }
+
+    /// `node()` and its kind.
+    fn kind_test(&mut self) -> Parsed<NodeTest> {
+        let name = self.text_of(self.token);
+        if !node_type(name) {
+            return Err(self.no_kind_test());
+        }
+        self.advance();
+        let open = self.token.start;
+        self.advance();
+        let mut target = None;
+        if self.token.kind == Kind::Literal && name == "processing-instruction" {
+            target = Some(self.literal_of(self.token)?);
+            self.advance();
+        } else if !matches!(self.token.kind, Kind::CloseParen | Kind::End) {
+            let message = match name {
+                "processing-instruction" => "the target of a processing instruction is written in quotes".into(),
+                _ => format!("{name}() takes no argument"),
+            };
+            return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &[")"]));
+        }
+        self.close(Kind::CloseParen, open)?;
+        Ok(match name {
+            "text" => NodeTest::Text,
+            "comment" => NodeTest::Comment,
+            "node" => NodeTest::Node,
+            _ => NodeTest::ProcessingInstruction(target),
+        })
+    }
+
+    /// Predicate, any number of times.
+    pub(super) fn predicates(&mut self, predicates: &mut Vec<Expr>) -> Parsed<()> {
+        let mut height = self.height;
+        while self.token.kind == Kind::OpenBracket {
+            let open = self.token.start;
+            self.advance();
+            if self.token.kind == Kind::CloseBracket {
+                let message = "`[]` holds no condition".into();
+                return Err(self.error(open, QueryErrorKind::Syntax, message, &["an expression"]));
+            }
+            self.predicate_depth += 1;
+            let predicate = self.expression()?;
+            self.predicate_depth -= 1;
+            self.close(Kind::CloseBracket, open)?;
+            height = height.max(self.height + 1);
+            predicates.push(self.positional(predicate));
+        }
+        self.height = height;
+        Ok(())
+    }
+
+    /// A number as a predicate means the node at that position.
+    fn positional(&self, predicate: Expr) -> Expr {
+        if predicate.static_type(&self.variable_types) != Type::Number {
+            return predicate;
+        }
+        let position = Expr::Call { function: Function::Position, arguments: Vec::new() };
+        Expr::Compare { op: CompareOp::Equal, left: Box::new(position), right: Box::new(predicate) }
+    }
+}
+
+/// Names that are node tests, never functions.
+fn node_type(name: &str) -> bool {
+    matches!(name, "node" | "text" | "comment" | "processing-instruction")
+}
+
+/// The default namespace applies to elements alone.
+fn principal_is_element(axis: Axis) -> bool {
+    !matches!(axis, Axis::Attribute | Axis::Namespace)
+}
+
+fn axis_named(name: &str) -> Option<Axis> {
+    Some(match name {
+        "child" => Axis::Child,
+        "descendant" => Axis::Descendant,
+        "descendant-or-self" => Axis::DescendantOrSelf,
+        "self" => Axis::SelfAxis,
+        "attribute" => Axis::Attribute,
+        "parent" => Axis::Parent,
+        "ancestor" => Axis::Ancestor,
+        "ancestor-or-self" => Axis::AncestorOrSelf,
+        "following" => Axis::Following,
+        "following-sibling" => Axis::FollowingSibling,
+        "preceding" => Axis::Preceding,
+        "preceding-sibling" => Axis::PrecedingSibling,
+        "namespace" => Axis::Namespace,
+        _ => return None,
+    })
+}
