@@ -13,7 +13,7 @@ from twigcast.overlay.codd.engine import Item
 from twigcast.overlay.codd.interest import EVERYTHING, InterestModel, InterestShape
 from twigcast.overlay.codd.measures import check_tree, depths, interior, mean_overhead
 from twigcast.overlay.codd.messages import Add, GaveUp, Received, StreamEnded
-from twigcast.overlay.codd.node import CoddNode
+from twigcast.overlay.codd.node import CoddNode, Uplink
 from twigcast.overlay.codd.scenario import ROBUST, ROOT, CoddRun, start_run
 from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.codd.summary import DataSummary
@@ -305,3 +305,13 @@ def test_everything_is_the_widest_interest() -> None:
     assert few == {EVERYTHING}
     assert model.mask(few) == (1 << 10) - 1
     assert model.similarity(EVERYTHING, 3) == 1.0
+
+
+def test_a_late_document_is_not_covered_by_those_after_it() -> None:
+    # The fourth document is on its way again; the fifth must not stand in for it when a heartbeat says "four".
+    link = Uplink(parent=7, epoch=1, now=0.0)
+    for sent in (1, 2, 3, 5):
+        link.arrived(sent)
+    assert link.received == 3
+    link.arrived(4)
+    assert link.received == 5

@@ -69,7 +69,8 @@ class Uplink:
         confirmed: Latest announcement that the path above carries.
         first: First document that surely comes on this link; 0 until it is known.
         sure: First document that surely comes for whatever has been announced since.
-        received: Documents received on it.
+        received: How many of the documents sent on it have come without a gap.
+        early: Numbers of those that came before others.
         watermark: All needed documents from `first` up to this one have come on it.
         beat: The last heartbeat that has not been reached by the count of documents yet.
         heard: When a new heartbeat of the producer came on it last.
@@ -81,6 +82,7 @@ class Uplink:
         "ancestors",
         "beat",
         "confirmed",
+        "early",
         "epoch",
         "first",
         "heard",
@@ -102,9 +104,18 @@ class Uplink:
         self.watermark = 0
         self.beat: Heartbeat | None = None
         self.heard = now
+        self.early: set[int] = set()
         self.sure = 0
         self.round = 0
         self.ancestors: tuple[Address, ...] = (parent,)
+
+    def arrived(self, sent: int) -> None:
+        """Note that a document has come; a heartbeat is fulfilled by the first documents, not by any so many."""
+        if sent > self.received:
+            self.early.add(sent)
+        while self.received + 1 in self.early:
+            self.received += 1
+            self.early.remove(self.received)
 
 
 class CoddNode(Node):
@@ -352,7 +363,7 @@ def on_forward(node: CoddNode, sender: Address, message: Forward) -> None:
     """A document from a parent."""
     link = node.uplink(sender)
     if link is not None and link.epoch == message.epoch:
-        link.received += 1
+        link.arrived(message.sent)
     elif not node.active:
         return
     node.take_if_new(message.item)
