@@ -25,7 +25,7 @@ def match_messages(
     Args:
         messages: ``message_id`` and ``xml`` (string or binary), and perhaps ``problem``: why a message could not be
             read.
-        subscriptions: A set, or a snapshot that was published in this session already.
+        subscriptions: A set, or a snapshot that was published to this Spark session already.
         deliver: Whether to rewrite messages.
         nodes: Whether to count the selected nodes (takes longer).
 
