@@ -35,9 +35,9 @@ _NOTES = {
     "mixed": "One thread does both in turn. `match_us` is the mean, `worst_match_us` the longest match.",
     "threads": "By the clock, not by processor time.",
     "transformation": (
-        "`us`, `E`: all in, from bytes to payloads; `match_only_E`: the same without making payloads; `bytes_out`: payload "
-        "bytes per message. One predicate path and two return paths a query. Targets: 3 E for 10,000 queries, 10 E for "
-        "100,000."
+        "`us`, `E`: all in, from bytes to payloads; `match_only_E`: the same without making payloads; `bytes_out`: "
+        "payload bytes per message. One predicate path and two return paths a query. Targets: 3 E for 10,000 queries, "
+        "10 E for 100,000."
     ),
     "spark": "By the clock. `nothing` is the same job with a `mapInArrow` that only hands its batches on.",
 }
