@@ -9,7 +9,7 @@ import pytest
 # None in place of a module makes it look as if it were not installed.
 BLOCK = """
 import sys
-sys.modules.update(dict.fromkeys(["lxml", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark"]))
+sys.modules.update(dict.fromkeys(["lxml", "matplotlib", "numpy", "pandas", "pyarrow", "pyroaring", "pyspark"]))
 """
 
 
