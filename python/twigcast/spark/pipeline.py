@@ -106,6 +106,7 @@ def run_pipeline(
     with (
         StreamOutput(output) if stream else BatchOutput(output) as opened,
         _session(messages, spark, master, opened.path / SPARK_LOG) as session,
+        spark_errors(),
         arrow_settings(session),
     ):
         telling.say("reading the subscriptions")
@@ -117,9 +118,7 @@ def run_pipeline(
                 else folder_stream(session, messages, reading, opened, settings)
             )
             return run_stream(frame, feed, opened, settings, telling)
-        with spark_errors():
-            frame = _table(session, messages, reading)
-        return _run_batch(frame, feed, opened, nodes, telling)
+        return _run_batch(_table(session, messages, reading), feed, opened, nodes, telling)
 
 
 def _run_batch(frame: DataFrame, feed: PopulationFeed, output: BatchOutput, nodes: bool, reporter: Reporter) -> Summary:
