@@ -332,3 +332,71 @@ fn snapshots_come_back_whole_or_not_at_all() {
     assert_eq!(std::fs::read_dir(&folder).expect("the folder").count(), 2, "no temporary file stays behind");
     std::fs::remove_dir_all(&folder).expect("the test's own folder");
 }
+
+/// A query whose kind the bulk, the recent layer and the crowded tables each treat in their own way.
+fn varied_query(random: &mut Random) -> String {
+    let number = random.below(3000);
+    match random.below(8) {
+        0 | 1 => format!("/a/b[@x = '{number}']"),
+        2 => format!("//c[@x = '{number}' and @y = '{}']", random.below(3)),
+        3 => format!("//b[c = '{number}']"),
+        4 => format!("for $m in //b where $m/@x = '{number}' return $m"),
+        5 => format!("//a[b[@y]]/c[@x = '{number}' or d]"),
+        6 => format!("//n{}[a[b] and c]", random.below(40)),
+        _ => query(random),
+    }
+}
+
+/// A message in which some of the values of [`varied_query`] occur beside the rest.
+fn varied_message(random: &mut Random) -> String {
+    let mut out = String::from("<a xmlns:p='urn:p'>");
+    for _ in 0..12 {
+        let (value, other) = (random.below(3000), random.below(3000));
+        out.push_str(&format!("<b x='{value}' y='{}'><c x='{other}' y='1'>{value}</c></b>", random.below(3)));
+        out.push_str(&format!("<n{0}><a><b/></a><c x='{other}'/></n{0}>", random.below(40)));
+    }
+    element(random, 1, &mut out, "");
+    out + "</a>"
+}
+
+/// Long enough that the recent layer is merged into the bulk several times, with matchers that come by at different
+/// times, in caches that hold everything, overflow, and hold nothing.
+#[test]
+fn merging_the_layers_again_and_again_equals_a_fresh_build() {
+    for (seed, cache_bytes_max) in [(900, 64 << 20), (901, 60_000), (902, 1)] {
+        let limits = Limits { cache_bytes_max, ..Limits::default() };
+        let mut random = Random(seed);
+        let mut engine = Engine::new(limits.clone());
+        let mut matchers = [Matcher::new(), Matcher::new(), Matcher::new()];
+        let mut live = std::collections::BTreeMap::new();
+        let (mut merges, mut unmerged) = (0, 0);
+        for round in 0..40 {
+            for _ in 0..if round == 0 { 6000 } else { random.below(900) } {
+                let key = random.below(9000).to_string();
+                if round > 0 && random.chance(45) {
+                    assert_eq!(engine.remove(&key), live.remove(&key).is_some());
+                } else {
+                    let text = varied_query(&mut random);
+                    engine.add(&key, &text, &context(), true).expect(&text);
+                    live.insert(key, text);
+                }
+            }
+            let waiting = engine.statistics()["recent_queries"] + engine.statistics()["dead_queries"];
+            merges += usize::from(waiting < unmerged);
+            unmerged = waiting;
+            let source = varied_message(&mut random);
+            let mut fresh = Engine::new(Limits::default());
+            for (key, text) in &live {
+                fresh.add(key, text, &context(), false).expect(text);
+            }
+            let expected = matches(&fresh, &mut Matcher::new(), &source);
+            for (number, matcher) in matchers.iter_mut().enumerate().filter(|(number, _)| round % (1 + 4 * number) == 0)
+            {
+                let found = matches(&engine, matcher, &source);
+                let wrong: Vec<_> = expected.symmetric_difference(&found).map(|key| (key, live.get(key))).collect();
+                assert!(wrong.is_empty(), "seed {seed}, round {round}, matcher {number}, {source}: {wrong:?}");
+            }
+        }
+        assert!(merges > 2, "seed {seed}: merged {merges} times");
+    }
+}

@@ -8,11 +8,14 @@ use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, Slot};
 use twigcast_core::error::{MessageError, MessageErrorKind};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, key_of};
 use crate::errors;
 
 /// Messages that a thread takes at a time.
 const SHARE: usize = 16;
+
+/// Threads that share a batch at most, however many are asked for: each has caches of its own.
+const THREADS_MAX: usize = 256;
 
 /// Messages laid out as an Arrow large-binary array.
 pub struct Rows<'a> {
@@ -70,7 +73,8 @@ struct Answer {
     node_counts: Vec<u32>,
     payloads: Vec<Option<Vec<u8>>>,
     error: Option<MessageError>,
-    failures: Vec<(Slot, String)>,
+    /// Keys and reasons.
+    failures: Vec<(String, String)>,
 }
 
 /// Answers in the order of the messages.
@@ -78,7 +82,7 @@ pub struct Answered(Vec<Answer>);
 
 /// Match all rows, on several threads.
 pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> Answered {
-    let threads = threads.min(rows.count.div_ceil(SHARE)).max(1);
+    let threads = threads.min(rows.count.div_ceil(SHARE)).clamp(1, THREADS_MAX);
     if threads == 1 {
         return Answered(engine.with_matcher(|core, matcher| {
             (0..rows.count).map(|index| answer(core, matcher, rows.get(index), wanted)).collect()
@@ -100,7 +104,9 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> 
         })
     };
     let mut answers: Vec<(usize, Answer)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Where the system gives no more threads, those that there are do all the work.
+        let others: Vec<_> =
+            (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
         let mut all = work();
         for other in others {
             match other.join() {
@@ -126,7 +132,8 @@ fn answer(engine: &core::Engine, matcher: &mut Matcher, row: Option<&[u8]>, want
         answer.error = Some(error);
         return answer;
     }
-    answer.failures = engine.failures(matcher);
+    answer.failures =
+        engine.failures(matcher).into_iter().map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
     if wanted.deliver {
         for (slot, payload) in engine.deliveries(matcher, source) {
             match payload {
@@ -134,7 +141,7 @@ fn answer(engine: &core::Engine, matcher: &mut Matcher, row: Option<&[u8]>, want
                     answer.slots.push(slot);
                     answer.payloads.push(payload);
                 }
-                Err(reason) => answer.failures.push((slot, reason.to_string())),
+                Err(reason) => answer.failures.push((key_of(engine, slot), reason.to_string())),
             }
         }
     } else {
@@ -146,7 +153,7 @@ fn answer(engine: &core::Engine, matcher: &mut Matcher, row: Option<&[u8]>, want
                 Ok(count) => answer.node_counts.push(count as u32),
                 Err(reason) => {
                     answer.node_counts.push(0);
-                    answer.failures.push((slot, reason.to_string()));
+                    answer.failures.push((key_of(engine, slot), reason.to_string()));
                 }
             }
         }
@@ -179,7 +186,7 @@ pub struct BatchResult {
 
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
-    pub fn new(py: Python<'_>, engine: &Engine, answered: Answered) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, answered: Answered) -> PyResult<Self> {
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -194,9 +201,8 @@ impl BatchResult {
                 Some(error) => errors.append((row, errors::message(py, error).into_value(py)))?,
                 None => {}
             }
-            for (slot, reason) in &answer.failures {
-                let key = engine.read().key(*slot).unwrap_or_default().to_owned();
-                failures.append((row, errors::undecided(py, &key, reason).into_value(py)))?;
+            for (key, reason) in &answer.failures {
+                failures.append((row, errors::undecided(py, key, reason).into_value(py)))?;
             }
             slots.extend(answer.slots.iter().flat_map(|slot| slot.to_le_bytes()));
             node_counts.extend(answer.node_counts.iter().flat_map(|count| count.to_le_bytes()));

@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
+use twigcast_core::extract::ExtractError;
 use twigcast_core::limits::Limits;
 use twigcast_core::snapshot;
 
@@ -77,10 +78,11 @@ impl Engine {
     fn wrap(engine: core::Engine) -> Self {
         Self { engine: RwLock::new(engine), idle: Mutex::new(Vec::new()) }
     }
+}
 
-    fn slot(&self, py: Python<'_>, engine: &core::Engine, key: &str) -> PyResult<Slot> {
-        engine.slot_of(key).ok_or_else(|| errors::unknown_key(py, key))
-    }
+/// The key of a slot that an answer names, under the lock that it was given under: slots are used again.
+pub fn key_of(engine: &core::Engine, slot: Slot) -> String {
+    engine.key(slot).unwrap_or_default().to_owned()
 }
 
 /// The slots of the subscriptions that the last message matched.
@@ -222,7 +224,7 @@ impl Engine {
         py.detach(|| {
             self.with_matcher(|engine, matcher| {
                 engine.run(matcher, xml)?;
-                let key = |slot| engine.key(slot).unwrap_or_default().to_owned();
+                let key = |slot| key_of(engine, slot);
                 let matched = slots_of(engine, matcher).into_iter().map(key).collect();
                 let failed = engine.failures(matcher).into_iter().map(|(slot, reason)| (key(slot), reason)).collect();
                 Ok((matched, failed))
@@ -233,9 +235,12 @@ impl Engine {
 
     #[allow(clippy::type_complexity)]
     fn nodes(&self, py: Python<'_>, xml: &[u8], key: &str) -> PyResult<Vec<(String, String, u32, u32, u32, u32)>> {
-        let slot = self.slot(py, &self.read(), key)?;
+        // Under one lock with the answer: once it is let go, the slot may become another subscription's.
         let selected = py
-            .detach(|| self.with_matcher(|engine, matcher| engine.selected(matcher, xml, slot)))
+            .detach(|| {
+                self.with_matcher(|engine, matcher| engine.slot_of(key).map(|slot| engine.selected(matcher, xml, slot)))
+            })
+            .ok_or_else(|| errors::unknown_key(py, key))?
             .map_err(|error| errors::message(py, &error))?
             .map_err(|reason| errors::undecided(py, key, &reason.to_string()))?;
         Ok(selected.into_iter().map(|n| (n.kind.to_owned(), n.name, n.start, n.end, n.line, n.column)).collect())
@@ -246,7 +251,11 @@ impl Engine {
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
                     engine.run_delivering(matcher, xml)?;
-                    Ok(engine.deliveries(matcher, xml))
+                    let deliveries = engine.deliveries(matcher, xml).into_iter();
+                    let named = |reason: ExtractError, slot| (key_of(engine, slot), reason.to_string());
+                    Ok(deliveries
+                        .map(|(slot, payload)| (slot, payload.map_err(|e| named(e, slot))))
+                        .collect::<Vec<_>>())
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
@@ -254,10 +263,7 @@ impl Engine {
         for (slot, payload) in deliveries {
             match payload {
                 Ok(payload) => answer.push((slot, payload.map(|bytes| PyBytes::new(py, &bytes)))),
-                Err(reason) => {
-                    let key = self.read().key(slot).unwrap_or_default().to_owned();
-                    return Err(errors::undecided(py, &key, &reason.to_string()));
-                }
+                Err((key, reason)) => return Err(errors::undecided(py, &key, &reason)),
             }
         }
         Ok(answer)
@@ -280,7 +286,7 @@ impl Engine {
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
         let wanted = batch::Wanted { deliver, nodes };
         let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1)));
-        BatchResult::new(py, self, answered)
+        BatchResult::new(py, answered)
     }
 
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {
@@ -319,12 +325,14 @@ impl Engine {
     }
 
     fn describe(&self, py: Python<'_>, key: &str) -> PyResult<BTreeMap<&'static str, String>> {
-        let (text, context, limits) = {
-            let engine = self.read();
-            let slot = self.slot(py, &engine, key)?;
-            let Some((text, context)) = engine.query_of(slot) else { return Err(errors::unknown_key(py, key)) };
-            (text.to_owned(), context.clone(), engine.limits().clone())
-        };
+        // No lock is held when Python code may run: a thread that waits for one keeps the interpreter to itself.
+        let (text, context, limits) = py
+            .detach(|| {
+                let engine = self.read();
+                let (text, context) = engine.query_of(engine.slot_of(key)?)?;
+                Some((text.to_owned(), context.clone(), engine.limits().clone()))
+            })
+            .ok_or_else(|| errors::unknown_key(py, key))?;
         let checked = core::check(&text, &context, &limits).map_err(|error| errors::query(py, &text, &error))?;
         Ok(BTreeMap::from([
             ("normal_form", checked.normal_form),
