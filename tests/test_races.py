@@ -127,3 +127,9 @@ def test_more_threads_than_there_can_be_do_no_harm(threads: int) -> None:
     values = [n % VALUES for n in range(20_000)]
     answers = subscriptions.match_batch(pa.array(map(_message, values)), threads=threads)
     assert answers.column("keys").to_pylist() == [[f"steady{value}"] for value in values]
+
+
+def test_threads_cannot_be_negative() -> None:
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="threads must not be negative"):
+        SubscriptionSet([("k", "/m")]).match_batch(pa.array(["<m/>"]), threads=-1)

@@ -1,5 +1,6 @@
 """SubscriptionSet: the population, answers about one message, snapshots, threads."""
 
+import os
 import pickle
 import random
 import threading
@@ -419,3 +420,12 @@ def test_warnings_point_at_the_caller() -> None:
         warnings.simplefilter("always")
         SubscriptionSet().add("k", "false()")
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_snapshot_does_not_take_the_place_of_a_pipe_or_device(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(SnapshotError, match="not a regular file"):
+        SubscriptionSet([("k", "/m")]).save(pipe)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -51,6 +51,8 @@ def match_batch(
     subscriptions: SubscriptionSet, messages: Any, *, deliver: bool, nodes: bool, threads: int
 ) -> pa.RecordBatch:
     """Match many messages at once: see :meth:`twigcast.SubscriptionSet.match_batch`."""
+    if threads < 0:
+        raise ValueError(f"threads must not be negative, as {threads} is")
     xml = _message_column(messages)
     wanted = _Wanted(deliver, nodes, threads)
     converted = _Conversions(xml, subscriptions.limits.message_bytes_max)
@@ -118,7 +120,7 @@ def _ask(engine: _core.Engine, xml: pa.LargeBinaryArray, wanted: _Wanted) -> _co
         None,
         wanted.deliver,
         wanted.nodes,
-        wanted.threads,
+        min(wanted.threads, len(xml)),
     )
 
 

@@ -26,7 +26,7 @@ class Limits:
     """Steps of one query, nested paths included."""
 
     query_nesting_max: int = 100
-    """Nesting of brackets and parentheses in one query."""
+    """Nesting of brackets and parentheses in one query; at most 250."""
 
     cache_bytes_max: int = 64 << 20
     """Bytes that lazily built automata and memo tables may take, per matching thread."""
@@ -43,10 +43,9 @@ class Limits:
                 raise TypeError(f"{name} must be a whole number, not {value!r}")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
-        if self.message_bytes_max > MESSAGE_BYTES_CEILING:
-            raise ValueError(
-                f"message_bytes_max must be at most {MESSAGE_BYTES_CEILING:,}, not {self.message_bytes_max:,}"
-            )
+            ceiling = _CEILINGS.get(name, _LARGEST)
+            if value > ceiling:
+                raise ValueError(f"{name} must be at most {ceiling:,}, not {value:,}")
 
     def as_dict(self) -> dict[str, int]:
         """Names and values."""
@@ -55,3 +54,11 @@ class Limits:
 
 MESSAGE_BYTES_CEILING = (1 << 32) - 2
 """Largest value of ``message_bytes_max``: the engine keeps 32-bit offsets."""
+
+QUERY_NESTING_CEILING = 250
+"""Largest value of ``query_nesting_max``: queries are read and evaluated by recursion, on stacks of threads."""
+
+_CEILINGS = {"message_bytes_max": MESSAGE_BYTES_CEILING, "query_nesting_max": QUERY_NESTING_CEILING}
+
+_LARGEST = (1 << 63) - 1
+"""Largest value of the other limits."""

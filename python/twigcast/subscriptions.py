@@ -104,6 +104,8 @@ class SubscriptionSet:
         dialect: Dialect = "xpath",
         limits: Limits | None = None,
     ) -> None:
+        if limits is not None and not isinstance(limits, Limits):
+            raise TypeError(f"limits must be Limits, not {type(limits).__name__}")
         self._namespaces = dict(namespaces or {})
         self._dialect = dialect
         self._limits = limits or Limits()
@@ -391,6 +393,7 @@ class SubscriptionSet:
         Raises:
             MissingExtra: pyarrow is not installed.
             TypeError: The messages are not strings or binary.
+            ValueError: ``threads`` is negative.
         """
         # pyarrow is optional, and takes longer to import than all the rest.
         from twigcast.batches import match_batch

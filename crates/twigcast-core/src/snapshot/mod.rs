@@ -77,6 +77,10 @@ impl From<io::Error> for SnapshotError {
 /// # Errors
 /// The file system said no; `path` is as it was.
 pub fn save(engine: &Engine, path: &Path) -> Result<(), SnapshotError> {
+    // A device or a pipe would be replaced by the file, not written to; of folders the system says so itself.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file").into());
+    }
     let body = encode(engine);
     let temporary = beside(path);
     let written = write_synced(&temporary, &body).and_then(|()| fs::rename(&temporary, path));
