@@ -201,6 +201,16 @@ def test_check_a_file(desk: Path) -> None:
     assert "3 refused" in ran.err
 
 
+def test_a_line_that_is_no_json_is_placed_once_and_rightly(desk: Path) -> None:
+    text = '{"key": "a", "query": "//a"'
+    (desk / "cut.jsonl").write_text(text + "\n")
+    wrong = f"cut.jsonl:1: it is not JSON: Expecting ',' delimiter at column {len(text) + 1}"
+    ran = twigcast("match", "-s", "cut.jsonl", "inbox", cwd=desk)
+    assert (ran.status, ran.err.splitlines()) == (2, ["twigcast: 1 subscription was refused", wrong])
+    ran = twigcast("check", "-s", "cut.jsonl", cwd=desk)
+    assert (ran.status, ran.err.splitlines()) == (2, [f"twigcast: {wrong}", "1 subscription: 1 refused"])
+
+
 def test_check_as_json(desk: Path) -> None:
     ran = twigcast("check", "--json", "/a", "/a[", cwd=desk)
     good, bad = ran.rows

@@ -274,7 +274,7 @@ class SubscriptionError(TwigcastError):
 
 
 class DuplicateKey(SubscriptionError, ValueError):
-    """The key of a new subscription is taken.
+    """The key of a new subscription is taken; `SubscriptionSet.replace` gives the one that has it another query.
 
     Args:
         key: The key.
@@ -287,7 +287,7 @@ class DuplicateKey(SubscriptionError, ValueError):
         self.key = key
 
     def __str__(self) -> str:
-        return f"there is a subscription with the key {self.key!r} already; use replace() to change it"
+        return f"there is a subscription with the key {self.key!r} already"
 
 
 class InvalidKey(SubscriptionError, ValueError):
@@ -385,7 +385,11 @@ class RefusedSubscriptions(SubscriptionError):
     def __str__(self) -> str:
         count = len(self.refused)
         lines = [f"{count} subscription{'s were' if count != 1 else ' was'} refused"]
-        lines += [f"{key}: {error}" for key, error in self.refused[: self._SHOWN_MAX]]
+        lines += [
+            # An error of the file begins with the place that labels the others.
+            str(error) if isinstance(error, SubscriptionFileError) else f"{key}: {error}"
+            for key, error in self.refused[: self._SHOWN_MAX]
+        ]
         if count > self._SHOWN_MAX:
             lines.append(f"... and {count - self._SHOWN_MAX:,} more")
         return "\n".join(lines)

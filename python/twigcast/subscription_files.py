@@ -90,7 +90,7 @@ def _json_rows(name: str, file: IO[str]) -> Iterator[Row | SubscriptionFileError
         if not text.strip():
             continue
         try:
-            values = json.loads(text)
+            values = json.loads(text.rstrip())  # so that what is missing at the end is not missed on a next line
         except json.JSONDecodeError as error:
             yield SubscriptionFileError(name, line, f"it is not JSON: {error.msg} at column {error.colno}")
         except (RecursionError, ValueError) as error:

@@ -140,4 +140,6 @@ def _as_dict(asked: _Asked, outcome: QueryReport | TwigcastError) -> dict[str, o
 def _show_tally(routes: Counter[str], refused: int) -> None:
     sys.stdout.flush()
     parts = [f"{count:,} {route}" for route, count in sorted(routes.items())]
-    print(f"{routes.total() + refused:,} subscriptions: {', '.join([*parts, f'{refused:,} refused'])}", file=sys.stderr)
+    count = routes.total() + refused
+    plural = "" if count == 1 else "s"
+    print(f"{count:,} subscription{plural}: {', '.join([*parts, f'{refused:,} refused'])}", file=sys.stderr)
