@@ -1,5 +1,7 @@
 //! What remains to be decided where the automaton accepts: twigs, triggers, whole expressions.
 
+use rustc_hash::FxHashMap;
+
 use super::population::{Paths, Population, Remaining, Trigger};
 use super::query_set::QuerySet;
 use super::verify;
@@ -29,6 +31,10 @@ pub(super) struct Decisions {
     twig_matches: Vec<u32>,
     /// The element in hand and its ancestors up to the root element.
     chain: Vec<NodeId>,
+    /// What waits for keys that the ancestors of an element satisfy and needs further tests at the element itself.
+    above: Vec<Waiting>,
+    /// Range in `above` by table and parent: siblings have the same ancestors, so they are asked once for all.
+    above_range: FxHashMap<(usize, NodeId), (u32, u32)>,
 }
 
 const NOT_READ: u32 = u32::MAX;
@@ -40,6 +46,8 @@ impl Decisions {
         self.failures.clear();
         self.attribute_atoms.clear();
         self.atom_range.clear();
+        self.above.clear();
+        self.above_range.clear();
     }
 
     fn fail(&mut self, query: u32, error: EvalError) {
@@ -171,22 +179,43 @@ impl<'a> Run<'a, '_> {
         if !keyed.reads_attributes() {
             return;
         }
-        for up in 0..decisions.chain.len() {
-            let distances = [
-                Distance::Up(up.min(Distance::UP_MAX + 1) as u16),
-                Distance::Level((decisions.chain.len() - up).min(Distance::LEVEL_MAX + 1) as u16),
-                Distance::Any,
-            ];
-            let uses = distances.map(|distance| distance.is_in_use() && keyed.uses(distance));
-            if uses == [false; 3] {
-                continue;
-            }
-            let (start, end) = self.attribute_atoms(decisions, decisions.chain[up]);
+        self.ask(decisions, node, keyed, 0, false);
+        let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
+        if let Some(&(start, end)) = decisions.above_range.get(&site) {
             for index in start..end {
-                let atom = decisions.attribute_atoms[index as usize];
-                for (distance, used) in distances.into_iter().zip(uses) {
-                    if used {
-                        self.test_all(decisions, node, keyed.get(table::pack(distance, atom)));
+                self.test_waiting(decisions, node, decisions.above[index as usize]);
+            }
+            return;
+        }
+        let start = decisions.above.len() as u32;
+        for up in 1..decisions.chain.len() {
+            self.ask(decisions, node, keyed, up, true);
+        }
+        decisions.above_range.insert(site, (start, decisions.above.len() as u32));
+    }
+
+    /// Test what waits for the attributes of the element `up` levels above, and keep what siblings have to test again.
+    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &table::KeyTable, up: usize, keep: bool) {
+        let distances = [
+            Distance::Up(up.min(Distance::UP_MAX + 1) as u16),
+            Distance::Level((decisions.chain.len() - up).min(Distance::LEVEL_MAX + 1) as u16),
+            Distance::Any,
+        ];
+        let uses = distances.map(|distance| distance.is_in_use() && keyed.uses(distance));
+        if uses == [false; 3] {
+            return;
+        }
+        let (start, end) = self.attribute_atoms(decisions, decisions.chain[up]);
+        for index in start..end {
+            let atom = decisions.attribute_atoms[index as usize];
+            for (distance, used) in distances.into_iter().zip(uses) {
+                if !used {
+                    continue;
+                }
+                for entry in keyed.get(table::pack(distance, atom)) {
+                    self.test_waiting(decisions, node, entry);
+                    if keep && !decisions.is_decided(entry.query) {
+                        decisions.above.push(entry);
                     }
                 }
             }
@@ -208,20 +237,24 @@ impl<'a> Run<'a, '_> {
 
     fn test_all(&mut self, decisions: &mut Decisions, node: NodeId, waiting: impl Iterator<Item = Waiting>) {
         for entry in waiting {
-            if decisions.is_decided(entry.query) {
-                continue;
+            self.test_waiting(decisions, node, entry);
+        }
+    }
+
+    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting) {
+        if decisions.is_decided(entry.query) {
+            return;
+        }
+        if let Some(also) = entry.also {
+            let (distance, atom) = table::unpack(also.get());
+            if !self.satisfies(decisions, distance, atom) {
+                return;
             }
-            if let Some(also) = entry.also {
-                let (distance, atom) = table::unpack(also.get());
-                if !self.satisfies(decisions, distance, atom) {
-                    continue;
-                }
-            }
-            if entry.trigger == Waiting::SATISFIED {
-                decisions.matched.insert(entry.query);
-            } else {
-                self.test(decisions, node, entry.trigger);
-            }
+        }
+        if entry.trigger == Waiting::SATISFIED {
+            decisions.matched.insert(entry.query);
+        } else {
+            self.test(decisions, node, entry.trigger);
         }
     }
 

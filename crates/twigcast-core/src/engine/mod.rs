@@ -401,7 +401,7 @@ impl Engine {
             self.registry.subscribers(query, slots);
         }
         if !slots[start..].is_sorted() {
-            slots[start..].sort_unstable();
+            put_in_order(&mut slots[start..], self.slot_bound());
         }
     }
 
@@ -461,6 +461,18 @@ impl Engine {
             ("compiled_bytes", compiled),
         ])
     }
+}
+
+/// Put distinct slots below `bound` in order: by sorting, or, where there are many of them, by setting a bit for each.
+fn put_in_order(slots: &mut [Slot], bound: usize) {
+    if slots.len() < bound / 64 {
+        slots.sort_unstable();
+        return;
+    }
+    let mut set = QuerySet::default();
+    set.reset(bound);
+    slots.iter().for_each(|&slot| set.insert(slot));
+    slots.iter_mut().zip(set.iter()).for_each(|(place, slot)| *place = slot);
 }
 
 /// A query compiled but not registered yet.

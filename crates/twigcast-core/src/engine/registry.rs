@@ -29,8 +29,6 @@ struct Subscription {
     /// Empty and `query == NONE`: a free slot.
     key: Box<str>,
     query: u32,
-    /// Next subscription to the same query; for a free slot, the next free one.
-    next: Slot,
     /// The subscription before this one in its query's list.
     previous: Slot,
 }
@@ -47,6 +45,9 @@ struct QueryEntry {
 #[derive(Debug)]
 pub(super) struct Registry {
     subscriptions: Vec<Subscription>,
+    /// Next subscription to the same query by slot; for a free slot, the next free one. Kept apart for the same reason
+    /// as `first`.
+    next: Vec<Slot>,
     free_slot: Slot,
     count: usize,
     by_key: HashTable<Slot>,
@@ -65,6 +66,7 @@ impl Default for Registry {
     fn default() -> Self {
         Self {
             subscriptions: Vec::new(),
+            next: Vec::new(),
             free_slot: NONE,
             count: 0,
             by_key: HashTable::new(),
@@ -158,13 +160,14 @@ impl Registry {
 
     pub(super) fn subscribe(&mut self, key: &str, query: u32) -> Slot {
         let next = self.first_of(query);
-        let entry = Subscription { key: key.into(), query, next, previous: NONE };
+        let entry = Subscription { key: key.into(), query, previous: NONE };
         let slot = if self.free_slot == NONE {
             self.subscriptions.push(entry);
+            self.next.push(next);
             self.subscriptions.len() as u32 - 1
         } else {
             let slot = self.free_slot;
-            self.free_slot = self.subscriptions[slot as usize].next;
+            self.free_slot = std::mem::replace(&mut self.next[slot as usize], next);
             self.subscriptions[slot as usize] = entry;
             slot
         };
@@ -192,8 +195,8 @@ impl Registry {
             found.remove();
         }
         self.unlink(slot, query);
-        let free = Subscription { key: "".into(), query: NONE, next: self.free_slot, previous: NONE };
-        self.subscriptions[slot as usize] = free;
+        self.subscriptions[slot as usize] = Subscription { key: "".into(), query: NONE, previous: NONE };
+        self.next[slot as usize] = self.free_slot;
         self.free_slot = slot;
         self.count -= 1;
         let owner = &mut self.queries[query as usize];
@@ -206,16 +209,16 @@ impl Registry {
     }
 
     fn unlink(&mut self, slot: Slot, query: u32) {
-        let Subscription { next, previous, .. } = self.subscriptions[slot as usize];
+        let (next, previous) = (self.next[slot as usize], self.subscriptions[slot as usize].previous);
         match previous {
             NONE => self.first[query as usize] = next,
-            _ => self.subscriptions[previous as usize].next = next,
+            _ => self.next[previous as usize] = next,
         }
         if next != NONE {
             self.subscriptions[next as usize].previous = previous;
         }
         let first = self.first_of(query);
-        if first != NONE && self.subscriptions[first as usize].next == NONE {
+        if first != NONE && self.next[first as usize] == NONE {
             self.first[query as usize] = first | SOLE;
         }
     }
@@ -268,10 +271,10 @@ impl Registry {
         if first & SOLE != 0 {
             return;
         }
-        let mut slot = self.subscriptions[first as usize].next;
+        let mut slot = self.next[first as usize];
         while slot != NONE {
             slots.push(slot);
-            slot = self.subscriptions[slot as usize].next;
+            slot = self.next[slot as usize];
         }
     }
 
@@ -279,7 +282,7 @@ impl Registry {
         let strings: usize = self.subscriptions.iter().map(|s| s.key.len() + 16).sum::<usize>()
             + self.queries.iter().map(|q| q.text.len() + 16).sum::<usize>();
         strings
-            + self.subscriptions.capacity() * size_of::<Subscription>()
+            + self.subscriptions.capacity() * (size_of::<Subscription>() + 4)
             + self.queries.capacity() * size_of::<QueryEntry>()
             + (self.by_key.capacity() + self.by_text.capacity()) * 5
     }
