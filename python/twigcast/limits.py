@@ -31,7 +31,7 @@ class Limits:
     cache_bytes_max: int = 64 << 20
     """Bytes that lazily built automata and memo tables may take, per matching thread."""
 
-    query_visits_max: int = 50_000_000
+    query_visits_max: int = 10_000_000
     """Nodes that one query may look at in one message where it is evaluated by itself."""
 
     result_bytes_max: int = 256 << 20

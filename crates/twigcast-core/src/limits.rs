@@ -33,7 +33,7 @@ impl Default for Limits {
             query_steps_max: 1_000,
             query_nesting_max: 100,
             cache_bytes_max: 64 << 20,
-            query_visits_max: 50_000_000,
+            query_visits_max: 10_000_000,
             result_bytes_max: 256 << 20,
         }
     }
