@@ -12,5 +12,5 @@ compile() {
         --quiet --output-file "requirements/$name.txt"
 }
 
-compile run --extra spark "$@"
+compile run --extra spark --extra broker "$@"
 compile dev --all-extras "$@"

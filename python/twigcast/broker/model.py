@@ -1,0 +1,272 @@
+"""What the broker stores and hands on, as plain values.
+
+Words. A *lane* is the ordered queue of deliveries of one subscriber. A subscription that names no subscriber is its own
+one, under its key. Streams, pulls, webhooks and feeds all read lanes.
+
+Order. Each accepted message gets a *sequence number*, growing without gaps being promised, over all tenants. A delivery
+is the pair of a message and a subscription, so its id is made of both numbers, and sorts as they do. Times are kept for
+people and retention; no order depends on a clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from twigcast.subscriptions import Dialect
+
+
+class Scope(enum.StrEnum):
+    """What a token permits."""
+
+    PUBLISH = "publish"
+    SUBSCRIBE = "subscribe"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A party that sees only its own sources, messages and subscriptions."""
+
+    id: int
+    name: str
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Where they differ from the broker's: see ``config.TenantLimits``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An API token; the secret itself is never kept."""
+
+    id: int
+    tenant_id: int
+    name: str
+    scopes: frozenset[Scope]
+    digest: bytes
+    """SHA-256 of the secret, which is random and long, so that no slow hash is needed."""
+    created: float
+
+
+SourceKind = Literal["push", "rss", "atom", "http-folder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where messages come from: a publisher that pushes, or a feed that the broker polls."""
+
+    id: int
+    tenant_id: int
+    name: str
+    kind: SourceKind
+    url: str | None = None
+    """What is polled."""
+    interval: float = 300.0
+    """Seconds between polls."""
+    dtd: str | None = None
+    """Text of a DTD that its messages are said to follow; used for hints, not for validation."""
+    paused: bool = False
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """What polling remembers: ``etag``, ``last_modified``, ``last_poll``, ``last_error``, ``failures``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A message as it is published, before it has been looked at."""
+
+    tenant_id: int
+    body: bytes
+    source: str = "default"
+    message_id: str | None = None
+    """The publisher's own; a message with the same id from the same source is accepted once."""
+    charset: str | None = None
+    """Of the transport; it wins over the declaration in the document (RFC 7303)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredMessage:
+    """An accepted message. Shared by all its deliveries, so that forms of it can be cached by identity."""
+
+    seq: int
+    tenant_id: int
+    source: str
+    message_id: str
+    received: float
+    """Seconds since the epoch."""
+    xml: bytes
+    matches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The answer to a publisher, once the message is durably stored."""
+
+    seq: int
+    message_id: str
+    matches: int
+    duplicate: bool = False
+    """It was there already, under this id; nothing was delivered anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedMessage:
+    """A message that could not be processed: kept whole, with the reason."""
+
+    id: int
+    tenant_id: int
+    source: str
+    message_id: str | None
+    received: float
+    body: bytes
+    code: str
+    reason: str
+    line: int | None = None
+    column: int | None = None
+
+
+DeliveryKind = Literal["pull", "webhook", "websub"]
+"""``pull`` covers all that the subscriber fetches or listens to: pull, Server-Sent Events, WebSocket, Atom."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySettings:
+    """How a subscriber wants its deliveries."""
+
+    kind: DeliveryKind = "pull"
+    url: str | None = None
+    """Of a webhook, or the callback of a WebSub subscriber."""
+    secret: str | None = None
+    """For signatures; needed to sign, so kept as it is, and never shown again."""
+    expires: float | None = None
+    """End of a WebSub lease, seconds since the epoch."""
+
+
+class SubscriptionState(enum.StrEnum):
+    """Whether a subscription takes part."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    """By its owner: new messages do not count for it, what is pending waits."""
+    SUSPENDED = "suspended"
+    """By the broker, for a reason that is recorded; goes on when its owner resumes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A standing query and where its results go."""
+
+    id: int
+    """Never used again after a deletion."""
+    tenant_id: int
+    key: str
+    query: str
+    lane_id: int
+    subscriber: str
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    dialect: Dialect = "xpath"
+    delivery: DeliverySettings = field(default_factory=DeliverySettings)
+    state: SubscriptionState = SubscriptionState.ACTIVE
+    reason: str | None = None
+    """Why it is suspended."""
+    created: float = 0.0
+    replay_next: int | None = None
+    """The sequence number that replay looks at next; ``None`` when it is done or there is none."""
+    replay_end: int | None = None
+    """The last sequence number of the past: live matching began right after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSubscription:
+    """A subscription as it is asked for."""
+
+    tenant_id: int
+    key: str
+    query: str
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    dialect: Dialect = "xpath"
+    subscriber: str | None = None
+    """``None``: the key. Only ``pull`` deliveries can share a subscriber."""
+    delivery: DeliverySettings = field(default_factory=DeliverySettings)
+    replay_from: int | None = None
+    """First sequence number of the past that it wants; needs a subscriber of its own that is new."""
+
+
+class DeliveryId(NamedTuple):
+    """Identifies a delivery, for acknowledgement and for deduplication; ordered as deliveries are."""
+
+    seq: int
+    subscription_id: int
+
+    def __str__(self) -> str:
+        return f"{self.seq}-{self.subscription_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> DeliveryId:
+        """The id written as ``text``.
+
+        Raises:
+            ValueError: It is no delivery id.
+        """
+        seq, dash, subscription_id = text.partition("-")
+        if not (dash and seq.isascii() and seq.isdigit() and subscription_id.isascii() and subscription_id.isdigit()):
+            raise ValueError(f"{text!r} is no delivery id; one looks like 1234-56")
+        return cls(int(seq), int(subscription_id))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """One message for one subscription, in a lane."""
+
+    id: DeliveryId
+    lane_id: int
+    key: str
+    """Of the subscription."""
+    message: StoredMessage
+    payload: bytes | None = None
+    """The result of a query that rewrites; ``None``: the message itself."""
+    redelivered: bool = False
+    """It may have reached the subscriber before."""
+
+    @property
+    def body(self) -> bytes:
+        """What the subscriber gets."""
+        return self.message.xml if self.payload is None else self.payload
+
+
+class NewDelivery(NamedTuple):
+    """A delivery to be stored."""
+
+    lane_id: int
+    seq: int
+    subscription_id: int
+    payload: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A delivery that was given up, until someone retries or removes it."""
+
+    id: int
+    tenant_id: int
+    subscription_id: int
+    key: str
+    seq: int
+    message_id: str
+    attempts: int
+    reason: str
+    at: float
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """Something that went wrong for one subscription, while the others went on."""
+
+    subscription_id: int
+    at: float
+    reason: str
+    seq: int | None = None
+    """The message concerned, where there is one."""
+    count: int = 1
+    """How many deliveries it concerns."""

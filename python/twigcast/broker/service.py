@@ -1,0 +1,87 @@
+"""The broker as one object: what the API, the console and the command line work with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+
+from twigcast.broker.model import (
+    Accepted,
+    Delivery,
+    DeliveryId,
+    DeliverySettings,
+    NewSubscription,
+    RejectedMessage,
+    Submission,
+    Subscription,
+    SubscriptionState,
+)
+from twigcast.broker.store.interface import LanePosition, Store
+
+
+class Broker(Protocol):
+    """A running broker, for one event loop. All methods are safe to call from its tasks.
+
+    Every change goes through the hub's one writing thread in the order of the calls, many in one commit; the call
+    returns when it is durable. Reading goes to ``store`` directly, in threads.
+    """
+
+    store: Store
+
+    async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedMessage]:
+        """Store messages durably, matched and with their deliveries. A rejected one is stored as such.
+
+        Raises:
+            StoreUnavailable: None of them was stored, as far as can be known.
+        """
+
+    async def subscribe(self, new: Sequence[NewSubscription]) -> list[Subscription | Exception]:
+        """Add subscriptions; for each that is refused the QueryError, Conflict, TooMany or UrlRefused.
+
+        They count from the next message on; a replay goes on in the background.
+        """
+
+    async def replace(
+        self,
+        subscription: Subscription,
+        *,
+        query: str,
+        namespaces: Mapping[str, str],
+        dialect: str,
+        delivery: DeliverySettings,
+    ) -> Subscription:
+        """Give a subscription another query or delivery, from the next message on.
+
+        Raises:
+            QueryError: The query is refused; the subscription keeps what it had.
+        """
+
+    async def set_state(
+        self, subscription: Subscription, state: SubscriptionState, reason: str | None = None
+    ) -> Subscription:
+        """Pause, suspend or resume a subscription."""
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Delete a subscription with what it has pending."""
+
+    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[Delivery]:
+        """Lease deliveries of a lane for ``visibility`` seconds, waiting up to ``wait`` seconds for the first.
+
+        While a delivery is leased, later ones of its subscription are not handed out: order holds. A lease that ends
+        without acknowledgement makes it available again, marked as redelivered. Leases do not outlive the process.
+        """
+
+    async def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+        """Acknowledge deliveries that were pulled or streamed."""
+
+    async def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
+        """Acknowledge all deliveries of a lane up to a message."""
+
+    async def release(self, lane_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
+        """Give leased deliveries back (nack), to be handed out again after ``delay`` seconds."""
+
+    def listen(self, lane_id: int, after: LanePosition | None = None) -> AsyncIterator[list[Delivery]]:
+        """The deliveries of a lane, in order, as they come, in groups; from what is pending, or after a position.
+
+        Memory is bounded: a listener that does not keep up is fed from the store when it asks again.
+        """

@@ -1,0 +1,1 @@
+"""The durable store behind the broker: one interface, SQLite and PostgreSQL below it."""

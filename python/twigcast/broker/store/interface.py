@@ -1,0 +1,315 @@
+"""What the broker asks of its store.
+
+A store has one writer and many readers. All changes go through a :class:`Transaction`, which
+:meth:`Store.transaction` opens for one thread at a time (the hub's, which commits many submissions at once); it is
+durable when the ``with`` block has ended without an error, and leaves nothing behind otherwise. Reading methods of
+:class:`Store` can be called from any thread at any time, see only what is committed, and block (run them in a thread,
+not in an event loop).
+
+All methods raise :class:`~twigcast.broker.errors.StoreUnavailable` when the store does not answer and
+:class:`~twigcast.broker.errors.StoreFull` when it has no room; both leave it usable for the next attempt. A transaction
+whose commit failed half-way on a lost connection is reported as not done; messages are idempotent by their id, so that
+sending them again is right in both cases.
+
+What a lane has pending: all its deliveries with ``seq`` above the lane's ``acked`` mark that are not acknowledged one
+by one. Streams move the mark (one row, however many deliveries); pulls acknowledge single ones, and the mark follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from twigcast.broker.model import (
+    DeadLetter,
+    Delivery,
+    DeliveryId,
+    DeliverySettings,
+    ErrorRecord,
+    NewDelivery,
+    NewSubscription,
+    RejectedMessage,
+    Scope,
+    Source,
+    SourceKind,
+    StoredMessage,
+    Submission,
+    Subscription,
+    SubscriptionState,
+    Tenant,
+    Token,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """The state of one lane."""
+
+    id: int
+    tenant_id: int
+    subscriber: str
+    acked: int
+    """All deliveries up to this sequence number are acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanePosition:
+    """Where reading of a lane goes on: after this delivery."""
+
+    seq: int
+    subscription_id: int = 1 << 62
+    """Past all subscriptions: the next message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Counts of what is stored, and its size in bytes."""
+
+    messages: int
+    rejected: int
+    subscriptions: int
+    lanes: int
+    pending: int
+    dead_letters: int
+    bytes: int
+
+
+class Transaction(Protocol):
+    """Changes that become durable together."""
+
+    # Messages
+
+    def next_seq(self) -> int:
+        """The sequence number that the next message will get."""
+
+    def known_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+        """Those of the submissions that were accepted before: by tenant id, source and message id. Bodies are empty."""
+
+    def add_messages(self, messages: Sequence[StoredMessage]) -> None:
+        """Store accepted messages, with sequence numbers in order from :meth:`next_seq` on."""
+
+    def add_rejected(
+        self, submission: Submission, *, code: str, reason: str, line: int | None, column: int | None, at: float
+    ) -> int:
+        """Keep a message that could not be processed, whole; its id."""
+
+    def add_deliveries(self, deliveries: Iterable[NewDelivery]) -> None:
+        """Store deliveries; those that are there already stay as they are."""
+
+    def add_errors(self, records: Iterable[ErrorRecord]) -> None:
+        """Store what went wrong for single subscriptions (a bounded number of the latest is kept for each)."""
+
+    # Lanes
+
+    def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
+        """Move the mark of a lane forward; never back."""
+
+    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+        """Acknowledge single deliveries, in any order, and let the mark follow. Unknown ones are passed over."""
+
+    # Subscriptions
+
+    def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[Subscription | Exception]:
+        """Store subscriptions and the lanes they need.
+
+        A :class:`~twigcast.broker.errors.Conflict` stands in place of each whose key is taken, whose subscriber cannot
+        be shared, or that wants replay in a lane that is not new. The past ends before :meth:`next_seq`.
+        """
+
+    def replace_subscription(
+        self,
+        subscription_id: int,
+        *,
+        query: str,
+        namespaces: Mapping[str, str],
+        dialect: str,
+        delivery: DeliverySettings,
+    ) -> Subscription:
+        """Give a subscription another query and delivery; its lane and what is pending stay."""
+
+    def set_subscription_state(self, subscription_id: int, state: SubscriptionState, reason: str | None) -> None:
+        """Pause, suspend or resume it."""
+
+    def set_lease(self, subscription_id: int, expires: float | None) -> None:
+        """Set the end of its WebSub lease."""
+
+    def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
+        """Say how far replay has come; ``None``: to the end."""
+
+    def delete_subscription(self, subscription_id: int) -> None:
+        """Delete it, its errors and dead letters, its pending deliveries, and its lane with the last subscription."""
+
+    # Dead letters
+
+    def bury(self, deliveries: Sequence[tuple[Delivery, int, str]], *, at: float) -> list[int]:
+        """Move deliveries (each with the attempts made and the reason) to the dead letters and acknowledge them."""
+
+    def revive(self, dead_letter_ids: Sequence[int]) -> list[Delivery]:
+        """Take dead letters out, to be delivered again; what a push worker then does not finish it buries again."""
+
+    def remove_dead_letters(self, dead_letter_ids: Sequence[int]) -> int:
+        """Remove dead letters for good; how many there were."""
+
+    # Administration
+
+    def add_tenant(self, name: str, limits: Mapping[str, int]) -> Tenant:
+        """Make a tenant. Raises Conflict when the name is taken."""
+
+    def set_tenant_limits(self, tenant_id: int, limits: Mapping[str, int]) -> None:
+        """Give a tenant limits of its own."""
+
+    def add_token(self, tenant_id: int, name: str, scopes: frozenset[Scope], digest: bytes, *, at: float) -> Token:
+        """Keep the digest of a new token."""
+
+    def delete_token(self, token_id: int) -> None:
+        """Forget a token."""
+
+    def put_source(
+        self,
+        tenant_id: int,
+        name: str,
+        *,
+        kind: SourceKind,
+        url: str | None,
+        interval: float,
+        dtd: str | None,
+        paused: bool,
+    ) -> Source:
+        """Register a source, or change the settings of one."""
+
+    def set_source_state(self, source_id: int, state: Mapping[str, Any]) -> None:
+        """Remember what polling needs."""
+
+    def delete_source(self, source_id: int) -> None:
+        """Forget a source; its messages stay."""
+
+    def remove_rejected(self, ids: Sequence[int]) -> int:
+        """Remove rejected messages for good; how many there were."""
+
+    # Retention
+
+    def expire(self, *, before: float | None, bytes_max: int | None, limit: int, at: float) -> int:
+        """Remove up to ``limit`` of the oldest messages, and of the rejected ones; how many messages went.
+
+        Those go that are older than ``before`` or beyond ``bytes_max`` in all, with their deliveries. What was still
+        pending is counted in an error record of its subscription, so that nothing ends silently.
+        """
+
+
+class Store(Protocol):
+    """A durable store. Made by :func:`twigcast.broker.store.open.open_store`, which also migrates it and locks it."""
+
+    url: str
+    """Where it is, without a password."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open the one transaction that can be open; a second thread waits."""
+
+    def close(self) -> None:
+        """Give back everything, the lock included."""
+
+    # Messages
+
+    def last_seq(self) -> int:
+        """The highest sequence number given so far; 0 when there is none."""
+
+    def message(self, tenant_id: int, seq: int) -> StoredMessage | None:
+        """A message by its sequence number."""
+
+    def message_by_id(self, tenant_id: int, message_id: str, source: str | None = None) -> StoredMessage | None:
+        """A message by the publisher's id; the latest where several sources gave the same."""
+
+    def messages(
+        self, tenant_id: int, *, after: int = 0, up_to: int | None = None, limit: int, newest_first: bool = False
+    ) -> list[StoredMessage]:
+        """Messages of a tenant in order of sequence, bodies included. With ``newest_first`` from the end."""
+
+    def first_seq_since(self, tenant_id: int, received: float) -> int | None:
+        """The first message received at or after a time."""
+
+    def rejected(self, tenant_id: int, *, before_id: int | None = None, limit: int) -> list[RejectedMessage]:
+        """Rejected messages, newest first."""
+
+    def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedMessage | None:
+        """One of them."""
+
+    # Lanes
+
+    def lane(self, tenant_id: int, subscriber: str) -> LaneState | None:
+        """A lane by its subscriber's name."""
+
+    def pending(
+        self,
+        lane_id: int,
+        *,
+        after: LanePosition | None = None,
+        limit: int,
+        bytes_max: int,
+        skip_subscriptions: frozenset[int] = frozenset(),
+    ) -> list[Delivery]:
+        """What a lane has pending, in order: up to ``limit`` deliveries and about ``bytes_max`` bytes, at least one.
+
+        Deliveries of one message share their :class:`StoredMessage`. ``redelivered`` is not set here.
+        """
+
+    def pending_count(self, lane_id: int) -> int:
+        """How many deliveries a lane has pending."""
+
+    def recent_deliveries(self, subscription_id: int, limit: int) -> list[Delivery]:
+        """The latest deliveries of a subscription, acknowledged or not, newest first."""
+
+    def lanes_with_pending(self, lane_ids: Iterable[int]) -> list[int]:
+        """Those of the lanes that have something pending."""
+
+    # Subscriptions
+
+    def subscription(self, tenant_id: int, key: str) -> Subscription | None:
+        """A subscription by its key."""
+
+    def subscriptions(
+        self, tenant_id: int, *, after_key: str | None = None, limit: int, subscriber: str | None = None
+    ) -> list[Subscription]:
+        """Subscriptions of a tenant in order of their keys."""
+
+    def all_subscriptions(self) -> Iterator[Subscription]:
+        """All subscriptions of all tenants, in a stream: a million takes a few seconds."""
+
+    def subscription_count(self, tenant_id: int) -> int:
+        """How many subscriptions a tenant has."""
+
+    def errors(self, subscription_id: int, limit: int) -> list[ErrorRecord]:
+        """What went wrong for a subscription lately, newest first."""
+
+    def dead_letters(
+        self, tenant_id: int, *, before_id: int | None = None, limit: int, key: str | None = None
+    ) -> list[DeadLetter]:
+        """Dead letters, newest first."""
+
+    # Administration
+
+    def tenants(self) -> list[Tenant]:
+        """All tenants."""
+
+    def token_by_digest(self, digest: bytes) -> Token | None:
+        """A token by the digest of its secret."""
+
+    def tokens(self, tenant_id: int) -> list[Token]:
+        """The tokens of a tenant."""
+
+    def source(self, tenant_id: int, name: str) -> Source | None:
+        """A source by its name."""
+
+    def sources(self, tenant_id: int | None = None) -> list[Source]:
+        """The sources of a tenant, or of all."""
+
+    def statistics(self, tenant_id: int | None = None) -> Statistics:
+        """Counts, of a tenant or of all."""
+
+    def vacuum(self) -> None:
+        """Give room back to the system."""
+
+    def backup(self, path: Path) -> None:
+        """Write a consistent copy while the broker works. Raises OutputError when it cannot."""
