@@ -140,6 +140,10 @@ class DeliverySettings:
     """For signatures; needed to sign, so kept as it is, and never shown again."""
     expires: float | None = None
     """End of a WebSub lease, seconds since the epoch."""
+    topic: str | None = None
+    """Topic URL of a WebSub subscription, as its subscriber knows it."""
+    content_filter: str | None = None
+    """XPath that a WebSub subscriber narrows its topic with; already part of the query."""
 
 
 class SubscriptionState(enum.StrEnum):

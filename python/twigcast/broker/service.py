@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from twigcast.broker.model import (
     Accepted,
@@ -16,7 +16,19 @@ from twigcast.broker.model import (
     Subscription,
     SubscriptionState,
 )
-from twigcast.broker.store.interface import LanePosition, Store
+from twigcast.broker.store.interface import LanePosition, Store, Transaction
+
+T = TypeVar("T")
+
+
+class Watcher(Protocol):
+    """Something that acts on what has been stored: called in the event loop, after the commit; it does not block."""
+
+    def on_deliveries(self, lane_ids: Collection[int]) -> None:
+        """These lanes got deliveries. Lanes that are only pulled may be left out."""
+
+    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+        """Subscriptions were added, replaced, paused, suspended or resumed (as they are now), or deleted."""
 
 
 class Broker(Protocol):
@@ -85,3 +97,16 @@ class Broker(Protocol):
 
         Memory is bounded: a listener that does not keep up is fed from the store when it asks again.
         """
+
+    async def bury(self, deliveries: Sequence[tuple[Delivery, int, str]]) -> list[int]:
+        """Give deliveries up, each with the attempts made and the reason: they become dead letters; their ids."""
+
+    async def change(self, work: Callable[[Transaction], T]) -> T:
+        """Run ``work`` in the writing thread, in one commit with others, and return what it returns.
+
+        For what nothing in memory depends on: leases, error records, sources and their state, tokens, dead letters.
+        An error that it raises is raised here; nothing of it is stored then, and the others are not affected.
+        """
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell a watcher from now on."""

@@ -211,6 +211,9 @@ class Store(Protocol):
     def close(self) -> None:
         """Give back everything, the lock included."""
 
+    def secret(self) -> bytes:
+        """32 random bytes, made with the store and kept in it: what capability URLs are signed with."""
+
     # Messages
 
     def last_seq(self) -> int:
@@ -223,9 +226,16 @@ class Store(Protocol):
         """A message by the publisher's id; the latest where several sources gave the same."""
 
     def messages(
-        self, tenant_id: int, *, after: int = 0, up_to: int | None = None, limit: int, newest_first: bool = False
+        self,
+        tenant_id: int,
+        *,
+        after: int = 0,
+        up_to: int | None = None,
+        limit: int,
+        newest_first: bool = False,
+        source: str | None = None,
     ) -> list[StoredMessage]:
-        """Messages of a tenant in order of sequence, bodies included. With ``newest_first`` from the end."""
+        """Messages of a tenant (or one source of it) in order of sequence, with bodies; ``newest_first``: from the end."""
 
     def first_seq_since(self, tenant_id: int, received: float) -> int | None:
         """The first message received at or after a time."""
@@ -258,8 +268,8 @@ class Store(Protocol):
     def pending_count(self, lane_id: int) -> int:
         """How many deliveries a lane has pending."""
 
-    def recent_deliveries(self, subscription_id: int, limit: int) -> list[Delivery]:
-        """The latest deliveries of a subscription, acknowledged or not, newest first."""
+    def recent_deliveries(self, subscription_id: int, limit: int, *, before_seq: int | None = None) -> list[Delivery]:
+        """The latest deliveries of a subscription (before a message), acknowledged or not, newest first."""
 
     def lanes_with_pending(self, lane_ids: Iterable[int]) -> list[int]:
         """Those of the lanes that have something pending."""
@@ -274,8 +284,11 @@ class Store(Protocol):
     ) -> list[Subscription]:
         """Subscriptions of a tenant in order of their keys."""
 
-    def all_subscriptions(self) -> Iterator[Subscription]:
-        """All subscriptions of all tenants, in a stream: a million takes a few seconds."""
+    def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[Subscription]:
+        """All subscriptions of all tenants, in a stream: a million takes a few seconds.
+
+        With ``pushed_only`` those whose deliveries are not pulled: webhooks and WebSub.
+        """
 
     def subscription_count(self, tenant_id: int) -> int:
         """How many subscriptions a tenant has."""
