@@ -1,0 +1,171 @@
+"""Errors as problem documents (RFC 9457): whatever goes wrong, the answer has the same form."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from twigcast.broker.errors import BrokerError, TooMany
+from twigcast.broker.logs import request_id
+from twigcast.errors import (
+    DuplicateKey,
+    InternalError,
+    LimitExceeded,
+    QueryError,
+    RejectedMessage,
+    SubscriptionError,
+    TwigcastError,
+    UnknownKey,
+    caret,
+)
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "urn:twigcast:problem:"
+"""Of the ``type`` of a problem; its ``code`` follows."""
+
+_log = logging.getLogger("twigcast.api")
+
+_CODES: Final = {404: "not-found", 405: "method-not-allowed", 401: "unauthorized", 403: "forbidden", 413: "too-large"}
+_INVALID: Final = 422
+
+
+class Problem(Exception):  # noqa: N818 - a name of the standard
+    """A problem that has no error class of its own.
+
+    Args:
+        status: HTTP status.
+        code: Stable identifier.
+        detail: What is wrong, in one sentence.
+        more: Further members of the document.
+    """
+
+    def __init__(self, status: int, code: str, detail: str, more: Mapping[str, Any] | None = None) -> None:
+        super().__init__(status, code, detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.more = dict(more or {})
+
+
+def document(status: int, code: str, detail: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A problem document as plain values."""
+    return {
+        "type": TYPE_PREFIX + code,
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        **(more or {}),
+    }
+
+
+def response(
+    status: int,
+    code: str,
+    detail: str,
+    more: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A problem document as a response. It names the request where the request has an id."""
+    found = document(status, code, detail, more)
+    if known := request_id():
+        found["request_id"] = known
+    return Response(orjson.dumps(found), status, dict(headers or {}), MEDIA_TYPE)
+
+
+def of_error(error: Exception) -> dict[str, Any]:
+    """The problem document of an error that users can see."""
+    status, code, detail, more, _ = _described(error)
+    return document(status, code, detail, more)
+
+
+def response_to(error: Exception) -> Response:
+    """The response to an error that users can see."""
+    return response(*_described(error))
+
+
+def _described(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[str, str]]:
+    """Status, code, detail, further members and headers."""
+    if isinstance(error, Problem):
+        return error.status, error.code, error.detail, error.more, {}
+    if isinstance(error, BrokerError):
+        return error.status, error.code, error.reason, {}, _headers(error)
+    if isinstance(error, QueryError):
+        more: dict[str, Any] = {"column": error.column, "caret": caret(error.text, error.column)}
+        if error.expected:
+            more["expected"] = list(error.expected)
+        return _INVALID, error.code, error.reason, more | _limit(error), {}
+    if isinstance(error, RejectedMessage):
+        return _INVALID, error.code, error.reason, {"line": error.line, "column": error.column} | _limit(error), {}
+    if isinstance(error, TwigcastError) and not isinstance(error, InternalError):
+        return _status(error), error.code, str(getattr(error, "reason", error)), {}, {}
+    return 500, "internal", "the broker failed to answer; its log says why", {}, {}
+
+
+def _status(error: TwigcastError) -> int:
+    if isinstance(error, UnknownKey):
+        return 404
+    if isinstance(error, DuplicateKey):
+        return 409
+    return _INVALID if isinstance(error, SubscriptionError) else 500
+
+
+def _limit(error: Exception) -> dict[str, Any]:
+    return {"limit": error.limit, "value": error.value} if isinstance(error, LimitExceeded) else {}
+
+
+def _headers(error: BrokerError) -> dict[str, str]:
+    if isinstance(error, TooMany) and error.retry_after is not None:
+        return {"Retry-After": str(max(1, round(error.retry_after)))}
+    if error.status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="twigcast"'}
+    if error.status in (503, 507):
+        return {"Retry-After": "1"}
+    return {}
+
+
+async def _on_known(_: Request, error: Exception) -> Response:
+    answer = response_to(error)
+    if answer.status_code >= 500:
+        _log.error("a request failed: %s", error)
+    return answer
+
+
+async def _on_http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.lower().replace(" ", "-"))
+    return response(error.status_code, code, str(error.detail), headers=error.headers)
+
+
+async def _on_invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = [
+        {"in": str(item["loc"][0]), "field": ".".join(str(part) for part in item["loc"][1:]), "reason": item["msg"]}
+        for item in error.errors()
+    ]
+    first = found[0]
+    detail = f"{first['field'] or first['in']}: {first['reason']}"
+    return response(_INVALID, "invalid", detail, {"errors": found})
+
+
+async def on_unexpected(_: Request, error: Exception) -> Response:
+    """The response to a fault of the broker itself; the server logs the error."""
+    return response_to(error)
+
+
+def install(app: FastAPI) -> None:
+    """Answer all errors of an application with problem documents."""
+    app.add_exception_handler(TwigcastError, _on_known)
+    app.add_exception_handler(Problem, _on_known)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(Exception, on_unexpected)

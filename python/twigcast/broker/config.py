@@ -1,0 +1,245 @@
+"""How a broker is set up: flags over the environment over a file over the defaults.
+
+The settings are flat, so that each has one name everywhere: ``port`` in the file and in ``--set port=8081``,
+``TWIGCAST_PORT`` in the environment. The reference page is made from the descriptions here.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from twigcast.broker.errors import BrokerError
+from twigcast.broker.model import Tenant
+from twigcast.limits import MESSAGE_BYTES_CEILING, QUERY_NESTING_CEILING, Limits
+
+ENVIRONMENT_PREFIX: Final = "TWIGCAST_"
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+_DAY = 86_400.0
+
+
+class ConfigError(BrokerError):
+    """A setting that cannot be used.
+
+    Args:
+        reason: Which setting, where it was given, and what is wrong with it.
+    """
+
+    code = "config"
+
+
+class TenantLimits(BaseModel):
+    """Limits that can be set for each tenant; the broker's settings of the same names hold for all others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    subscriptions_max: int = Field(default=1_000_000, ge=0, description="Subscriptions of one tenant.")
+    sources_max: int = Field(default=1_000, ge=0, description="Registered sources of one tenant.")
+    tokens_max: int = Field(default=1_000, ge=1, description="Tokens of one tenant.")
+    streams_max: int = Field(
+        default=10_000, ge=0, description="Streams (Server-Sent Events and WebSockets) that one tenant has open."
+    )
+    pending_max: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="Deliveries that wait for one subscriber; beyond it its subscriptions are suspended.",
+    )
+    publish_rate_max: int = Field(
+        default=0, ge=0, description="Messages that one tenant may publish in a second; 0: as many as it can."
+    )
+
+
+class Settings(BaseSettings, TenantLimits):
+    """All settings of a broker."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, env_ignore_empty=True, validate_default=False
+    )
+
+    store: str = Field(
+        default="twigcast-data",
+        description="Where everything is kept: a folder for SQLite, or `postgresql://user@host/database`.",
+    )
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address that is listened on. Other machines reach the broker only where you change it.",
+    )
+    port: int = Field(default=8080, ge=0, le=65_535, description="Port that is listened on; 0: any that is free.")
+    public_url: str | None = Field(
+        default=None,
+        description="The address under which clients reach the broker, such as `https://news.example.org`, "
+        "for links in feeds and in WebSub; by default that of the request.",
+    )
+    trusted_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("*",),
+        description="Host names that requests may give, such as `news.example.org`, with commas between them; `*`: any.",
+    )
+    trusted_proxies: str = Field(
+        default="127.0.0.1", description="Addresses of proxies whose `X-Forwarded-...` headers are believed."
+    )
+    stop_seconds: float = Field(
+        default=10.0, ge=0, le=3_600, description="How long a stop waits for requests that are being answered."
+    )
+
+    body_bytes_max: int = Field(
+        default=32 * _MIB, ge=_KIB, le=MESSAGE_BYTES_CEILING, description="Bytes of one request body, unpacked."
+    )
+    batch_messages_max: int = Field(default=10_000, ge=1, description="Messages published by one request.")
+    depth_max: int = Field(default=Limits().depth_max, ge=1, description="Elements open at one time in a message.")
+    attributes_max: int = Field(
+        default=Limits().attributes_max, ge=1, description="Attributes and namespace declarations of one start tag."
+    )
+    query_bytes_max: int = Field(default=Limits().query_bytes_max, ge=16, description="Bytes of one query.")
+    query_steps_max: int = Field(default=Limits().query_steps_max, ge=1, description="Steps of one query.")
+    query_nesting_max: int = Field(
+        default=Limits().query_nesting_max,
+        ge=1,
+        le=QUERY_NESTING_CEILING,
+        description="Nesting of brackets and parentheses in one query.",
+    )
+    query_visits_max: int = Field(
+        default=Limits().query_visits_max,
+        ge=1_000,
+        description="Nodes that one query may look at in one message where it is evaluated by itself.",
+    )
+    result_bytes_max: int = Field(
+        default=32 * _MIB, ge=_KIB, description="Bytes that one query may make out of one message."
+    )
+    cache_bytes_max: int = Field(
+        default=Limits().cache_bytes_max, ge=_MIB, description="Bytes that the engine may use for automata."
+    )
+
+    retention_seconds: float = Field(
+        default=7 * _DAY, ge=0, description="How long messages are kept, delivered or not; 0: without end."
+    )
+    retention_bytes: int = Field(
+        default=10 * _GIB, ge=0, description="Bytes of messages that are kept; the oldest go first. 0: no bound."
+    )
+
+    allow_private_urls: bool = Field(
+        default=False,
+        description="Whether webhooks and polled feeds may lie at private, link-local and loopback addresses.",
+    )
+    metrics_public: bool = Field(
+        default=False, description="Whether `/metrics` answers without a token; otherwise an admin token is needed."
+    )
+    console: bool = Field(default=True, description="Whether there is a console at `/`.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="What is logged: `debug` (each request), `info`, `warning` or `error`."
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="How it is logged on standard error: `text`, or `json` (one object a line)."
+    )
+    otel_endpoint: str | None = Field(
+        default=None,
+        description="Where traces are sent: an OTLP/HTTP address such as `http://localhost:4318/v1/traces`. "
+        "By default there are none.",
+    )
+
+    @field_validator("trusted_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("public_url", "otel_endpoint")
+    @classmethod
+    def _is_http(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("it must start with http:// or https://")
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what :func:`load` hands over: it knows the file, and names the source of a mistake."""
+        return (init_settings, env_settings)
+
+    @property
+    def engine_limits(self) -> Limits:
+        """The limits of the engine."""
+        return Limits(
+            message_bytes_max=self.body_bytes_max,
+            depth_max=self.depth_max,
+            attributes_max=self.attributes_max,
+            query_bytes_max=self.query_bytes_max,
+            query_steps_max=self.query_steps_max,
+            query_nesting_max=self.query_nesting_max,
+            query_visits_max=self.query_visits_max,
+            result_bytes_max=self.result_bytes_max,
+            cache_bytes_max=self.cache_bytes_max,
+        )
+
+    def limits_of(self, tenant: Tenant) -> TenantLimits:
+        """The limits of a tenant: its own, and the broker's for the rest."""
+        known = {name: getattr(self, name) for name in TenantLimits.model_fields}
+        return TenantLimits(**(known | {k: v for k, v in tenant.limits.items() if k in known}))
+
+
+def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
+    """The settings from flags, environment, file and defaults, in this order.
+
+    Args:
+        flags: By name of the setting. Text is read as in the environment.
+        file: A TOML file with settings at its top level.
+
+    Raises:
+        ConfigError: The file cannot be read, or a setting is not known or cannot be used.
+    """
+    flags = dict(flags or {})
+    from_file = _read(file) if file else {}
+    _refuse_unknown(flags, "on the command line")
+    if file:
+        _refuse_unknown(from_file, f"in {file}")
+    # The environment lies between the two, so what it gives is taken out of the file's.
+    in_environment = {name for name in from_file if os.environ.get(_variable(name))}
+    from_file = {name: value for name, value in from_file.items() if name not in in_environment}
+    try:
+        return Settings(**{**from_file, **flags})
+    except ValidationError as error:
+        raise ConfigError(_told(error, flags, from_file, file)) from None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: it cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: it is no TOML: {error}") from None
+
+
+def _refuse_unknown(given: Mapping[str, Any], where: str) -> None:
+    for name in given:
+        if name not in Settings.model_fields:
+            raise ConfigError(f"there is no setting {name!r} ({where})")
+
+
+def _variable(name: str) -> str:
+    return f"{ENVIRONMENT_PREFIX}{name.upper()}"
+
+
+def _told(error: ValidationError, flags: Mapping[str, Any], from_file: Mapping[str, Any], file: Path | None) -> str:
+    """The first mistake: which setting, from where, and what is wrong."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    if name in flags:
+        where = "on the command line"
+    elif name in from_file:
+        where = f"in {file}"
+    else:
+        where = _variable(name)
+    return f"the setting {name!r} ({where}) cannot be used: {first['msg']}"

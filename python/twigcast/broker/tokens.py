@@ -1,0 +1,54 @@
+"""API tokens: how they are made and recognised.
+
+A token is ``tc_`` and 32 random bytes. Only its SHA-256 digest is kept: what is random and long needs no slow hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import time
+from typing import Final
+
+from twigcast.broker.model import Scope, Tenant, Token
+from twigcast.broker.store.interface import Store
+
+PREFIX: Final = "tc_"
+
+FIRST_TENANT: Final = "default"
+"""Name of the tenant that is there from the first start on. Its administrators administer the broker."""
+
+SECRET: Final = re.compile(r"\btc_[A-Za-z0-9_-]{43}")
+"""What a token looks like, for those who have to hide it."""
+
+
+def new_secret() -> str:
+    """A new token."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def digest(secret: str) -> bytes:
+    """What is kept of a token."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def create_token(store: Store, tenant_id: int, name: str, scopes: frozenset[Scope]) -> tuple[Token, str]:
+    """Make a token: what is kept of it, and its secret. Blocks."""
+    secret = new_secret()
+    with store.transaction() as transaction:
+        token = transaction.add_token(tenant_id, name, scopes, digest(secret), at=time.time())
+    return token, secret
+
+
+def first_start(store: Store) -> str | None:
+    """Make the first tenant and an admin token for it, where there is none yet; the token. Blocks."""
+    if store.tenants():
+        return None
+    secret = new_secret()
+    with store.transaction() as transaction:
+        tenant: Tenant = transaction.add_tenant(FIRST_TENANT, {})
+        transaction.add_token(
+            tenant.id, "first start", frozenset({Scope.ADMIN}), digest(secret), at=time.time()
+        )
+    return secret
