@@ -79,7 +79,7 @@ class Settings(BaseSettings, TenantLimits):
     )
     trusted_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=("*",),
-        description="Host names that requests may give, such as `news.example.org`, with commas between them; `*`: any.",
+        description="Host names that requests may give, such as `news.example.org`, separated by commas; `*`: any.",
     )
     trusted_proxies: str = Field(
         default="127.0.0.1", description="Addresses of proxies whose `X-Forwarded-...` headers are believed."

@@ -48,7 +48,5 @@ def first_start(store: Store) -> str | None:
     secret = new_secret()
     with store.transaction() as transaction:
         tenant: Tenant = transaction.add_tenant(FIRST_TENANT, {})
-        transaction.add_token(
-            tenant.id, "first start", frozenset({Scope.ADMIN}), digest(secret), at=time.time()
-        )
+        transaction.add_token(tenant.id, "first start", frozenset({Scope.ADMIN}), digest(secret), at=time.time())
     return secret

@@ -38,7 +38,7 @@ _CODES: Final = {404: "not-found", 405: "method-not-allowed", 401: "unauthorized
 _INVALID: Final = 422
 
 
-class Problem(Exception):  # noqa: N818 - a name of the standard
+class Problem(Exception):
     """A problem that has no error class of its own.
 
     Args:

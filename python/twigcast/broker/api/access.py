@@ -1,0 +1,198 @@
+"""Who asks, and what they may do: bearer tokens, tickets for streams, and limits of rates and counts."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from twigcast.broker.config import Settings, TenantLimits
+from twigcast.broker.errors import Forbidden, TooMany, Unauthorized
+from twigcast.broker.model import Scope, Tenant, Token
+from twigcast.broker.store.interface import Store
+from twigcast.broker.tokens import digest
+
+_REMEMBERED_MAX: Final = 10_000
+_REMEMBERED_SECONDS: Final = 30.0
+"""How long a token is taken from memory. One that is deleted through the API is forgotten at once."""
+
+TICKET_SECONDS: Final = 60.0
+_TICKETS_MAX: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks."""
+
+    tenant: Tenant
+    token: Token
+    limits: TenantLimits
+    is_operator: bool
+    """Whether its tenant is the first one, whose administrators administer the whole broker."""
+
+    @property
+    def tenant_id(self) -> int:
+        """Of its tenant."""
+        return self.tenant.id
+
+    def require(self, scope: Scope) -> None:
+        """Do nothing if it may do what the scope permits; an administrator may do all.
+
+        Raises:
+            Forbidden: It may not.
+        """
+        if scope not in self.token.scopes and Scope.ADMIN not in self.token.scopes:
+            raise Forbidden(f"the token does not have the scope {scope.value!r}")
+
+    def require_operator(self) -> None:
+        """Do nothing if it administers the whole broker.
+
+        Raises:
+            Forbidden: It does not.
+        """
+        self.require(Scope.ADMIN)
+        if not self.is_operator:
+            raise Forbidden("only administrators of the first tenant may do this")
+
+
+class Gate:
+    """Recognises tokens and tickets."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._remembered: dict[bytes, tuple[Principal, float]] = {}
+        self._tickets: dict[str, tuple[Principal, str, float]] = {}
+
+    async def admit(self, authorization: str | None) -> Principal:
+        """Who sends this ``Authorization`` header.
+
+        Raises:
+            Unauthorized: There is none, or its token is not known.
+        """
+        if not authorization:
+            raise Unauthorized("a token is needed: Authorization: Bearer tc_...")
+        scheme, _, secret = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not secret:
+            raise Unauthorized("the Authorization header is to be: Bearer tc_...")
+        return await self.admit_token(secret.strip())
+
+    async def admit_token(self, secret: str) -> Principal:
+        """Who has this token.
+
+        Raises:
+            Unauthorized: It is not known.
+        """
+        mark = digest(secret)
+        known = self._remembered.get(mark)
+        if known and known[1] > time.monotonic():
+            return known[0]
+        found = await asyncio.to_thread(self._look_up, mark)
+        if found is None:
+            raise Unauthorized("the token is not known")
+        if len(self._remembered) >= _REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[mark] = (found, time.monotonic() + _REMEMBERED_SECONDS)
+        return found
+
+    def _look_up(self, mark: bytes) -> Principal | None:
+        token = self._store.token_by_digest(mark)
+        if token is None:
+            return None
+        tenants = {tenant.id: tenant for tenant in self._store.tenants()}
+        tenant = tenants.get(token.tenant_id)
+        if tenant is None:
+            return None
+        return Principal(tenant, token, self._settings.limits_of(tenant), tenant.id == min(tenants))
+
+    def forget(self) -> None:
+        """Look all tokens and tenants up again."""
+        self._remembered.clear()
+
+    def forget_token(self, token_id: int) -> None:
+        """Admit a deleted token no more, nor its tickets."""
+        self._remembered.clear()
+        self._tickets = {name: entry for name, entry in self._tickets.items() if entry[0].token.id != token_id}
+
+    def ticket(self, principal: Principal, subscriber: str) -> str:
+        """A ticket to open streams of one subscriber, for those that cannot send headers."""
+        now = time.monotonic()
+        if len(self._tickets) >= _TICKETS_MAX:
+            self._tickets = {name: entry for name, entry in self._tickets.items() if entry[2] > now}
+            if len(self._tickets) >= _TICKETS_MAX:
+                raise TooMany("too many tickets are open", TICKET_SECONDS)
+        name = secrets.token_urlsafe(24)
+        self._tickets[name] = (principal, subscriber, now + TICKET_SECONDS)
+        return name
+
+    def admit_ticket(self, ticket: str, subscriber: str) -> Principal:
+        """Who was given this ticket.
+
+        Raises:
+            Unauthorized: It is not known, not any more, or for another subscriber.
+        """
+        entry = self._tickets.get(ticket)
+        if entry is None or entry[2] <= time.monotonic() or entry[1] != subscriber:
+            raise Unauthorized("the ticket is not known, or has ended; ask for a new one")
+        return entry[0]
+
+
+class Rates:
+    """Token buckets, one for each tenant that has a limit: a second's worth may come at once."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, tuple[float, float]] = {}
+
+    def take(self, principal: Principal, count: int = 1) -> None:
+        """Count messages that a tenant publishes.
+
+        Raises:
+            TooMany: They are over its rate; none is counted.
+        """
+        rate = principal.limits.publish_rate_max
+        if not rate:
+            return
+        now = time.monotonic()
+        left, at = self._buckets.get(principal.tenant_id, (float(rate), now))
+        left = min(float(rate), left + (now - at) * rate)
+        # A batch larger than the bucket may pass when the bucket is full, and is paid for afterwards.
+        needed = min(count, rate)
+        if left < needed:
+            raise TooMany(
+                f"the limit is publish_rate_max = {rate:,} messages a second for this tenant", (needed - left) / rate
+            )
+        self._buckets[principal.tenant_id] = (left - count, now)
+
+
+class OpenStreams:
+    """Counts the streams of each tenant."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}
+
+    @property
+    def count(self) -> int:
+        """All that are open."""
+        return sum(self._open.values())
+
+    @contextmanager
+    def one_more(self, principal: Principal) -> Iterator[None]:
+        """Count a stream while it is open.
+
+        Raises:
+            TooMany: Its tenant has as many as it may.
+        """
+        tenant_id, most = principal.tenant_id, principal.limits.streams_max
+        if self._open.get(tenant_id, 0) >= most:
+            raise TooMany(f"the limit is streams_max = {most:,} streams of this tenant that are open", 10)
+        self._open[tenant_id] = self._open.get(tenant_id, 0) + 1
+        try:
+            yield
+        finally:
+            self._open[tenant_id] -= 1
+            if not self._open[tenant_id]:
+                del self._open[tenant_id]

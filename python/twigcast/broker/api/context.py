@@ -1,0 +1,125 @@
+"""What all routes share: the broker, the settings, who asks, and how names are written in paths."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import Depends, Path, Query, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import AfterValidator, BeforeValidator, StringConstraints
+from starlette.requests import HTTPConnection, Request
+
+from twigcast.broker.api.access import Gate, OpenStreams, Principal, Rates
+from twigcast.broker.api.envelopes import Envelopes
+from twigcast.broker.config import Settings
+from twigcast.broker.model import Scope
+from twigcast.broker.service import Broker
+from twigcast.characters import NO_CHARACTER, half_pair
+
+NAME_LENGTH_MAX = 512
+"""Characters of a key, or of the name of a subscriber, source, tenant or token."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What all routes share."""
+
+    broker: Broker
+    settings: Settings
+    gate: Gate
+    rates: Rates = field(default_factory=Rates)
+    streams: OpenStreams = field(default_factory=OpenStreams)
+    envelopes: Envelopes = field(default_factory=Envelopes)
+
+
+def context_of(connection: HTTPConnection) -> Context:
+    """The context of the application that answers."""
+    found: Context = connection.app.state.context
+    return found
+
+
+def _context(request: Request) -> Context:
+    return context_of(request)
+
+
+Shared = Annotated[Context, Depends(_context)]
+"""Parameter type: the context."""
+
+_bearer = HTTPBearer(auto_error=False, description="An API token, `tc_...`.")
+
+
+def _requires(scope: Scope) -> Callable[..., Awaitable[Principal]]:
+    async def admit(
+        request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+    ) -> Principal:
+        principal = await shared.gate.admit(request.headers.get("authorization"))
+        principal.require(scope)
+        return principal
+
+    return admit
+
+
+async def _any(
+    request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+) -> Principal:
+    return await shared.gate.admit(request.headers.get("authorization"))
+
+
+Anyone = Annotated[Principal, Depends(_any)]
+"""Parameter type: who asks, with any token."""
+Publisher = Annotated[Principal, Depends(_requires(Scope.PUBLISH))]
+"""Parameter type: who asks, with the scope ``publish``."""
+Subscriber = Annotated[Principal, Depends(_requires(Scope.SUBSCRIBE))]
+"""Parameter type: who asks, with the scope ``subscribe``."""
+Admin = Annotated[Principal, Depends(_requires(Scope.ADMIN))]
+"""Parameter type: who asks, with the scope ``admin``, for its tenant."""
+
+
+def _operator(principal: Admin) -> Principal:
+    principal.require_operator()
+    return principal
+
+
+Operator = Annotated[Principal, Depends(_operator)]
+"""Parameter type: an administrator of the whole broker."""
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def check_name(value: str) -> str:
+    """A key or name, if it can be one.
+
+    Raises:
+        ValueError: It cannot be kept, or not be written in a path.
+    """
+    if "\0" in value:
+        raise ValueError("the character U+0000 cannot be kept")
+    if half_pair(value) is not None:
+        raise ValueError(NO_CHARACTER)
+    if value in {".", ".."}:
+        raise ValueError(f"{value!r} cannot be written in the path of a URL")
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    """A segment of a path as text. Paths come as they were sent, so that a name may hold a slash."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError("it is not percent-encoded UTF-8") from None
+
+
+_length = StringConstraints(min_length=1, max_length=NAME_LENGTH_MAX)
+
+Name = Annotated[str, _length, AfterValidator(check_name)]
+"""A key or name in a body."""
+PathName = Annotated[str, _length, BeforeValidator(_decoded), AfterValidator(check_name), Path()]
+"""A key or name in a path, percent-encoded there."""
+QueryName = Annotated[str, _length, AfterValidator(check_name), Query()]
+"""A key or name in a query string."""

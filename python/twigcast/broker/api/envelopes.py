@@ -1,0 +1,116 @@
+"""Deliveries as they are handed over: JSON, the same for pulls and streams.
+
+::
+
+    {"id": "1234-56", "key": "flood-desk", "redelivered": false, "rewritten": false,
+     "seq": 1234, "message": "m-17", "source": "gauges", "received": 1766744400.25, "xml": "<alert>..."}
+
+The second line is that of the message, and costs nearly all of the work, so it is made once and kept for all
+deliveries of the message, whoever they are for. ``xml`` is what the subscriber gets: the message as text, or the
+result of a query that rewrites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import orjson
+
+from twigcast.broker.model import Delivery, StoredMessage
+from twigcast.conversion import to_utf8
+from twigcast.errors import RejectedMessage
+
+_KEPT_BYTES_MAX: Final = 16 << 20
+_KEYS_MAX: Final = 50_000
+
+_FLAGS: Final = {
+    (redelivered, rewritten): (
+        f',"redelivered":{str(redelivered).lower()},"rewritten":{str(rewritten).lower()},'.encode()
+    )
+    for redelivered in (False, True)
+    for rewritten in (False, True)
+}
+
+
+class Envelopes:
+    """Makes envelopes, and keeps the parts that come again. For one thread."""
+
+    def __init__(self) -> None:
+        self._messages: dict[StoredMessage, bytes] = {}
+        self._bytes = 0
+        self._keys: dict[str, bytes] = {}
+
+    def json(self, delivery: Delivery, *, bodies: bool = True) -> bytes:
+        """The envelope of a delivery; without ``bodies`` it leaves out messages that were not rewritten."""
+        seq, subscription = delivery.id
+        key = self._keys.get(delivery.key) or self._add_key(delivery.key)
+        head = b'{"id":"%d-%d","key":%b%b' % (
+            seq,
+            subscription,
+            key,
+            _FLAGS[delivery.redelivered, delivery.payload is not None],
+        )
+        if delivery.payload is not None:
+            return b'%b%b,"xml":%b}' % (head, _about(delivery.message), _text(delivery.payload))
+        if not bodies:
+            return b"%b%b}" % (head, _about(delivery.message))
+        return head + (self._messages.get(delivery.message) or self._add(delivery.message))
+
+    def array(self, deliveries: Iterable[Delivery], *, bodies: bool = True) -> bytes:
+        """Many envelopes, as a JSON array."""
+        return b"[%b]" % b",".join([self.json(delivery, bodies=bodies) for delivery in deliveries])
+
+    def events(self, deliveries: Sequence[Delivery], *, bodies: bool = True) -> bytes:
+        """Many envelopes, as Server-Sent Events."""
+        return b"".join(
+            [
+                b"id: %d-%d\nevent: delivery\ndata: %b\n\n" % (*delivery.id, self.json(delivery, bodies=bodies))
+                for delivery in deliveries
+            ]
+        )
+
+    def _add_key(self, key: str) -> bytes:
+        if len(self._keys) >= _KEYS_MAX:
+            self._keys.clear()
+        encoded = orjson.dumps(key)
+        self._keys[key] = encoded
+        return encoded
+
+    def _add(self, message: StoredMessage) -> bytes:
+        encoded = b'%b,"xml":%b}' % (_about(message), _text(message.xml))
+        while self._messages and self._bytes + len(encoded) > _KEPT_BYTES_MAX:
+            oldest = next(iter(self._messages))
+            self._bytes -= len(self._messages.pop(oldest))
+        self._messages[message] = encoded
+        self._bytes += len(encoded)
+        return encoded
+
+
+def _about(message: StoredMessage) -> bytes:
+    """Members that tell of the message, without braces."""
+    return orjson.dumps(
+        {
+            "seq": message.seq,
+            "message": message.message_id,
+            "source": message.source,
+            "received": message.received,
+        }
+    )[1:-1]
+
+
+def _text(xml: bytes) -> bytes:
+    """XML as a JSON string."""
+    return orjson.dumps(as_text(xml))
+
+
+def as_text(xml: bytes) -> str:
+    """A message as text, whatever its encoding; what cannot be decoded shows as replaced."""
+    try:
+        return xml.decode()
+    except UnicodeDecodeError:
+        pass
+    try:
+        return to_utf8(xml).decode()
+    except RejectedMessage:
+        return xml.decode(errors="replace")
