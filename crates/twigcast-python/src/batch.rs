@@ -66,28 +66,28 @@ pub struct Wanted {
     pub nodes: bool,
 }
 
-/// The answer to one message.
+/// The answers to some messages in a row.
 #[derive(Default)]
-struct Answer {
+struct Share {
+    /// Number of the first message.
+    start: usize,
+    /// Where each message's slots end.
+    ends: Vec<usize>,
     slots: Vec<Slot>,
     node_counts: Vec<u32>,
     payloads: Vec<Option<Vec<u8>>>,
-    error: Option<MessageError>,
-    /// Keys and reasons.
-    failures: Vec<(String, String)>,
+    /// By number of message.
+    errors: Vec<(usize, MessageError)>,
+    /// Number of message, key and reason.
+    failures: Vec<(usize, String, String)>,
 }
 
 /// Answers in the order of the messages.
-pub struct Answered(Vec<Answer>);
+pub struct Answered(Vec<Share>);
 
 /// Match all rows, on several threads.
 pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> Answered {
     let threads = threads.min(rows.count.div_ceil(SHARE)).clamp(1, THREADS_MAX);
-    if threads == 1 {
-        return Answered(engine.with_matcher(|core, matcher| {
-            (0..rows.count).map(|index| answer(core, matcher, rows.get(index), wanted)).collect()
-        }));
-    }
     let next = AtomicUsize::new(0);
     let work = || {
         engine.with_matcher(|core, matcher| {
@@ -97,13 +97,21 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> 
                 if start >= rows.count {
                     return mine;
                 }
-                for index in start..(start + SHARE).min(rows.count) {
-                    mine.push((index, answer(core, matcher, rows.get(index), wanted)));
+                let mut share = Share { start, ..Share::default() };
+                for row in start..(start + SHARE).min(rows.count) {
+                    if let Some(source) = rows.get(row) {
+                        share.answer(core, matcher, row, source, wanted);
+                    }
+                    share.ends.push(share.slots.len());
                 }
+                mine.push(share);
             }
         })
     };
-    let mut answers: Vec<(usize, Answer)> = std::thread::scope(|scope| {
+    if threads == 1 {
+        return Answered(work());
+    }
+    let mut answers: Vec<Share> = std::thread::scope(|scope| {
         // Where the system gives no more threads, those that there are do all the work.
         let others: Vec<_> =
             (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
@@ -116,49 +124,53 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> 
         }
         all
     });
-    answers.sort_unstable_by_key(|(index, _)| *index);
-    Answered(answers.into_iter().map(|(_, answer)| answer).collect())
+    answers.sort_unstable_by_key(|share| share.start);
+    Answered(answers)
 }
 
-fn answer(engine: &core::Engine, matcher: &mut Matcher, row: Option<&[u8]>, wanted: Wanted) -> Answer {
-    let mut answer = Answer::default();
-    let Some(source) = row else { return answer };
-    let run = match (wanted.nodes, wanted.deliver) {
-        (true, _) => engine.run_counting(matcher, source),
-        (false, true) => engine.run_delivering(matcher, source),
-        (false, false) => engine.run(matcher, source),
-    };
-    if let Err(error) = run {
-        answer.error = Some(error);
-        return answer;
+impl Share {
+    fn answer(&mut self, engine: &core::Engine, matcher: &mut Matcher, row: usize, source: &[u8], wanted: Wanted) {
+        let run = match (wanted.nodes, wanted.deliver) {
+            (true, _) => engine.run_counting(matcher, source),
+            (false, true) => engine.run_delivering(matcher, source),
+            (false, false) => engine.run(matcher, source),
+        };
+        if let Err(error) = run {
+            self.errors.push((row, error));
+            return;
+        }
+        for (slot, reason) in engine.failures(matcher) {
+            self.failures.push((row, key_of(engine, slot), reason));
+        }
+        let first = self.slots.len();
+        if wanted.deliver {
+            self.deliver(engine, matcher, row, source);
+        } else {
+            engine.slots(matcher, &mut self.slots);
+        }
+        if wanted.nodes {
+            for index in first..self.slots.len() {
+                let slot = self.slots[index];
+                let count = engine.node_count(matcher, source, slot).unwrap_or_else(|reason| {
+                    self.failures.push((row, key_of(engine, slot), reason.to_string()));
+                    0
+                });
+                self.node_counts.push(count as u32);
+            }
+        }
     }
-    answer.failures =
-        engine.failures(matcher).into_iter().map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-    if wanted.deliver {
+
+    fn deliver(&mut self, engine: &core::Engine, matcher: &Matcher, row: usize, source: &[u8]) {
         for (slot, payload) in engine.deliveries(matcher, source) {
             match payload {
                 Ok(payload) => {
-                    answer.slots.push(slot);
-                    answer.payloads.push(payload);
+                    self.slots.push(slot);
+                    self.payloads.push(payload);
                 }
-                Err(reason) => answer.failures.push((key_of(engine, slot), reason.to_string())),
-            }
-        }
-    } else {
-        engine.slots(matcher, &mut answer.slots);
-    }
-    if wanted.nodes {
-        for &slot in &answer.slots {
-            match engine.node_count(matcher, source, slot) {
-                Ok(count) => answer.node_counts.push(count as u32),
-                Err(reason) => {
-                    answer.node_counts.push(0);
-                    answer.failures.push((key_of(engine, slot), reason.to_string()));
-                }
+                Err(reason) => self.failures.push((row, key_of(engine, slot), reason.to_string())),
             }
         }
     }
-    answer
 }
 
 /// See the stub file.
@@ -187,42 +199,31 @@ pub struct BatchResult {
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, answered: Answered) -> PyResult<Self> {
+        let shares = answered.0;
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
-        let mut key_offsets = Vec::with_capacity(answered.0.len() * 4 + 4);
-        key_offsets.extend_from_slice(&0_i32.to_le_bytes());
-        let (mut slots, mut node_counts) = (Vec::new(), Vec::new());
+        for (row, error) in shares.iter().flat_map(|share| &share.errors) {
+            match error.kind {
+                MessageErrorKind::NeedsConversion => needs_conversion.push(*row),
+                _ => errors.append((*row, errors::message(py, error).into_value(py)))?,
+            }
+        }
+        for (row, key, reason) in shares.iter().flat_map(|share| &share.failures) {
+            failures.append((*row, errors::undecided(py, key, reason).into_value(py)))?;
+        }
         let (mut payload_offsets, mut payload_validity, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
         payload_offsets.extend_from_slice(&0_i64.to_le_bytes());
-        for (row, answer) in answered.0.iter().enumerate() {
-            match &answer.error {
-                Some(error) if error.kind == MessageErrorKind::NeedsConversion => needs_conversion.push(row),
-                Some(error) => errors.append((row, errors::message(py, error).into_value(py)))?,
-                None => {}
-            }
-            for (key, reason) in &answer.failures {
-                failures.append((row, errors::undecided(py, key, reason).into_value(py)))?;
-            }
-            slots.extend(answer.slots.iter().flat_map(|slot| slot.to_le_bytes()));
-            node_counts.extend(answer.node_counts.iter().flat_map(|count| count.to_le_bytes()));
-            for payload in &answer.payloads {
-                payload_validity.push(u8::from(payload.is_some()));
-                payloads.extend_from_slice(payload.as_deref().unwrap_or_default());
-                payload_offsets.extend_from_slice(&(payloads.len() as i64).to_le_bytes());
-            }
-            let total = i32::try_from(slots.len() / 4).map_err(|_| {
-                pyo3::exceptions::PyOverflowError::new_err(
-                    "more than 2,147,483,647 matches in one batch; use smaller batches",
-                )
-            })?;
-            key_offsets.extend_from_slice(&total.to_le_bytes());
+        for payload in shares.iter().flat_map(|share| &share.payloads) {
+            payload_validity.push(u8::from(payload.is_some()));
+            payloads.extend_from_slice(payload.as_deref().unwrap_or_default());
+            payload_offsets.extend_from_slice(&(payloads.len() as i64).to_le_bytes());
         }
         let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
         Ok(Self {
-            key_offsets: bytes(&key_offsets),
-            slots: bytes(&slots),
-            node_counts: bytes(&node_counts),
+            key_offsets: bytes(&key_offsets(&shares)?),
+            slots: integers(py, &shares, |share| &share.slots)?,
+            node_counts: integers(py, &shares, |share| &share.node_counts)?,
             payload_offsets: bytes(&payload_offsets),
             payload_validity: bytes(&payload_validity),
             payloads: bytes(&payloads),
@@ -231,4 +232,38 @@ impl BatchResult {
             needs_conversion,
         })
     }
+}
+
+/// Where each message's keys begin and end, as the offsets of an Arrow list array.
+fn key_offsets(shares: &[Share]) -> PyResult<Vec<u8>> {
+    let mut offsets = 0_i32.to_le_bytes().to_vec();
+    let mut before = 0;
+    for share in shares {
+        for end in &share.ends {
+            let total = i32::try_from(before + end).map_err(|_| {
+                pyo3::exceptions::PyOverflowError::new_err(
+                    "more than 2,147,483,647 matches in one batch; use smaller batches",
+                )
+            })?;
+            offsets.extend_from_slice(&total.to_le_bytes());
+        }
+        before += share.slots.len();
+    }
+    Ok(offsets)
+}
+
+/// Integers of all shares, one after the other, written where they are to stay.
+fn integers(py: Python<'_>, shares: &[Share], of: impl Fn(&Share) -> &Vec<u32>) -> PyResult<Py<PyBytes>> {
+    let total: usize = shares.iter().map(|share| of(share).len()).sum();
+    let bytes = PyBytes::new_with(py, total * size_of::<u32>(), |mut buffer| {
+        for share in shares {
+            let (mine, rest) = buffer.split_at_mut(of(share).len() * size_of::<u32>());
+            for (place, value) in mine.chunks_exact_mut(size_of::<u32>()).zip(of(share)) {
+                place.copy_from_slice(&value.to_le_bytes());
+            }
+            buffer = rest;
+        }
+        Ok(())
+    })?;
+    Ok(bytes.unbind())
 }

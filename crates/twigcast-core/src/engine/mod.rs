@@ -4,6 +4,7 @@
 //! [`Matcher`] holds what one thread changes while it matches. A matcher follows the engine's changes by itself, before
 //! the next message, so a change counts from the next message on and never stops anybody.
 
+mod answer;
 mod change_log;
 mod deciding;
 mod layer;
@@ -394,17 +395,6 @@ impl Engine {
         matcher.version = self.log.version();
     }
 
-    /// The slots of the subscriptions that the last message matched, ascending, appended to `slots`.
-    pub fn slots(&self, matcher: &Matcher, slots: &mut Vec<Slot>) {
-        let start = slots.len();
-        for query in matcher.matched().iter() {
-            self.registry.subscribers(query, slots);
-        }
-        if !slots[start..].is_sorted() {
-            put_in_order(&mut slots[start..], self.slot_bound());
-        }
-    }
-
     /// The key of a slot.
     pub fn key(&self, slot: Slot) -> Option<&str> {
         self.registry.key(slot)
@@ -461,18 +451,6 @@ impl Engine {
             ("compiled_bytes", compiled),
         ])
     }
-}
-
-/// Put distinct slots below `bound` in order: by sorting, or, where there are many of them, by setting a bit for each.
-fn put_in_order(slots: &mut [Slot], bound: usize) {
-    if slots.len() < bound / 64 {
-        slots.sort_unstable();
-        return;
-    }
-    let mut set = QuerySet::default();
-    set.reset(bound);
-    slots.iter().for_each(|&slot| set.insert(slot));
-    slots.iter_mut().zip(set.iter()).for_each(|(place, slot)| *place = slot);
 }
 
 /// A query compiled but not registered yet.

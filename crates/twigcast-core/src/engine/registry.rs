@@ -12,8 +12,10 @@ use crate::query::Dialect;
 pub type Slot = u32;
 
 const NONE: u32 = u32::MAX;
-/// Marks a query's first subscription as its only one.
+/// Marks a query's subscription as its only one.
 const SOLE: u32 = 1 << 31;
+/// Queries that share an entry of [`Registry::plain`]: those of one word of a set.
+const BLOCK: usize = 64;
 
 /// What a query's text means depends on this.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,8 +31,8 @@ struct Subscription {
     /// Empty and `query == NONE`: a free slot.
     key: Box<str>,
     query: u32,
-    /// The subscription before this one in its query's list.
-    previous: Slot,
+    /// Where it stands among the subscriptions of a query that several share; for a free slot, the next free one.
+    place: u32,
 }
 
 #[derive(Debug)]
@@ -41,20 +43,29 @@ struct QueryEntry {
     uses: u32,
 }
 
+/// The subscriptions of one query.
+pub(super) enum Subscribers<'a> {
+    Sole(Slot),
+    Several(&'a [Slot]),
+}
+
 /// All subscriptions and the distinct queries that they share.
 #[derive(Debug)]
 pub(super) struct Registry {
     subscriptions: Vec<Subscription>,
-    /// Next subscription to the same query by slot; for a free slot, the next free one. Kept apart for the same reason
-    /// as `first`.
-    next: Vec<Slot>,
     free_slot: Slot,
     count: usize,
     by_key: HashTable<Slot>,
     queries: Vec<QueryEntry>,
-    /// First subscription by query, [`SOLE`] set where there is no other: the list that answers are made from, kept
-    /// apart so that walking it stays in the cache.
-    first: Vec<Slot>,
+    /// By query: its only subscription, marked [`SOLE`], or an index into `sharing`, or [`NONE`]. What answers are made
+    /// from, kept apart so that walking it stays in the cache.
+    subscribed: Vec<u32>,
+    /// Of each [`BLOCK`] of queries, how many have one subscription, of their own number: after a bulk load most have,
+    /// and a block where all have needs no look at `subscribed`.
+    plain: Vec<u8>,
+    /// The subscriptions of queries that several share.
+    sharing: Vec<Vec<Slot>>,
+    free_sharing: Vec<u32>,
     free_queries: Vec<u32>,
     by_text: HashTable<u32>,
     contexts: Vec<QueryContext>,
@@ -66,12 +77,14 @@ impl Default for Registry {
     fn default() -> Self {
         Self {
             subscriptions: Vec::new(),
-            next: Vec::new(),
             free_slot: NONE,
             count: 0,
             by_key: HashTable::new(),
             queries: Vec::new(),
-            first: Vec::new(),
+            subscribed: Vec::new(),
+            plain: Vec::new(),
+            sharing: Vec::new(),
+            free_sharing: Vec::new(),
             free_queries: Vec::new(),
             by_text: HashTable::new(),
             contexts: Vec::new(),
@@ -131,7 +144,8 @@ impl Registry {
             }
             None => {
                 self.queries.push(entry);
-                self.first.push(NONE);
+                self.subscribed.push(NONE);
+                self.plain.resize(self.queries.len().div_ceil(BLOCK), 0);
                 self.queries.len() as u32 - 1
             }
         };
@@ -159,22 +173,16 @@ impl Registry {
     }
 
     pub(super) fn subscribe(&mut self, key: &str, query: u32) -> Slot {
-        let next = self.first_of(query);
-        let entry = Subscription { key: key.into(), query, previous: NONE };
+        let entry = Subscription { key: key.into(), query, place: 0 };
         let slot = if self.free_slot == NONE {
             self.subscriptions.push(entry);
-            self.next.push(next);
             self.subscriptions.len() as u32 - 1
         } else {
             let slot = self.free_slot;
-            self.free_slot = std::mem::replace(&mut self.next[slot as usize], next);
-            self.subscriptions[slot as usize] = entry;
+            self.free_slot = std::mem::replace(&mut self.subscriptions[slot as usize], entry).place;
             slot
         };
-        if next != NONE {
-            self.subscriptions[next as usize].previous = slot;
-        }
-        self.first[query as usize] = if next == NONE { slot | SOLE } else { slot };
+        self.link(slot, query);
         self.queries[query as usize].uses += 1;
         self.count += 1;
         let (subscriptions, hasher) = (&self.subscriptions, &self.hasher);
@@ -195,8 +203,7 @@ impl Registry {
             found.remove();
         }
         self.unlink(slot, query);
-        self.subscriptions[slot as usize] = Subscription { key: "".into(), query: NONE, previous: NONE };
-        self.next[slot as usize] = self.free_slot;
+        self.subscriptions[slot as usize] = Subscription { key: "".into(), query: NONE, place: self.free_slot };
         self.free_slot = slot;
         self.count -= 1;
         let owner = &mut self.queries[query as usize];
@@ -208,26 +215,57 @@ impl Registry {
         Some(query)
     }
 
-    fn unlink(&mut self, slot: Slot, query: u32) {
-        let (next, previous) = (self.next[slot as usize], self.subscriptions[slot as usize].previous);
-        match previous {
-            NONE => self.first[query as usize] = next,
-            _ => self.next[previous as usize] = next,
-        }
-        if next != NONE {
-            self.subscriptions[next as usize].previous = previous;
-        }
-        let first = self.first_of(query);
-        if first != NONE && self.next[first as usize] == NONE {
-            self.first[query as usize] = first | SOLE;
+    fn link(&mut self, slot: Slot, query: u32) {
+        match self.subscribed[query as usize] {
+            NONE => self.set_subscribed(query, slot | SOLE),
+            sole if sole & SOLE != 0 => {
+                let slots = vec![sole & !SOLE, slot];
+                self.subscriptions[slot as usize].place = 1;
+                self.subscriptions[(sole & !SOLE) as usize].place = 0;
+                let number = match self.free_sharing.pop() {
+                    Some(number) => {
+                        self.sharing[number as usize] = slots;
+                        number
+                    }
+                    None => {
+                        self.sharing.push(slots);
+                        self.sharing.len() as u32 - 1
+                    }
+                };
+                self.set_subscribed(query, number);
+            }
+            number => {
+                let slots = &mut self.sharing[number as usize];
+                self.subscriptions[slot as usize].place = slots.len() as u32;
+                slots.push(slot);
+            }
         }
     }
 
-    fn first_of(&self, query: u32) -> Slot {
-        match self.first[query as usize] {
-            NONE => NONE,
-            marked => marked & !SOLE,
+    fn unlink(&mut self, slot: Slot, query: u32) {
+        let number = self.subscribed[query as usize];
+        if number & SOLE != 0 {
+            self.set_subscribed(query, NONE);
+            return;
         }
+        let slots = &mut self.sharing[number as usize];
+        let place = self.subscriptions[slot as usize].place;
+        slots.swap_remove(place as usize);
+        if let Some(&moved) = slots.get(place as usize) {
+            self.subscriptions[moved as usize].place = place;
+        }
+        if let &[sole] = slots.as_slice() {
+            *slots = Vec::new();
+            self.free_sharing.push(number);
+            self.set_subscribed(query, sole | SOLE);
+        }
+    }
+
+    fn set_subscribed(&mut self, query: u32, value: u32) {
+        let before = std::mem::replace(&mut self.subscribed[query as usize], value);
+        let plain = &mut self.plain[query as usize / BLOCK];
+        *plain -= u8::from(before == query | SOLE);
+        *plain += u8::from(value == query | SOLE);
     }
 
     fn drop_query(&mut self, query: u32) {
@@ -260,29 +298,42 @@ impl Registry {
         (query != NONE).then_some(query)
     }
 
-    /// Append the slots of a query's subscriptions.
+    /// The slots of a query's subscriptions, in no order.
     #[inline]
-    pub(super) fn subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
-        let first = self.first[query as usize];
-        if first == NONE {
-            return;
+    pub(super) fn subscribers(&self, query: u32) -> Subscribers<'_> {
+        match self.subscribed[query as usize] {
+            NONE => Subscribers::Several(&[]),
+            sole if sole & SOLE != 0 => Subscribers::Sole(sole & !SOLE),
+            number => Subscribers::Several(&self.sharing[number as usize]),
         }
-        slots.push(first & !SOLE);
-        if first & SOLE != 0 {
-            return;
+    }
+
+    /// Append the slots of a query's subscriptions.
+    pub(super) fn append_subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
+        match self.subscribers(query) {
+            Subscribers::Sole(slot) => slots.push(slot),
+            Subscribers::Several(several) => slots.extend_from_slice(several),
         }
-        let mut slot = self.next[first as usize];
-        while slot != NONE {
-            slots.push(slot);
-            slot = self.next[slot as usize];
-        }
+    }
+
+    /// Does each query of a block have one subscription, of the query's own number?
+    #[inline]
+    pub(super) fn is_plain(&self, block: usize) -> bool {
+        usize::from(self.plain[block]) == BLOCK
+    }
+
+    /// How many subscriptions a query has, on average.
+    pub(super) fn mean_subscribers(&self) -> usize {
+        self.count / (self.queries.len() - self.free_queries.len()).max(1)
     }
 
     pub(super) fn bytes(&self) -> usize {
         let strings: usize = self.subscriptions.iter().map(|s| s.key.len() + 16).sum::<usize>()
             + self.queries.iter().map(|q| q.text.len() + 16).sum::<usize>();
         strings
-            + self.subscriptions.capacity() * (size_of::<Subscription>() + 4)
+            + self.subscriptions.capacity() * size_of::<Subscription>()
+            + self.subscribed.capacity() * 4
+            + self.sharing.iter().map(|slots| slots.capacity() * 4 + size_of::<Vec<Slot>>()).sum::<usize>()
             + self.queries.capacity() * size_of::<QueryEntry>()
             + (self.by_key.capacity() + self.by_text.capacity()) * 5
     }

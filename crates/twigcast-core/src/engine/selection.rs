@@ -55,7 +55,7 @@ impl Engine {
         let mut slots = Vec::new();
         for (query, error) in matcher.failures() {
             slots.clear();
-            self.registry.subscribers(*query, &mut slots);
+            self.registry.append_subscribers(*query, &mut slots);
             list.extend(slots.iter().map(|&slot| (slot, error.to_string())));
         }
         list.sort_unstable();
@@ -125,7 +125,7 @@ impl Engine {
         let mut slots = Vec::new();
         for query in matcher.matched().iter() {
             slots.clear();
-            self.registry.subscribers(query, &mut slots);
+            self.registry.append_subscribers(query, &mut slots);
             let payload = match self.program(query) {
                 Some(program) => session.deliver(program),
                 None => Ok(None),

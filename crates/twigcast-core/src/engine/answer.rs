@@ -1,0 +1,115 @@
+//! From the queries that a message matched to the subscriptions.
+
+use super::query_set::{self, QuerySet};
+use super::registry::Subscribers;
+use super::{Engine, Matcher, Slot};
+
+/// An answer of less than one in so many subscriptions is put in order by sorting.
+const SPARSE: usize = 64;
+
+impl Engine {
+    /// The slots of the subscriptions that the last message matched, ascending, appended to `slots`.
+    pub fn slots(&self, matcher: &Matcher, slots: &mut Vec<Slot>) {
+        let matched = matcher.matched();
+        let sharing = self.registry.mean_subscribers();
+        if sharing > 1 && matched.len() * sharing > self.slot_bound() / SPARSE {
+            return self.slots_by_set(matched, slots);
+        }
+        let start = slots.len();
+        let mut plain = true;
+        for (index, word) in matched.words() {
+            if self.registry.is_plain(index) {
+                query_set::append_members(index, word, slots);
+                continue;
+            }
+            plain = false;
+            for query in query_set::members(index, word) {
+                self.registry.append_subscribers(query, slots);
+            }
+        }
+        if !plain && !slots[start..].is_sorted() {
+            put_in_order(&mut slots[start..], self.slot_bound());
+        }
+    }
+
+    /// [`Self::slots`] where queries have many subscriptions: a bit is set for each, which puts them in order.
+    fn slots_by_set(&self, matched: &QuerySet, slots: &mut Vec<Slot>) {
+        let mut set = QuerySet::default();
+        set.reset(self.slot_bound());
+        for (index, word) in matched.words() {
+            if self.registry.is_plain(index) {
+                set.insert_word(index, word);
+                continue;
+            }
+            for query in query_set::members(index, word) {
+                match self.registry.subscribers(query) {
+                    Subscribers::Sole(slot) => set.insert(slot),
+                    Subscribers::Several(several) => several.iter().for_each(|&slot| set.insert(slot)),
+                }
+            }
+        }
+        slots.reserve(set.len() + query_set::GROUP);
+        set.words().for_each(|(index, word)| query_set::append_members(index, word, slots));
+    }
+}
+
+/// Put distinct slots below `bound` in order: by sorting, or, where there are many of them, by setting a bit for each.
+fn put_in_order(slots: &mut [Slot], bound: usize) {
+    if slots.len() < bound / SPARSE {
+        slots.sort_unstable();
+        return;
+    }
+    let mut set = QuerySet::default();
+    set.reset(bound);
+    slots.iter().for_each(|&slot| set.insert(slot));
+    slots.iter_mut().zip(set.iter()).for_each(|(place, slot)| *place = slot);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::QueryContext;
+    use super::*;
+    use crate::limits::Limits;
+
+    /// Subscriptions come and go at random; the slots of an answer are those of the keys that should be in it,
+    /// ascending, whether queries have one subscription or many.
+    #[test]
+    fn answers_are_the_slots_of_the_matching_keys_in_order() {
+        for (seed, texts) in [(1_u64, 3), (2, 40), (3, 400), (4, 4_000)] {
+            println!("seed {seed}");
+            let mut state = seed;
+            let mut random = move |bound: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % bound
+            };
+            let mut engine = Engine::new(Limits::default());
+            let mut matcher = Matcher::new();
+            let mut expected: BTreeMap<String, bool> = BTreeMap::new();
+            for round in 0..2_000 {
+                let key = format!("k{}", random(700));
+                if random(3) == 0 {
+                    assert_eq!(engine.remove(&key), expected.remove(&key).is_some());
+                } else {
+                    let (text, matches) = (random(texts), random(2) == 0);
+                    let query = format!("/{}[not(@n{text})]", if matches { "a" } else { "b" });
+                    engine.add(&key, &query, &QueryContext::default(), true).expect("a valid query");
+                    expected.insert(key, matches);
+                }
+                if round % 20 != 0 {
+                    continue;
+                }
+                engine.run(&mut matcher, b"<a/>").expect("a well-formed message");
+                let mut slots = vec![Slot::MAX];
+                engine.slots(&matcher, &mut slots);
+                assert_eq!(slots.remove(0), Slot::MAX, "what was there stays");
+                assert!(slots.is_sorted());
+                let mut keys: Vec<_> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
+                keys.sort_unstable();
+                let wanted: Vec<_> = expected.iter().filter(|(_, matches)| **matches).map(|(key, _)| &**key).collect();
+                assert_eq!(keys, wanted);
+            }
+        }
+    }
+}
