@@ -20,12 +20,14 @@ HEAD = f"""<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <header><h1>Published figures, measured again</h1>
 <p class="lead">The filtering and transformation experiments of Diao (2005) and Dai (2009), run on the published
-algorithms as readable Python, with Twigcast's compiled engine on the same workload. Absolute times of 2001 to 2009 are
-context: what is judged is the order of the curves, ratios, slopes and crossings.</p>
+algorithms as readable Python, with Twigcast's compiled engine on the same workload; the automaton distributed over a
+Chord ring of Miliaraki et al. (2008) and the cooperative trees of CoDD, run on one deterministic simulator. Absolute
+times of 2001 to 2009 are context: what is judged is the order of the curves, ratios, slopes and crossings.</p>
 """
 
-FOOT = """</main><footer>Each point is one Spark task. Result sets of all series were compared with libxml2 and with
-each other before anything was timed. Times are medians; the range is that of all repetitions.</footer></body></html>
+FOOT = """</main><footer>Each point is one Spark task. Result sets of all filtering and rewriting series were compared with
+libxml2 and with each other before anything was timed. Times are medians; the range is that of all repetitions. Overlays
+are measured in hops, messages and bytes of the simulator, which are the same on every machine.</footer></body></html>
 """
 
 
