@@ -87,7 +87,14 @@ class Gate:
         Raises:
             Unauthorized: It is not known.
         """
-        mark = digest(secret)
+        return await self.admit_digest(digest(secret))
+
+    async def admit_digest(self, mark: bytes) -> Principal:
+        """Who has the token of this digest.
+
+        Raises:
+            Unauthorized: It is not known, or not any more.
+        """
         known = self._remembered.get(mark)
         if known and known[1] > time.monotonic():
             return known[0]
