@@ -13,6 +13,10 @@ sending them again is right in both cases.
 
 What a lane has pending: all its deliveries with ``seq`` above the lane's ``acked`` mark that are not acknowledged one
 by one. Streams move the mark (one row, however many deliveries); pulls acknowledge single ones, and the mark follows.
+While the subscription of a lane is replaying, what came after the past is stored but not pending, and the mark stays
+before what replay is still to bring.
+
+A new store has one tenant, ``default``, with the id 1.
 """
 
 from __future__ import annotations
@@ -108,7 +112,10 @@ class Transaction(Protocol):
         """Move the mark of a lane forward; never back."""
 
     def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
-        """Acknowledge single deliveries, in any order, and let the mark follow. Unknown ones are passed over."""
+        """Acknowledge single deliveries, in any order, and let the mark follow. Unknown ones are passed over.
+
+        Where they are the first that are pending, only the mark is written.
+        """
 
     # Subscriptions
 
@@ -148,7 +155,11 @@ class Transaction(Protocol):
         """Move deliveries (each with the attempts made and the reason) to the dead letters and acknowledge them."""
 
     def revive(self, dead_letter_ids: Sequence[int]) -> list[Delivery]:
-        """Take dead letters out, to be delivered again; what a push worker then does not finish it buries again."""
+        """Take dead letters out, to be delivered again; what a push worker then does not finish it buries again.
+
+        What is finished is to be acknowledged one by one (:meth:`acknowledge`). Until then the store keeps the dead
+        letter out of sight; a broker that ends before finds it in its place again at the next start.
+        """
 
     def remove_dead_letters(self, dead_letter_ids: Sequence[int]) -> int:
         """Remove dead letters for good; how many there were."""

@@ -1,0 +1,140 @@
+"""Tenants, tokens and sources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from twigcast.broker.errors import Conflict, NotFound
+from twigcast.broker.model import Scope, Source, SourceKind, Tenant, Token
+from twigcast.broker.store.base import Reads, Writes
+from twigcast.broker.store.database import Row
+from twigcast.broker.store.interface import Statistics
+
+_TOKEN: Final = "id, tenant_id, name, scopes, digest, created"  # noqa: S105
+_SOURCE: Final = "id, tenant_id, name, kind, url, interval, dtd, paused, state"
+
+
+def _token(row: Row) -> Token:
+    number, tenant_id, name, scopes, digest, created = row
+    return Token(number, tenant_id, name, frozenset(map(Scope, scopes.split())), bytes(digest), created)
+
+
+def _source(row: Row) -> Source:
+    number, tenant_id, name, kind, url, interval, dtd, paused, state = row
+    return Source(number, tenant_id, name, kind, url, interval, dtd, bool(paused), json.loads(state))
+
+
+class AdministrationReads(Reads):
+    """Reading tenants, tokens, sources and counts."""
+
+    def tenants(self) -> list[Tenant]:
+        return [
+            Tenant(number, name, json.loads(limits))
+            for number, name, limits in self.rows("SELECT id, name, limits FROM tenants ORDER BY id")
+        ]
+
+    def token_by_digest(self, digest: bytes) -> Token | None:
+        row = self.first(f"SELECT {_TOKEN} FROM tokens WHERE digest = ?", (digest,))
+        return None if row is None else _token(row)
+
+    def tokens(self, tenant_id: int) -> list[Token]:
+        return [
+            _token(row)
+            for row in self.rows(f"SELECT {_TOKEN} FROM tokens WHERE tenant_id = ? ORDER BY id", (tenant_id,))
+        ]
+
+    def source(self, tenant_id: int, name: str) -> Source | None:
+        row = self.first(f"SELECT {_SOURCE} FROM sources WHERE tenant_id = ? AND name = ?", (tenant_id, name))
+        return None if row is None else _source(row)
+
+    def sources(self, tenant_id: int | None = None) -> list[Source]:
+        condition, params = ("", ()) if tenant_id is None else (" WHERE tenant_id = ?", (tenant_id,))
+        rows = self.rows(f"SELECT {_SOURCE} FROM sources{condition} ORDER BY tenant_id, name", params)
+        return [_source(row) for row in rows]
+
+    def statistics(self, tenant_id: int | None = None) -> Statistics:
+        of_tenant, params = ("", ()) if tenant_id is None else (" WHERE tenant_id = ?", (tenant_id,))
+        counts = {
+            table: int(self.one(f"SELECT COUNT(*) FROM {table}{of_tenant}", params)[0])
+            for table in ("messages", "rejected", "subscriptions", "lanes", "dead_letters")
+        }
+        (pending,) = self.one(
+            "SELECT COUNT(*) FROM lanes l CROSS JOIN deliveries d "
+            f"{of_tenant or ' WHERE TRUE'} AND d.lane_id = l.id AND d.seq > l.acked AND d.acked = 0 "
+            "AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers)",
+            params,
+        )
+        size = self.database.size()
+        if tenant_id is not None:
+            (size,) = self.one(
+                "SELECT COALESCE((SELECT SUM(size) FROM messages WHERE tenant_id = ?), 0) "
+                "+ COALESCE((SELECT SUM(size) FROM rejected WHERE tenant_id = ?), 0)",
+                (tenant_id, tenant_id),
+            )
+        return Statistics(**counts, pending=int(pending), bytes=int(size))
+
+
+class AdministrationWrites(Writes):
+    """Changing tenants, tokens and sources."""
+
+    def add_tenant(self, name: str, limits: Mapping[str, int]) -> Tenant:
+        if self.first("SELECT 1 FROM tenants WHERE name = ?", (name,)):
+            raise Conflict(f"there is a tenant {name!r} already")
+        tenant = Tenant(self.counters.take("tenant"), name, dict(limits))
+        self.session.execute(
+            "INSERT INTO tenants (id, name, limits) VALUES (?, ?, ?)", (tenant.id, name, json.dumps(tenant.limits))
+        )
+        return tenant
+
+    def set_tenant_limits(self, tenant_id: int, limits: Mapping[str, int]) -> None:
+        if not self.session.execute(
+            "UPDATE tenants SET limits = ? WHERE id = ?", (json.dumps(dict(limits)), tenant_id)
+        ):
+            raise NotFound("there is no such tenant")
+
+    def add_token(self, tenant_id: int, name: str, scopes: frozenset[Scope], digest: bytes, *, at: float) -> Token:
+        token = Token(self.counters.take("token"), tenant_id, name, scopes, digest, at)
+        self.session.execute(
+            f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?)",
+            (token.id, tenant_id, name, " ".join(sorted(scopes)), digest, at),
+        )
+        return token
+
+    def delete_token(self, token_id: int) -> None:
+        if not self.session.execute("DELETE FROM tokens WHERE id = ?", (token_id,)):
+            raise NotFound("there is no such token")
+
+    def put_source(
+        self,
+        tenant_id: int,
+        name: str,
+        *,
+        kind: SourceKind,
+        url: str | None,
+        interval: float,
+        dtd: str | None,
+        paused: bool,
+    ) -> Source:
+        condition = "tenant_id = ? AND name = ?"
+        settings = (kind, url, interval, dtd, int(paused))
+        changed = self.session.execute(
+            f"UPDATE sources SET kind = ?, url = ?, interval = ?, dtd = ?, paused = ? WHERE {condition}",
+            (*settings, tenant_id, name),
+        )
+        if not changed:
+            self.session.execute(
+                f"INSERT INTO sources ({_SOURCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '{{}}')",
+                (self.counters.take("source"), tenant_id, name, *settings),
+            )
+        (row,) = self.session.rows(f"SELECT {_SOURCE} FROM sources WHERE {condition}", (tenant_id, name))
+        return _source(row)
+
+    def set_source_state(self, source_id: int, state: Mapping[str, Any]) -> None:
+        if not self.session.execute("UPDATE sources SET state = ? WHERE id = ?", (json.dumps(dict(state)), source_id)):
+            raise NotFound("there is no such source")
+
+    def delete_source(self, source_id: int) -> None:
+        if not self.session.execute("DELETE FROM sources WHERE id = ?", (source_id,)):
+            raise NotFound("there is no such source")

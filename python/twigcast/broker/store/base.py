@@ -1,0 +1,66 @@
+"""What the parts of the store stand on: looking up and changing, whatever the database."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from twigcast.broker.model import DeliveryId, ErrorRecord
+from twigcast.broker.store.database import Counters, Database, Params, Row, Session
+
+T = TypeVar("T")
+
+
+def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The values in lists of at most ``size``."""
+    iterator = iter(values)
+    while some := list(islice(iterator, size)):
+        yield some
+
+
+class Reads:
+    """Reading, each call for itself."""
+
+    database: Database
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]:
+        """What a query finds."""
+        return self.database.read(lambda session: session.rows(sql, params))
+
+    def first(self, sql: str, params: Params = ()) -> Row | None:
+        """The first row that a query finds."""
+        return next(iter(self.rows(sql, params)), None)
+
+    def one(self, sql: str, params: Params = ()) -> Row:
+        """The row of a query that always has one."""
+        return self.rows(sql, params)[0]
+
+
+class Memory:
+    """What an open store knows without asking the database."""
+
+    some_revived = False
+    """Dead letters were revived since it was opened, so that acknowledgements are to be compared with them."""
+
+
+class Writes(ABC):
+    """Changes, in one transaction."""
+
+    def __init__(self, session: Session, memory: Memory) -> None:
+        self.session = session
+        self.memory = memory
+        self.counters = Counters(session)
+
+    def first(self, sql: str, params: Params = ()) -> Row | None:
+        """The first row that a query finds."""
+        return next(iter(self.session.rows(sql, params)), None)
+
+    @abstractmethod
+    def add_errors(self, records: Iterable[ErrorRecord]) -> None:
+        """Store what went wrong for single subscriptions."""
+
+    @abstractmethod
+    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+        """Acknowledge single deliveries of a lane."""

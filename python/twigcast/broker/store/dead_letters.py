@@ -1,0 +1,129 @@
+"""Dead letters: deliveries that were given up, kept whole so that they outlive their message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twigcast.broker.model import DeadLetter, Delivery, DeliveryId, StoredMessage
+from twigcast.broker.store.base import Reads, Writes
+from twigcast.broker.store.database import INTEGER_MAX, Row
+
+
+class DeadLetterReads(Reads):
+    """Reading dead letters."""
+
+    def dead_letters(
+        self, tenant_id: int, *, before_id: int | None = None, limit: int, key: str | None = None
+    ) -> list[DeadLetter]:
+        condition, params = ("", ()) if key is None else (" AND s.key = ?", (key,))
+        rows = self.rows(
+            "SELECT d.id, d.tenant_id, d.subscription_id, s.key, d.seq, d.message_id, d.attempts, d.reason, d.at, "
+            "d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
+            f"WHERE d.tenant_id = ? AND d.id < ? AND d.revived = 0{condition} ORDER BY d.id DESC LIMIT ?",
+            (tenant_id, INTEGER_MAX if before_id is None else min(before_id, INTEGER_MAX), *params, limit),
+        )
+        return [DeadLetter(*row) for row in rows]
+
+
+class DeadLetterWrites(Writes):
+    """Burying, reviving, removing."""
+
+    def bury(self, deliveries: Sequence[tuple[Delivery, int, str]], *, at: float) -> list[int]:
+        by_lane: dict[int, list[DeliveryId]] = {}
+        ids = []
+        for delivery, attempts, reason in deliveries:
+            ids.append(self._bury_revived(delivery, attempts, reason, at) or self._bury(delivery, attempts, reason, at))
+            by_lane.setdefault(delivery.lane_id, []).append(delivery.id)
+        for lane_id, of_lane in by_lane.items():
+            self.acknowledge(lane_id, of_lane)
+        return ids
+
+    def _bury_revived(self, delivery: Delivery, attempts: int, reason: str, at: float) -> int | None:
+        """Put a delivery that had been revived back where it was; its id, if there is one."""
+        if not self.memory.some_revived:
+            return None
+        row = self.first(
+            "SELECT id FROM dead_letters WHERE revived = 1 AND subscription_id = ? AND seq = ?",
+            (delivery.id.subscription_id, delivery.id.seq),
+        )
+        if row is not None:
+            self.session.execute(
+                "UPDATE dead_letters SET revived = 0, attempts = attempts + ?, reason = ?, at = ? WHERE id = ?",
+                (attempts, reason, at, row[0]),
+            )
+        return None if row is None else int(row[0])
+
+    def _bury(self, delivery: Delivery, attempts: int, reason: str, at: float) -> int:
+        number = self.counters.take("dead_letter")
+        message = delivery.message
+        self.session.insert(
+            "dead_letters",
+            (
+                "id",
+                "tenant_id",
+                "subscription_id",
+                "seq",
+                "source",
+                "message_id",
+                "received",
+                "attempts",
+                "reason",
+                "at",
+                "rewritten",
+                "revived",
+                "body",
+            ),
+            [
+                (
+                    number,
+                    message.tenant_id,
+                    delivery.id.subscription_id,
+                    message.seq,
+                    message.source,
+                    message.message_id,
+                    message.received,
+                    attempts,
+                    reason,
+                    at,
+                    int(delivery.payload is not None),
+                    0,
+                    delivery.body,
+                )
+            ],
+        )
+        return number
+
+    def revive(self, dead_letter_ids: Sequence[int]) -> list[Delivery]:
+        self.memory.some_revived = True
+        wanted = [number for number in dead_letter_ids if number <= INTEGER_MAX]
+        condition, params = self.session.among("d.id"), (self.session.values(wanted),)
+        rows = self.session.rows(
+            "SELECT d.seq, d.subscription_id, s.lane_id, s.key, d.tenant_id, d.source, d.message_id, d.received, "
+            "d.rewritten, d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
+            f"WHERE {condition} AND d.revived = 0 ORDER BY d.seq, d.subscription_id",
+            params,
+        )
+        self.session.execute(
+            f"UPDATE dead_letters SET revived = 1 WHERE {self.session.among('id')}",
+            params,
+        )
+        return [_revived(row) for row in rows]
+
+    def remove_dead_letters(self, dead_letter_ids: Sequence[int]) -> int:
+        return self.session.execute(
+            f"DELETE FROM dead_letters WHERE {self.session.among('id')}",
+            (self.session.values(number for number in dead_letter_ids if number <= INTEGER_MAX),),
+        )
+
+
+def _revived(row: Row) -> Delivery:
+    seq, subscription_id, lane_id, key, tenant_id, source, message_id, received, rewritten, body = row
+    return Delivery(
+        id=DeliveryId(seq, subscription_id),
+        lane_id=lane_id,
+        key=key,
+        # The message itself may have expired; of a rewritten one only the result is needed.
+        message=StoredMessage(seq, tenant_id, source, message_id, received, b"" if rewritten else body),
+        payload=body if rewritten else None,
+        redelivered=True,
+    )

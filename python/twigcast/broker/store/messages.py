@@ -1,0 +1,259 @@
+"""Accepted and rejected messages: statements that are the same in both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from operator import itemgetter
+from typing import Final
+
+from twigcast.broker.model import ErrorRecord, RejectedMessage, StoredMessage, Submission
+from twigcast.broker.store.base import Reads, Writes, chunks
+from twigcast.broker.store.database import INTEGER_MAX, Row, Session
+
+MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches"
+"""Columns of a :class:`StoredMessage`, in its order."""
+
+_REJECTED: Final = "id, tenant_id, source, message_id, received, body, code, reason, line_number, column_number"
+
+EXPIRED_DELIVERIES_MAX: Final = 50_000
+"""Deliveries that one step of retention removes, but at least those of one message."""
+
+
+def stored_message(row: Row) -> StoredMessage:
+    """A message from the columns ``MESSAGE``."""
+    return StoredMessage(*row)
+
+
+def _rejected(row: Row) -> RejectedMessage:
+    return RejectedMessage(*row)
+
+
+def messages_by_seq(session: Session, seqs: Iterable[int]) -> dict[int, StoredMessage]:
+    """Messages by their sequence numbers, those that are there."""
+    found: dict[int, StoredMessage] = {}
+    for some in chunks(seqs, 1_000):
+        rows = session.rows(
+            f"SELECT {MESSAGE} FROM messages WHERE {session.among('seq')}",
+            (session.values(some),),
+        )
+        found.update((row[0], StoredMessage(*row)) for row in rows)
+    return found
+
+
+class MessageReads(Reads):
+    """Reading messages."""
+
+    def last_seq(self) -> int:
+        return int(self.one("SELECT value FROM counters WHERE name = 'seq'")[0])
+
+    def message(self, tenant_id: int, seq: int) -> StoredMessage | None:
+        if seq > INTEGER_MAX:
+            return None
+        row = self.first(f"SELECT {MESSAGE} FROM messages WHERE seq = ? AND tenant_id = ?", (seq, tenant_id))
+        return None if row is None else stored_message(row)
+
+    def message_by_id(self, tenant_id: int, message_id: str, source: str | None = None) -> StoredMessage | None:
+        condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
+        row = self.first(
+            f"SELECT {MESSAGE} FROM messages WHERE tenant_id = ? AND message_id = ?{condition} "
+            "ORDER BY seq DESC LIMIT 1",
+            (tenant_id, message_id, *params),
+        )
+        return None if row is None else stored_message(row)
+
+    def messages(
+        self, tenant_id: int, *, after: int = 0, up_to: int | None = None, limit: int, newest_first: bool = False
+    ) -> list[StoredMessage]:
+        rows = self.rows(
+            f"SELECT {MESSAGE} FROM messages WHERE tenant_id = ? AND seq > ? AND seq <= ? "
+            f"ORDER BY seq {'DESC' if newest_first else 'ASC'} LIMIT ?",
+            (
+                tenant_id,
+                min(after, INTEGER_MAX),
+                INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX),
+                limit,
+            ),
+        )
+        return [stored_message(row) for row in rows]
+
+    def first_seq_since(self, tenant_id: int, received: float) -> int | None:
+        # Not the earliest time, but the first in order: with a clock that was set back, no message is left out.
+        row = self.first(
+            "SELECT seq FROM messages WHERE tenant_id = ? AND received >= ? ORDER BY seq LIMIT 1", (tenant_id, received)
+        )
+        return None if row is None else int(row[0])
+
+    def rejected(self, tenant_id: int, *, before_id: int | None = None, limit: int) -> list[RejectedMessage]:
+        rows = self.rows(
+            f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
+            (tenant_id, INTEGER_MAX if before_id is None else min(before_id, INTEGER_MAX), limit),
+        )
+        return [_rejected(row) for row in rows]
+
+    def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedMessage | None:
+        if rejected_id > INTEGER_MAX:
+            return None
+        row = self.first(
+            f"SELECT {_REJECTED} FROM rejected WHERE id = ? AND tenant_id = ?",
+            (rejected_id, tenant_id),
+        )
+        return None if row is None else _rejected(row)
+
+
+class MessageWrites(Writes):
+    """Storing messages and letting them expire."""
+
+    def next_seq(self) -> int:
+        return self.counters.value("seq") + 1
+
+    def known_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+        wanted: dict[int, set[str]] = {}
+        for submission in submissions:
+            if submission.message_id is not None:
+                wanted.setdefault(submission.tenant_id, set()).add(submission.message_id)
+        names = {(s.tenant_id, s.source, s.message_id) for s in submissions}
+        known: dict[tuple[int, str, str], StoredMessage] = {}
+        for tenant_id, message_ids in wanted.items():
+            for some in chunks(sorted(message_ids), 1_000):
+                rows = self.session.rows(
+                    "SELECT seq, tenant_id, source, message_id, received, matches FROM messages "
+                    f"WHERE tenant_id = ? AND {self.session.among('message_id', 'text')}",
+                    (tenant_id, self.session.values(some)),
+                )
+                for seq, tenant, source, message_id, received, matches in rows:
+                    if (tenant, source, message_id) in names:
+                        known[tenant, source, message_id] = StoredMessage(
+                            seq, tenant, source, message_id, received, b"", matches
+                        )
+        return known
+
+    def add_messages(self, messages: Sequence[StoredMessage]) -> None:
+        if not messages:
+            return
+        if messages[0].seq != self.next_seq() or any(b.seq <= a.seq for a, b in pairwise(messages)):
+            raise ValueError(f"sequence numbers are to go on from {self.next_seq()}")
+        self.session.insert(
+            "messages",
+            ("seq", "tenant_id", "source", "message_id", "received", "size", "matches", "xml"),
+            [(m.seq, m.tenant_id, m.source, m.message_id, m.received, len(m.xml), m.matches, m.xml) for m in messages],
+        )
+        self.counters.add("seq", messages[-1].seq - self.counters.value("seq"))
+        self.counters.add("bytes", sum(len(m.xml) for m in messages))
+
+    def add_rejected(
+        self, submission: Submission, *, code: str, reason: str, line: int | None, column: int | None, at: float
+    ) -> int:
+        number = self.counters.take("rejected")
+        s = submission
+        self.session.execute(
+            "INSERT INTO rejected (id, tenant_id, source, message_id, received, code, reason, line_number, "
+            "column_number, size, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, s.tenant_id, s.source, s.message_id, at, code, reason, line, column, len(s.body), s.body),
+        )
+        self.counters.add("bytes", len(s.body))
+        return number
+
+    def remove_rejected(self, ids: Sequence[int]) -> int:
+        return self._remove_rejected([number for number in ids if number <= INTEGER_MAX])
+
+    def _remove_rejected(self, ids: Iterable[int]) -> int:
+        removed = 0
+        for some in chunks(ids, 1_000):
+            condition, params = self.session.among("id"), (self.session.values(some),)
+            ((size, count),) = self.session.rows(
+                f"SELECT COALESCE(SUM(size), 0), COUNT(*) FROM rejected WHERE {condition}",
+                params,
+            )
+            self.session.execute(f"DELETE FROM rejected WHERE {condition}", params)
+            self.counters.add("bytes", -int(size))
+            removed += count
+        return removed
+
+    # Retention
+
+    def expire(self, *, before: float | None, bytes_max: int | None, limit: int, at: float) -> int:
+        gone = 0
+        if before is not None:
+            gone += self._expire_by_age(before, limit, at)
+        if bytes_max is not None:
+            gone += self._expire_by_size(self.counters.value("bytes") - bytes_max, limit - gone, at)
+        return gone
+
+    def _expire_by_age(self, before: float, limit: int, at: float) -> int:
+        rejected = self.session.rows(
+            "SELECT id FROM rejected WHERE received < ? ORDER BY received LIMIT ?", (before, limit)
+        )
+        self._remove_rejected(number for (number,) in rejected)
+        messages = self.session.rows(
+            "SELECT seq, size, matches FROM messages WHERE received < ? ORDER BY received, seq LIMIT ?", (before, limit)
+        )
+        return self._remove_messages(messages, at)
+
+    def _expire_by_size(self, excess: int, limit: int, at: float) -> int:
+        """Remove the oldest, accepted or rejected, until ``excess`` bytes are gone."""
+        if excess <= 0 or limit <= 0:
+            return 0
+        oldest = [
+            (received, True, (seq, size, matches))
+            for seq, size, matches, received in self.session.rows(
+                "SELECT seq, size, matches, received FROM messages ORDER BY seq LIMIT ?", (limit,)
+            )
+        ] + [
+            (received, False, (number, size))
+            for number, size, received in self.session.rows(
+                "SELECT id, size, received FROM rejected ORDER BY id LIMIT ?", (limit,)
+            )
+        ]
+        messages: list[Row] = []
+        rejected: list[int] = []
+        for _, accepted, row in sorted(oldest, key=itemgetter(0)):
+            if excess <= 0:
+                break
+            excess -= row[1]
+            if accepted:
+                messages.append(row)
+            else:
+                rejected.append(row[0])
+        self._remove_rejected(rejected)
+        return self._remove_messages(messages, at)
+
+    def _remove_messages(self, rows: Sequence[Row], at: float) -> int:
+        """Remove messages (each a sequence number, a size, its matches), as many as make one step; how many."""
+        seqs: list[int] = []
+        freed = matches = 0
+        for seq, size, count in rows:
+            if seqs and matches + count > EXPIRED_DELIVERIES_MAX:
+                break
+            seqs.append(seq)
+            freed += size
+            matches += count
+        for some in chunks(seqs, 1_000):
+            self._remove_deliveries(some, at)
+            self.session.execute(
+                f"DELETE FROM messages WHERE {self.session.among('seq')}",
+                (self.session.values(some),),
+            )
+        self.counters.add("bytes", -freed)
+        return len(seqs)
+
+    def _remove_deliveries(self, seqs: Sequence[int], at: float) -> None:
+        params = (self.session.values(seqs),)
+        lost = self.session.rows(
+            "SELECT d.subscription_id, COUNT(*), MIN(d.seq), MAX(d.seq) FROM deliveries d "
+            "JOIN lanes l ON l.id = d.lane_id JOIN subscriptions s ON s.id = d.subscription_id "
+            f"WHERE {self.session.among('d.seq')} AND d.acked = 0 AND d.seq > l.acked "
+            "GROUP BY d.subscription_id ORDER BY d.subscription_id",
+            params,
+        )
+        self.add_errors(
+            ErrorRecord(
+                subscription_id=subscription_id,
+                at=at,
+                reason=f"expired before it was delivered (messages {first} to {last})",
+                seq=last,
+                count=count,
+            )
+            for subscription_id, count, first, last in lost
+        )
+        self.session.execute(f"DELETE FROM deliveries WHERE {self.session.among('seq')}", params)

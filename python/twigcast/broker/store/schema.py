@@ -1,0 +1,138 @@
+"""The tables, and how older stores become current ones.
+
+Each migration is a list of statements that lead from one version to the next, in one transaction; those that were
+released are never edited. Words in braces differ between the databases.
+
+Why the tables are as they are:
+
+- ``deliveries`` is clustered by lane, sequence number and subscription, so that reading a lane is reading one range.
+  An index by sequence number finds what goes when a message expires; it only ever grows at its end.
+- ``messages`` holds each body once. Its index by tenant also holds what replay by time and listings ask for, so that
+  they need not touch the bodies.
+- ``counters`` gives out ids. They are never used again, also after the newest row was removed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twigcast.broker.errors import StoreDamaged
+from twigcast.broker.store.database import Session
+
+WORDS: Final = {
+    "sqlite": {
+        "int": "INTEGER",
+        "real": "REAL",
+        "blob": "BLOB",
+        "text": "TEXT",
+        "key": "TEXT",
+        "clustered": "WITHOUT ROWID",
+    },
+    "postgresql": {
+        "int": "bigint",
+        "real": "double precision",
+        "blob": "bytea",
+        "text": "text",
+        # Keys sort by code point in both databases, whatever the locale of the server.
+        "key": 'text COLLATE "C"',
+        "clustered": "",
+    },
+}
+
+COUNTERS: Final = (
+    "bytes",
+    "dead_letter",
+    "error",
+    "lane",
+    "rejected",
+    "seq",
+    "source",
+    "subscription",
+    "tenant",
+    "token",
+)
+"""``bytes`` sums the bodies of accepted and rejected messages; the others are the last id given."""
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    # 1: the first version
+    (
+        "CREATE TABLE counters (name {key} PRIMARY KEY, value {int} NOT NULL)",
+        "CREATE TABLE tenants (id {int} PRIMARY KEY, name {key} NOT NULL UNIQUE, limits {text} NOT NULL)",
+        """CREATE TABLE tokens (
+            id {int} PRIMARY KEY, tenant_id {int} NOT NULL, name {text} NOT NULL, scopes {text} NOT NULL,
+            digest {blob} NOT NULL UNIQUE, created {real} NOT NULL)""",
+        """CREATE TABLE sources (
+            id {int} PRIMARY KEY, tenant_id {int} NOT NULL, name {key} NOT NULL, kind {text} NOT NULL, url {text},
+            interval {real} NOT NULL, dtd {text}, paused {int} NOT NULL, state {text} NOT NULL,
+            UNIQUE (tenant_id, name))""",
+        """CREATE TABLE messages (
+            seq {int} PRIMARY KEY, tenant_id {int} NOT NULL, source {key} NOT NULL, message_id {key} NOT NULL,
+            received {real} NOT NULL, size {int} NOT NULL, matches {int} NOT NULL, xml {blob} NOT NULL)""",
+        "CREATE UNIQUE INDEX messages_by_id ON messages (tenant_id, message_id, source)",
+        "CREATE INDEX messages_of_tenant ON messages (tenant_id, seq, received, size)",
+        "CREATE INDEX messages_by_time ON messages (received)",
+        """CREATE TABLE rejected (
+            id {int} PRIMARY KEY, tenant_id {int} NOT NULL, source {key} NOT NULL, message_id {text},
+            received {real} NOT NULL, code {text} NOT NULL, reason {text} NOT NULL, line_number {int},
+            column_number {int}, size {int} NOT NULL, body {blob} NOT NULL)""",
+        "CREATE INDEX rejected_of_tenant ON rejected (tenant_id, id)",
+        "CREATE INDEX rejected_by_time ON rejected (received)",
+        """CREATE TABLE lanes (
+            id {int} PRIMARY KEY, tenant_id {int} NOT NULL, subscriber {key} NOT NULL, kind {text} NOT NULL,
+            acked {int} NOT NULL, replay_next {int}, UNIQUE (tenant_id, subscriber))""",
+        """CREATE TABLE deliveries (
+            lane_id {int} NOT NULL, seq {int} NOT NULL, subscription_id {int} NOT NULL, acked {int} NOT NULL DEFAULT 0,
+            payload {blob}, PRIMARY KEY (lane_id, seq, subscription_id)) {clustered}""",
+        "CREATE INDEX deliveries_by_seq ON deliveries (seq)",
+        """CREATE TABLE subscriptions (
+            id {int} PRIMARY KEY, tenant_id {int} NOT NULL, key {key} NOT NULL, query {text} NOT NULL,
+            lane_id {int} NOT NULL, subscriber {key}, namespaces {text}, dialect {text} NOT NULL, kind {text} NOT NULL,
+            url {text}, secret {text}, expires {real}, state {text} NOT NULL, reason {text}, created {real} NOT NULL,
+            replay_next {int}, replay_end {int}, UNIQUE (tenant_id, key))""",
+        "CREATE INDEX subscriptions_of_lane ON subscriptions (lane_id, key)",
+        """CREATE TABLE errors (
+            subscription_id {int} NOT NULL, id {int} NOT NULL, at {real} NOT NULL, reason {text} NOT NULL, seq {int},
+            count {int} NOT NULL, PRIMARY KEY (subscription_id, id)) {clustered}""",
+        """CREATE TABLE dead_letters (
+            id {int} PRIMARY KEY, tenant_id {int} NOT NULL, subscription_id {int} NOT NULL, seq {int} NOT NULL,
+            source {key} NOT NULL, message_id {text} NOT NULL, received {real} NOT NULL, attempts {int} NOT NULL,
+            reason {text} NOT NULL, at {real} NOT NULL, rewritten {int} NOT NULL, revived {int} NOT NULL,
+            body {blob} NOT NULL)""",
+        "CREATE INDEX dead_letters_of_tenant ON dead_letters (tenant_id, id)",
+        "CREATE INDEX dead_letters_of_subscription ON dead_letters (subscription_id, seq)",
+        "CREATE INDEX dead_letters_revived ON dead_letters (subscription_id, seq) WHERE revived = 1",
+        "INSERT INTO tenants (id, name, limits) VALUES (1, 'default', '{{}}')",
+        "INSERT INTO counters (name, value) VALUES "
+        + ", ".join(f"('{name}', {int(name == 'tenant')})" for name in COUNTERS),
+    ),
+    # 2: what a deleted subscription leaves behind is removed little by little
+    ("CREATE TABLE leftovers (subscription_id {int} PRIMARY KEY, lane_id {int} NOT NULL)",),
+)
+
+CURRENT: Final = len(MIGRATIONS)
+
+
+def migrate(session: Session, version: int, dialect: str, url: str) -> int:
+    """Bring a store to the current version, in the transaction of the session.
+
+    Args:
+        session: Its transaction.
+        version: What it has; 0 for an empty one.
+        dialect: ``sqlite`` or ``postgresql``.
+        url: For the error.
+
+    Returns:
+        The version that it had before.
+
+    Raises:
+        StoreDamaged: It was written by a newer version of Twigcast.
+    """
+    if version > CURRENT:
+        raise StoreDamaged(
+            f"the store at {url} has version {version}, this Twigcast knows versions up to {CURRENT}: "
+            "it was used by a newer Twigcast; start that one"
+        )
+    for statements in MIGRATIONS[version:]:
+        for statement in statements:
+            session.execute(statement.format_map(WORDS[dialect]))
+    return version

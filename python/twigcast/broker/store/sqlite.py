@@ -1,0 +1,353 @@
+"""SQLite below the store: one writing connection, a pool of reading ones, checkpoints beside them.
+
+WAL mode, so that readers never wait for the writer; ``synchronous=FULL``, so that a commit is on the disk when it
+returns. Checkpoints are made by a thread of their own: in the writer they would hold up publishing for as long as it
+takes to move megabytes into the main file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from twigcast.broker.errors import BrokerError, Invalid, StoreDamaged, StoreFull, StoreUnavailable
+from twigcast.broker.store.database import Params, Row
+from twigcast.broker.store.lock import FolderLock
+from twigcast.broker.store.schema import CURRENT, migrate
+from twigcast.errors import OutputError
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+APPLICATION_ID: Final = 0x54574743
+"""``TWGC``: marks the file as one of ours."""
+
+PAGE_SIZE: Final = 4096
+BUSY_SECONDS: Final = 10.0
+"""How long the writer waits for an operator's command that writes."""
+
+READERS_KEPT: Final = 8
+"""Idle reading connections that are kept open."""
+
+CACHE_BYTES: Final = 64 << 20
+READER_CACHE_BYTES: Final = 4 << 20
+
+CHECKPOINT_SECONDS: Final = 0.5
+"""Between two checkpoints, while there is something to move."""
+
+RESTART_PAGES: Final = 32_000
+"""Pages in the log with which the writer is held up for a moment, so that the log starts again from its beginning."""
+
+CHECKED_BYTES_MAX: Final = 256 << 20
+"""After an unclean end a file up to this size is checked as a whole; a larger one takes too long for a start."""
+
+FREE_BYTES_MIN: Final = 1 << 20
+"""With less room than this, a failed write is told as a full disk."""
+
+VACUUM_PAGES: Final = 2_000
+"""Pages given back in one step, between which the writer goes on."""
+
+
+class SqliteSession:
+    """Statements on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]:
+        return self.connection.execute(sql, params).fetchall()
+
+    def execute(self, sql: str, params: Params = ()) -> int:
+        return self.connection.execute(sql, params).rowcount
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        self.connection.executemany(sql, rows)
+
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Iterable[Params], *, keep_existing: bool = False
+    ) -> None:
+        verb = "INSERT OR IGNORE" if keep_existing else "INSERT"
+        places = ", ".join("?" * len(columns))
+        self.connection.executemany(f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)
+
+    def among(self, column: str, kind: str = "bigint") -> str:
+        return f"{column} IN (SELECT value FROM json_each(?))"
+
+    def values(self, values: Iterable[int | str]) -> object:
+        return json.dumps(list(values))
+
+
+class SqliteDatabase:
+    """The file ``twigcast.db`` in a folder.
+
+    Args:
+        folder: Made when it is not there.
+        exclusive: Hold the lock while it is open, as the broker does; an operator's command beside it does not.
+
+    Raises:
+        StoreInUse: Another broker holds the lock.
+        StoreDamaged: It is no store of ours, is damaged, or belongs to a newer version.
+        StoreUnavailable: It cannot be opened; ``StoreFull`` when there is no room.
+    """
+
+    def __init__(self, folder: Path, *, exclusive: bool = True) -> None:
+        self.path = folder / "twigcast.db"
+        self.url = f"sqlite:///{self.path}"
+        self._write_lock = threading.Lock()
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"the folder {folder} cannot be made: {error.strerror}") from error
+        self._committed = threading.Event()
+        self._stopping = threading.Event()
+        self._lock = self._take_lock(folder, exclusive)
+        try:
+            with self._errors():
+                self._writer = self._open()
+                self._prepare(migrating=self._lock is not None)
+        except BaseException:
+            self._release()
+            raise
+        if not exclusive:
+            self._release()
+        self._checkpointer = threading.Thread(target=self._checkpoints, name="twigcast-checkpoints", daemon=True)
+        self._checkpointer.start()
+
+    def _take_lock(self, folder: Path, exclusive: bool) -> FolderLock | None:
+        path = folder / "twigcast.lock"
+        if exclusive:
+            return FolderLock(path)
+        try:
+            return FolderLock(path)
+        except BrokerError:
+            # A broker runs, which has migrated the store.
+            return None
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # Opening
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise StoreUnavailable(f"{self.path} does not take SQLite's WAL mode, which a network drive lacks")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA cache_size = {-CACHE_BYTES // 1024}")
+            # Only as a last resort: see _checkpoints.
+            connection.execute(f"PRAGMA wal_autocheckpoint = {4 * RESTART_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit = {RESTART_PAGES * PAGE_SIZE}")
+            connection.execute("PRAGMA temp_store = MEMORY")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, *, migrating: bool) -> None:
+        """Check the file and bring it to the current version."""
+        connection = self._writer
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if tables and application != APPLICATION_ID:
+            raise StoreDamaged(f"{self.path} is a SQLite database, but none of Twigcast's")
+        if tables and self._lock is not None and self._lock.unclean and self.size() <= CHECKED_BYTES_MAX:
+            self.check(quick=True)
+        if version == CURRENT:
+            connection.execute("SELECT name, value FROM counters").fetchall()
+            return
+        if not migrating:
+            raise StoreUnavailable(f"the store at {self.path} has version {version}, and a broker is working on it")
+        with self.writing() as session:
+            migrate(session, version, "sqlite", self.url)
+            session.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            session.execute(f"PRAGMA user_version = {CURRENT}")
+
+    def check(self, *, quick: bool) -> None:
+        """Look through the whole file; ``quick`` leaves out whether the indexes agree with the tables.
+
+        Raises:
+            StoreDamaged: With what was found first.
+        """
+        with self._errors():
+            (found,) = self._writer.execute(f"PRAGMA {'quick' if quick else 'integrity'}_check(1)").fetchone()
+        if found != "ok":
+            raise StoreDamaged(f"{self.path} is damaged ({found}); restore a backup")
+
+    # Work
+
+    def read(self, work: Callable[[SqliteSession], T]) -> T:
+        with self._errors():
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._open_reader()
+            try:
+                # One look: several statements of the work see the same state.
+                connection.execute("BEGIN")
+                result = work(SqliteSession(connection))
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.close()
+                raise
+            if self._closed or len(self._idle) >= READERS_KEPT:
+                connection.close()
+            else:
+                self._idle.append(connection)
+            return result
+
+    def _open_reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = {-READER_CACHE_BYTES // 1024}")
+        return connection
+
+    @contextmanager
+    def writing(self) -> Iterator[SqliteSession]:
+        with self._write_lock, self._errors():
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            connection = self._writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteSession(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+        self._committed.set()
+
+    def _roll_back(self) -> None:
+        """Undo what the transaction did; with a connection that cannot even do that, take a new one."""
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._writer.close()
+            self._writer = self._open()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Tell SQLite's errors as the broker's."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise self._unavailable(error) from error
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise StoreDamaged(f"{self.path} is damaged ({error}); restore a backup") from error
+            raise
+        except UnicodeEncodeError as error:
+            raise Invalid("a text holds half of a surrogate pair, which is no character") from error
+
+    def _unavailable(self, error: sqlite3.OperationalError) -> BrokerError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and self._room() < FREE_BYTES_MIN):
+            return StoreFull(f"there is no room left for {self.path}")
+        return StoreUnavailable(f"{self.path} does not work: {error}")
+
+    def _room(self) -> int:
+        """Bytes that are free where the file lies."""
+        try:
+            system = os.statvfs(self.path.parent)
+        except OSError:
+            return FREE_BYTES_MIN
+        return system.f_bavail * system.f_frsize
+
+    # Checkpoints
+
+    def _checkpoints(self) -> None:
+        """Move what the log holds into the main file, beside the writer; let a long log start again."""
+        connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        told = ""
+        try:
+            while not self._stopping.wait(CHECKPOINT_SECONDS):
+                self._committed.wait()
+                self._committed.clear()
+                try:
+                    self._checkpoint(connection)
+                except sqlite3.Error as error:
+                    # The log stays as it is, and the next attempt moves it.
+                    if str(error) != told:
+                        told = str(error)
+                        logger.warning("%s: checkpoint put off: %s", self.path, error)
+        finally:
+            connection.close()
+
+    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+        _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if pages >= RESTART_PAGES:
+            with self._write_lock:
+                connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+
+    # Upkeep
+
+    def size(self) -> int:
+        return sum(path.stat().st_size for path in self.path.parent.glob("twigcast.db*"))
+
+    def vacuum(self) -> None:
+        while True:
+            with self._write_lock, self._errors():
+                (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
+                if not free:
+                    break
+                # Each row that it answers with is a page given back.
+                self._writer.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+        with self._write_lock, self._errors():
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def backup(self, path: Path) -> None:
+        part = path.with_name(path.name + ".part")
+
+        def copy(session: SqliteSession) -> None:
+            # The look that `read` has opened stays the same however much is written meanwhile.
+            session.rows("SELECT value FROM counters")
+            target = sqlite3.connect(part)
+            try:
+                session.connection.backup(target)
+            finally:
+                target.close()
+
+        try:
+            part.unlink(missing_ok=True)
+            self.read(copy)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.replace(path)
+        except (OSError, sqlite3.Error, StoreUnavailable) as error:
+            part.unlink(missing_ok=True)
+            raise OutputError(str(path), f"the backup could not be written: {error}") from error
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._stopping.set()
+        self._committed.set()
+        self._checkpointer.join()
+        with self._write_lock:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._writer.close()
+            self._release()

@@ -1,0 +1,326 @@
+"""Subscriptions, and the lanes they need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from twigcast.broker.errors import Conflict, NotFound
+from twigcast.broker.model import DeliverySettings, ErrorRecord, NewSubscription, Subscription, SubscriptionState
+from twigcast.broker.store.base import Reads, Writes, chunks
+from twigcast.broker.store.database import Row
+
+_COLUMNS: Final = (
+    "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, state, reason, "
+    "created, replay_next, replay_end"
+)
+_STATES: Final = {state.value: state for state in SubscriptionState}
+_PULL: Final = DeliverySettings()
+
+PAGE: Final = 10_000
+"""Rows read at once when all are read, so that memory is bounded and no reader holds up the others."""
+
+ERRORS_KEPT: Final = 50
+"""Error records for each subscription."""
+
+REMOVED_AT_ONCE: Final = 10_000
+"""Deliveries that go together with their subscription; the rest goes when retention next runs."""
+
+
+@lru_cache(maxsize=1_000)
+def _namespaces(text: str | None) -> Mapping[str, str]:
+    return json.loads(text) if text else {}
+
+
+def _subscription(row: Row) -> Subscription:
+    (id_, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, state) = row[:13]
+    settings = _PULL
+    if kind != "pull" or url is not None or secret is not None or expires is not None:
+        settings = DeliverySettings(kind, url, secret, expires)
+    return Subscription(
+        id_,
+        tenant_id,
+        key,
+        query,
+        lane_id,
+        key if subscriber is None else subscriber,
+        _namespaces(namespaces),
+        dialect,
+        settings,
+        _STATES[state],
+        *row[13:],
+    )
+
+
+def _namespaces_text(namespaces: Mapping[str, str]) -> str | None:
+    return json.dumps(dict(namespaces), ensure_ascii=False) if namespaces else None
+
+
+class SubscriptionReads(Reads):
+    """Reading subscriptions."""
+
+    def subscription(self, tenant_id: int, key: str) -> Subscription | None:
+        row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE tenant_id = ? AND key = ?", (tenant_id, key))
+        return None if row is None else _subscription(row)
+
+    def subscriptions(
+        self, tenant_id: int, *, after_key: str | None = None, limit: int, subscriber: str | None = None
+    ) -> list[Subscription]:
+        conditions, params = ["tenant_id = ?"], [tenant_id, *([] if after_key is None else [after_key])]
+        if after_key is not None:
+            conditions.append("key > ?")
+        if subscriber is not None:
+            conditions.append("lane_id = (SELECT id FROM lanes WHERE tenant_id = ? AND subscriber = ?)")
+            params += [tenant_id, subscriber]
+        rows = self.rows(
+            f"SELECT {_COLUMNS} FROM subscriptions WHERE {' AND '.join(conditions)} ORDER BY key LIMIT ?",
+            (*params, limit),
+        )
+        return [_subscription(row) for row in rows]
+
+    def all_subscriptions(self) -> Iterator[Subscription]:
+        last = 0
+        while rows := self.rows(
+            f"SELECT {_COLUMNS} FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?",
+            (last, PAGE),
+        ):
+            yield from map(_subscription, rows)
+            last = rows[-1][0]
+
+    def subscription_count(self, tenant_id: int) -> int:
+        return int(self.one("SELECT COUNT(*) FROM subscriptions WHERE tenant_id = ?", (tenant_id,))[0])
+
+    def errors(self, subscription_id: int, limit: int) -> list[ErrorRecord]:
+        rows = self.rows(
+            "SELECT subscription_id, at, reason, seq, count FROM errors WHERE subscription_id = ? "
+            "ORDER BY id DESC LIMIT ?",
+            (subscription_id, limit),
+        )
+        return [ErrorRecord(*row) for row in rows]
+
+
+class SubscriptionWrites(Writes):
+    """Changing subscriptions."""
+
+    def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[Subscription | Exception]:
+        adding = _Adding(self, at)
+        results: list[Subscription | Exception] = []
+        for some in chunks(new, 10_000):
+            results += adding.add(some)
+        return results
+
+    def replace_subscription(
+        self,
+        subscription_id: int,
+        *,
+        query: str,
+        namespaces: Mapping[str, str],
+        dialect: str,
+        delivery: DeliverySettings,
+    ) -> Subscription:
+        old = self._subscription(subscription_id)
+        if delivery.kind != old.delivery.kind:
+            if self._shared(old):
+                raise Conflict(f"subscriber {old.subscriber!r} is shared, which only pull deliveries can be")
+            self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.lane_id))
+        self.session.execute(
+            "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, kind = ?, url = ?, secret = ?, "
+            "expires = ? WHERE id = ?",
+            (
+                query,
+                _namespaces_text(namespaces),
+                dialect,
+                delivery.kind,
+                delivery.url,
+                delivery.secret,
+                delivery.expires,
+                subscription_id,
+            ),
+        )
+        return self._subscription(subscription_id)
+
+    def _subscription(self, subscription_id: int) -> Subscription:
+        row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE id = ?", (subscription_id,))
+        if row is None:
+            raise NotFound("there is no such subscription any more")
+        return _subscription(row)
+
+    def _shared(self, subscription: Subscription) -> bool:
+        return bool(
+            self.session.rows(
+                "SELECT 1 FROM subscriptions WHERE lane_id = ? AND id <> ? LIMIT 1",
+                (subscription.lane_id, subscription.id),
+            )
+        )
+
+    def set_subscription_state(self, subscription_id: int, state: SubscriptionState, reason: str | None) -> None:
+        self._change(
+            "UPDATE subscriptions SET state = ?, reason = ? WHERE id = ?", state.value, reason, subscription_id
+        )
+
+    def set_lease(self, subscription_id: int, expires: float | None) -> None:
+        self._change("UPDATE subscriptions SET expires = ? WHERE id = ?", expires, subscription_id)
+
+    def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
+        self._change("UPDATE subscriptions SET replay_next = ? WHERE id = ?", replay_next, subscription_id)
+        self.session.execute(
+            "UPDATE lanes SET replay_next = ? WHERE id = (SELECT lane_id FROM subscriptions WHERE id = ?)",
+            (replay_next, subscription_id),
+        )
+
+    def _change(self, sql: str, *params: object) -> None:
+        if self.session.execute(sql, params) == 0:
+            raise NotFound("there is no such subscription any more")
+
+    def delete_subscription(self, subscription_id: int) -> None:
+        subscription = self._subscription(subscription_id)
+        for table in ("errors", "dead_letters"):
+            self.session.execute(f"DELETE FROM {table} WHERE subscription_id = ?", (subscription_id,))
+        if not self._shared(subscription):
+            self.session.execute("DELETE FROM lanes WHERE id = ?", (subscription.lane_id,))
+        elif subscription.replay_next is not None:
+            self.session.execute("UPDATE lanes SET replay_next = NULL WHERE id = ?", (subscription.lane_id,))
+        self.session.execute("DELETE FROM subscriptions WHERE id = ?", (subscription_id,))
+        if self._remove_deliveries_of(subscription.lane_id, subscription_id, REMOVED_AT_ONCE) == REMOVED_AT_ONCE:
+            self.session.execute(
+                "INSERT INTO leftovers (subscription_id, lane_id) VALUES (?, ?)",
+                (subscription_id, subscription.lane_id),
+            )
+
+    def _remove_deliveries_of(self, lane_id: int, subscription_id: int, limit: int) -> int:
+        return self.session.execute(
+            "DELETE FROM deliveries WHERE (lane_id, seq, subscription_id) IN (SELECT lane_id, seq, subscription_id "
+            "FROM deliveries WHERE lane_id = ? AND subscription_id = ? ORDER BY seq LIMIT ?)",
+            (lane_id, subscription_id, limit),
+        )
+
+    def remove_leftovers(self, limit: int) -> None:
+        """Remove up to ``limit`` deliveries that deleted subscriptions have left behind."""
+        for subscription_id, lane_id in self.session.rows("SELECT subscription_id, lane_id FROM leftovers"):
+            if limit <= 0:
+                return
+            removed = self._remove_deliveries_of(lane_id, subscription_id, limit)
+            if removed < limit:
+                self.session.execute("DELETE FROM leftovers WHERE subscription_id = ?", (subscription_id,))
+            limit -= removed
+
+    def add_errors(self, records: Iterable[ErrorRecord]) -> None:
+        rows = [(r.subscription_id, self.counters.take("error"), r.at, r.reason, r.seq, r.count) for r in records]
+        if not rows:
+            return
+        self.session.insert("errors", ("subscription_id", "id", "at", "reason", "seq", "count"), rows)
+        self.session.many(
+            "DELETE FROM errors WHERE subscription_id = ? AND id <= "
+            "(SELECT id FROM errors WHERE subscription_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+            [(number, number, ERRORS_KEPT) for number in sorted({row[0] for row in rows})],
+        )
+
+
+class _Adding:
+    """Adds subscriptions in bulk: looks up what is there, decides, inserts."""
+
+    def __init__(self, writes: SubscriptionWrites, at: float) -> None:
+        self._session = writes.session
+        self._counters = writes.counters
+        self._at = at
+
+    def add(self, new: Sequence[NewSubscription]) -> list[Subscription | Exception]:
+        taken = self._present("subscriptions", "key", "id", {(n.tenant_id, n.key) for n in new})
+        lanes = self._present("lanes", "subscriber", "id, kind", {(n.tenant_id, n.subscriber or n.key) for n in new})
+        last_seq = self._counters.value("seq")
+        results: list[Subscription | Exception] = []
+        new_lanes: list[tuple[object, ...]] = []
+        for wanted in new:
+            name = (wanted.tenant_id, wanted.subscriber or wanted.key)
+            refused = _refusal(wanted, (wanted.tenant_id, wanted.key) in taken, lanes.get(name))
+            if refused is not None:
+                results.append(refused)
+                continue
+            replay_next = wanted.replay_from if (wanted.replay_from or last_seq + 1) <= last_seq else None
+            if name not in lanes:
+                lanes[name] = (self._counters.take("lane"), wanted.delivery.kind)
+                acked = last_seq if replay_next is None else replay_next - 1
+                new_lanes.append((lanes[name][0], *name, wanted.delivery.kind, acked, replay_next))
+            added = self._subscription(wanted, lanes[name][0], replay_next, last_seq)
+            taken[wanted.tenant_id, wanted.key] = (added.id,)
+            results.append(added)
+        self._session.insert("lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next"), new_lanes)
+        self._session.insert(
+            "subscriptions", _COLUMNS.split(", "), [_row(added) for added in results if isinstance(added, Subscription)]
+        )
+        return results
+
+    def _present(
+        self, table: str, column: str, columns: str, names: set[tuple[int, str]]
+    ) -> dict[tuple[int, str], Row]:
+        """Rows by tenant and name."""
+        by_tenant: dict[int, list[str]] = {}
+        for tenant_id, name in names:
+            by_tenant.setdefault(tenant_id, []).append(name)
+        found: dict[tuple[int, str], Row] = {}
+        for tenant_id, wanted in by_tenant.items():
+            for row in self._session.rows(
+                f"SELECT {column}, {columns} FROM {table} "
+                f"WHERE tenant_id = ? AND {self._session.among(column, 'text')}",
+                (tenant_id, self._session.values(wanted)),
+            ):
+                found[tenant_id, row[0]] = row[1:]
+        return found
+
+    def _subscription(
+        self, wanted: NewSubscription, lane_id: int, replay_next: int | None, last_seq: int
+    ) -> Subscription:
+        return Subscription(
+            id=self._counters.take("subscription"),
+            tenant_id=wanted.tenant_id,
+            key=wanted.key,
+            query=wanted.query,
+            lane_id=lane_id,
+            subscriber=wanted.subscriber or wanted.key,
+            namespaces=wanted.namespaces,
+            dialect=wanted.dialect,
+            delivery=wanted.delivery,
+            created=self._at,
+            replay_next=replay_next,
+            replay_end=None if wanted.replay_from is None else last_seq,
+        )
+
+
+def _refusal(wanted: NewSubscription, key_taken: bool, lane: Row | None) -> Conflict | None:
+    """Why a subscription cannot be added, given its lane (id and kind) where that is there already."""
+    name = wanted.subscriber or wanted.key
+    if key_taken:
+        return Conflict(f"there is a subscription {wanted.key!r} already")
+    if lane is None:
+        return None
+    if wanted.replay_from is not None:
+        return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
+    if lane[1] != "pull" or wanted.delivery.kind != "pull":
+        return Conflict(f"subscriber {name!r} is there already, and only pull deliveries can share one")
+    return None
+
+
+def _row(s: Subscription) -> tuple[object, ...]:
+    """A subscription as it is stored, in the order of ``_COLUMNS``."""
+    d = s.delivery
+    return (
+        s.id,
+        s.tenant_id,
+        s.key,
+        s.query,
+        s.lane_id,
+        None if s.subscriber == s.key else s.subscriber,
+        _namespaces_text(s.namespaces),
+        s.dialect,
+        d.kind,
+        d.url,
+        d.secret,
+        d.expires,
+        s.state.value,
+        s.reason,
+        s.created,
+        s.replay_next,
+        s.replay_end,
+    )

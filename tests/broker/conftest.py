@@ -1,0 +1,37 @@
+"""What the tests of the broker share: a fresh store of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import SqlStore
+
+
+@pytest.fixture(params=["sqlite"])
+def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store can be made: once for each kind."""
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def open_again(store_address: str) -> Iterator[Callable[[], SqlStore]]:
+    """Opens the store of ``store_address``; what is still open after the test is closed."""
+    opened: list[SqlStore] = []
+
+    def open_() -> SqlStore:
+        opened.append(open_store(store_address))
+        return opened[-1]
+
+    yield open_
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_again: Callable[[], SqlStore]) -> SqlStore:
+    """An empty store, once of each kind."""
+    return open_again()
