@@ -46,7 +46,12 @@ $(VENV)/.built: $(RUST_SOURCES) pyproject.toml $(VENV)/.run-installed
 demo: $(VENV)/.built
 	$(BIN)/python -m twigcast.demo
 
-test: $(VENV)/.built $(VENV)/.dev-installed
+# PostgreSQL and Chromium for the tests of the broker: looked for, and installed where that is possible.
+$(VENV)/.services: tests/services/install.sh | $(BIN)/python
+	tests/services/install.sh
+	@touch $@
+
+test: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 bench: $(VENV)/.built $(VENV)/.dev-installed

@@ -7,14 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 
 
-@pytest.fixture(params=["sqlite"])
-def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """A real server of the tests' own; where PostgreSQL is missing, the tests fail and say what to install."""
+    server = PostgresqlServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a store can be made: once for each kind."""
-    return str(tmp_path / "store")
+    if request.param == "sqlite":
+        yield str(tmp_path / "store")
+    else:
+        server: PostgresqlServer = request.getfixturevalue("postgresql_server")
+        database = server.new_database()
+        yield server.url(database)
+        server.drop(database)
 
 
 @pytest.fixture

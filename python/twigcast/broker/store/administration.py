@@ -29,6 +29,9 @@ def _source(row: Row) -> Source:
 class AdministrationReads(Reads):
     """Reading tenants, tokens, sources and counts."""
 
+    def secret(self) -> bytes:
+        return bytes(self.one("SELECT secret FROM secrets WHERE name = 'urls'")[0])
+
     def tenants(self) -> list[Tenant]:
         return [
             Tenant(number, name, json.loads(limits))

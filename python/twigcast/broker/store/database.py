@@ -21,6 +21,9 @@ INTEGER_MAX: Final = (1 << 63) - 1
 class Session(Protocol):
     """Statements in one transaction, or one reader's look at what is committed."""
 
+    locking: str
+    """Ends a query that locks the rows it finds, where the database locks rows."""
+
     def rows(self, sql: str, params: Params = ()) -> list[Row]:
         """What a query finds."""
 
@@ -80,8 +83,9 @@ class Counters:
     def value(self, name: str) -> int:
         """The last number that was given, or the sum."""
         if not self._values:
-            # An operator's command may write at the same time: the rows are locked where the database has row locks.
-            self._values = dict(self._session.rows("SELECT name, value FROM counters"))
+            # An operator's command may write at the same time.
+            sql = f"SELECT name, value FROM counters ORDER BY name{self._session.locking}"
+            self._values = dict(self._session.rows(sql))
         return self._values[name]
 
     def add(self, name: str, amount: int) -> int:

@@ -246,7 +246,10 @@ class Store(Protocol):
         newest_first: bool = False,
         source: str | None = None,
     ) -> list[StoredMessage]:
-        """Messages of a tenant (or one source of it) in order of sequence, with bodies; ``newest_first``: from the end."""
+        """Messages of a tenant, or of one source of it, in order of sequence, with bodies.
+
+        With ``newest_first`` from the end.
+        """
 
     def first_seq_since(self, tenant_id: int, received: float) -> int | None:
         """The first message received at or after a time."""

@@ -63,13 +63,15 @@ class LaneReads(Reads):
             ]
         )
 
-    def recent_deliveries(self, subscription_id: int, limit: int) -> list[Delivery]:
+    def recent_deliveries(self, subscription_id: int, limit: int, *, before_seq: int | None = None) -> list[Delivery]:
+        end = INTEGER_MAX if before_seq is None else min(before_seq, INTEGER_MAX)
+
         def work(session: Session) -> list[Delivery]:
             rows = session.rows(
                 "SELECT d.seq, d.subscription_id, d.lane_id, s.key, LENGTH(d.payload), 0 FROM subscriptions s "
                 "CROSS JOIN deliveries d WHERE s.id = ? AND d.lane_id = s.lane_id AND d.subscription_id = s.id "
-                "ORDER BY d.seq DESC LIMIT ?",
-                (subscription_id, limit),
+                "AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
+                (subscription_id, end, limit),
             )
             return _deliveries(session, rows)
 

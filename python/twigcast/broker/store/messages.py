@@ -63,15 +63,24 @@ class MessageReads(Reads):
         return None if row is None else stored_message(row)
 
     def messages(
-        self, tenant_id: int, *, after: int = 0, up_to: int | None = None, limit: int, newest_first: bool = False
+        self,
+        tenant_id: int,
+        *,
+        after: int = 0,
+        up_to: int | None = None,
+        limit: int,
+        newest_first: bool = False,
+        source: str | None = None,
     ) -> list[StoredMessage]:
+        condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         rows = self.rows(
-            f"SELECT {MESSAGE} FROM messages WHERE tenant_id = ? AND seq > ? AND seq <= ? "
+            f"SELECT {MESSAGE} FROM messages WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} "
             f"ORDER BY seq {'DESC' if newest_first else 'ASC'} LIMIT ?",
             (
                 tenant_id,
                 min(after, INTEGER_MAX),
                 INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX),
+                *params,
                 limit,
             ),
         )

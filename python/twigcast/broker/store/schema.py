@@ -14,6 +14,7 @@ Why the tables are as they are:
 
 from __future__ import annotations
 
+import secrets
 from typing import Final
 
 from twigcast.broker.errors import StoreDamaged
@@ -69,7 +70,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             seq {int} PRIMARY KEY, tenant_id {int} NOT NULL, source {key} NOT NULL, message_id {key} NOT NULL,
             received {real} NOT NULL, size {int} NOT NULL, matches {int} NOT NULL, xml {blob} NOT NULL)""",
         "CREATE UNIQUE INDEX messages_by_id ON messages (tenant_id, message_id, source)",
-        "CREATE INDEX messages_of_tenant ON messages (tenant_id, seq, received, size)",
+        "CREATE INDEX messages_of_tenant ON messages (tenant_id, seq, received, size, source)",
         "CREATE INDEX messages_by_time ON messages (received)",
         """CREATE TABLE rejected (
             id {int} PRIMARY KEY, tenant_id {int} NOT NULL, source {key} NOT NULL, message_id {text},
@@ -87,9 +88,10 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         """CREATE TABLE subscriptions (
             id {int} PRIMARY KEY, tenant_id {int} NOT NULL, key {key} NOT NULL, query {text} NOT NULL,
             lane_id {int} NOT NULL, subscriber {key}, namespaces {text}, dialect {text} NOT NULL, kind {text} NOT NULL,
-            url {text}, secret {text}, expires {real}, state {text} NOT NULL, reason {text}, created {real} NOT NULL,
-            replay_next {int}, replay_end {int}, UNIQUE (tenant_id, key))""",
+            url {text}, secret {text}, expires {real}, topic {text}, content_filter {text}, state {text} NOT NULL,
+            reason {text}, created {real} NOT NULL, replay_next {int}, replay_end {int}, UNIQUE (tenant_id, key))""",
         "CREATE INDEX subscriptions_of_lane ON subscriptions (lane_id, key)",
+        "CREATE INDEX subscriptions_pushed ON subscriptions (id) WHERE kind <> 'pull'",
         """CREATE TABLE errors (
             subscription_id {int} NOT NULL, id {int} NOT NULL, at {real} NOT NULL, reason {text} NOT NULL, seq {int},
             count {int} NOT NULL, PRIMARY KEY (subscription_id, id)) {clustered}""",
@@ -101,6 +103,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE INDEX dead_letters_of_tenant ON dead_letters (tenant_id, id)",
         "CREATE INDEX dead_letters_of_subscription ON dead_letters (subscription_id, seq)",
         "CREATE INDEX dead_letters_revived ON dead_letters (subscription_id, seq) WHERE revived = 1",
+        "CREATE TABLE secrets (name {key} PRIMARY KEY, secret {blob} NOT NULL)",
         "INSERT INTO tenants (id, name, limits) VALUES (1, 'default', '{{}}')",
         "INSERT INTO counters (name, value) VALUES "
         + ", ".join(f"('{name}', {int(name == 'tenant')})" for name in COUNTERS),
@@ -135,4 +138,6 @@ def migrate(session: Session, version: int, dialect: str, url: str) -> int:
     for statements in MIGRATIONS[version:]:
         for statement in statements:
             session.execute(statement.format_map(WORDS[dialect]))
+    if version == 0:
+        session.execute("INSERT INTO secrets (name, secret) VALUES ('urls', ?)", (secrets.token_bytes(32),))
     return version

@@ -60,6 +60,8 @@ VACUUM_PAGES: Final = 2_000
 class SqliteSession:
     """Statements on one connection."""
 
+    locking = ""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 

@@ -13,11 +13,25 @@ from twigcast.broker.store.base import Reads, Writes, chunks
 from twigcast.broker.store.database import Row
 
 _COLUMNS: Final = (
-    "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, state, reason, "
-    "created, replay_next, replay_end"
+    "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
+    "content_filter, state, reason, created, replay_next, replay_end"
 )
 _STATES: Final = {state.value: state for state in SubscriptionState}
 _PULL: Final = DeliverySettings()
+
+
+def _delivery_columns(delivery: DeliverySettings) -> list[object]:
+    return [
+        delivery.kind,
+        delivery.url,
+        delivery.secret,
+        delivery.expires,
+        delivery.topic,
+        delivery.content_filter,
+    ]
+
+
+_PULL_COLUMNS: Final = _delivery_columns(_PULL)
 
 PAGE: Final = 10_000
 """Rows read at once when all are read, so that memory is bounded and no reader holds up the others."""
@@ -35,10 +49,8 @@ def _namespaces(text: str | None) -> Mapping[str, str]:
 
 
 def _subscription(row: Row) -> Subscription:
-    (id_, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, state) = row[:13]
-    settings = _PULL
-    if kind != "pull" or url is not None or secret is not None or expires is not None:
-        settings = DeliverySettings(kind, url, secret, expires)
+    id_, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, *delivery = row[:14]
+    settings = _PULL if delivery == _PULL_COLUMNS else DeliverySettings(*delivery)
     return Subscription(
         id_,
         tenant_id,
@@ -49,8 +61,8 @@ def _subscription(row: Row) -> Subscription:
         _namespaces(namespaces),
         dialect,
         settings,
-        _STATES[state],
-        *row[13:],
+        _STATES[row[14]],
+        *row[15:],
     )
 
 
@@ -80,10 +92,11 @@ class SubscriptionReads(Reads):
         )
         return [_subscription(row) for row in rows]
 
-    def all_subscriptions(self) -> Iterator[Subscription]:
+    def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[Subscription]:
+        condition = " AND kind <> 'pull'" if pushed_only else ""
         last = 0
         while rows := self.rows(
-            f"SELECT {_COLUMNS} FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?",
+            f"SELECT {_COLUMNS} FROM subscriptions WHERE id > ?{condition} ORDER BY id LIMIT ?",
             (last, PAGE),
         ):
             yield from map(_subscription, rows)
@@ -127,15 +140,12 @@ class SubscriptionWrites(Writes):
             self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.lane_id))
         self.session.execute(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, kind = ?, url = ?, secret = ?, "
-            "expires = ? WHERE id = ?",
+            "expires = ?, topic = ?, content_filter = ? WHERE id = ?",
             (
                 query,
                 _namespaces_text(namespaces),
                 dialect,
-                delivery.kind,
-                delivery.url,
-                delivery.secret,
-                delivery.expires,
+                *_delivery_columns(delivery),
                 subscription_id,
             ),
         )
@@ -304,7 +314,6 @@ def _refusal(wanted: NewSubscription, key_taken: bool, lane: Row | None) -> Conf
 
 def _row(s: Subscription) -> tuple[object, ...]:
     """A subscription as it is stored, in the order of ``_COLUMNS``."""
-    d = s.delivery
     return (
         s.id,
         s.tenant_id,
@@ -314,10 +323,7 @@ def _row(s: Subscription) -> tuple[object, ...]:
         None if s.subscriber == s.key else s.subscriber,
         _namespaces_text(s.namespaces),
         s.dialect,
-        d.kind,
-        d.url,
-        d.secret,
-        d.expires,
+        *_delivery_columns(s.delivery),
         s.state.value,
         s.reason,
         s.created,

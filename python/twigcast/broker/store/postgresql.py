@@ -1,0 +1,408 @@
+"""PostgreSQL below the store: one writing connection, which holds the lock, and a pool of reading ones.
+
+The lock is an advisory one of the writing connection's own session: a broker that has lost it cannot write any more
+either, whatever happened to it, until it has connected and taken the lock again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import conninfo, errors
+
+from twigcast.broker.errors import BrokerError, Invalid, StoreDamaged, StoreFull, StoreInUse, StoreUnavailable
+from twigcast.broker.store import postgresql_tools
+from twigcast.broker.store.database import Params, Row
+from twigcast.broker.store.schema import CURRENT, migrate
+
+T = TypeVar("T")
+_Connection = psycopg.Connection[Any]
+
+SCHEMA: Final = "twigcast"
+LOCK: Final = 0x54574743
+"""The advisory lock of a broker; locks are those of one database."""
+
+READERS_KEPT: Final = 8
+"""Idle reading connections that are kept open."""
+
+ROWS_AT_ONCE: Final = 5_000
+"""Rows that one statement inserts."""
+
+CONNECT_SECONDS: Final = 5
+RECONNECT_SECONDS: Final = 5.0
+"""How long a call tries to get a lost connection back before it fails."""
+
+PAUSE_SECONDS_MIN: Final = 0.05
+PAUSE_SECONDS_MAX: Final = 1.0
+
+_SETTINGS: Final = (
+    f"SET search_path = {SCHEMA}; SET synchronous_commit = on; SET jit = off; "
+    # All statements are written for nested loops over indexes. New tables have no statistics yet, with which the
+    # planner would come to the same.
+    "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off"
+)
+
+
+@lru_cache(maxsize=1_000)
+def _statement(sql: str) -> bytes:
+    """A statement with the parameters as psycopg writes them."""
+    return sql.replace("%", "%%").replace("?", "%s").encode()
+
+
+class PostgresqlSession:
+    """Statements on one connection."""
+
+    locking = " FOR UPDATE"
+
+    def __init__(self, connection: _Connection, types: dict[str, dict[str, str]]) -> None:
+        self._cursor = connection.cursor(binary=True)
+        self._types = types
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]:
+        return self._cursor.execute(_statement(sql), params).fetchall()
+
+    def execute(self, sql: str, params: Params = ()) -> int:
+        return self._cursor.execute(_statement(sql), params).rowcount
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        self._cursor.executemany(_statement(sql), rows)
+
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Iterable[Params], *, keep_existing: bool = False
+    ) -> None:
+        types = self._column_types(table)
+        arrays = ", ".join(f"?::{types[column]}[]" for column in columns)
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"
+        if keep_existing:
+            sql += " ON CONFLICT DO NOTHING"
+        iterator = iter(rows)
+        while some := list(islice(iterator, ROWS_AT_ONCE)):
+            # An array holds values of one type, also where Python does not distinguish 1 from 1.0.
+            self.execute(
+                sql,
+                [
+                    [None if value is None else float(value) for value in values]
+                    if types[column] == "double precision"
+                    else list(values)
+                    for column, values in zip(columns, zip(*some, strict=True), strict=True)
+                ],
+            )
+
+    def _column_types(self, table: str) -> dict[str, str]:
+        if table not in self._types:
+            self._types[table] = dict(
+                self._cursor.execute(
+                    "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
+                    "WHERE attrelid = %s::text::regclass AND attnum > 0 AND NOT attisdropped",
+                    (table,),
+                ).fetchall()
+            )
+        return self._types[table]
+
+    def among(self, column: str, kind: str = "bigint") -> str:
+        return f"{column} = ANY(?::{kind}[])"
+
+    def values(self, values: Iterable[int | str]) -> object:
+        return list(values)
+
+
+class PostgresqlDatabase:
+    """The schema ``twigcast`` of a PostgreSQL database.
+
+    Args:
+        address: A connection URI, as libpq takes it.
+        exclusive: Hold the lock while it is open, as the broker does; an operator's command beside it does not.
+
+    Raises:
+        StoreInUse: Another broker holds the lock.
+        StoreDamaged: It belongs to a newer version.
+        StoreUnavailable: It cannot be opened.
+        Invalid: The address cannot be read.
+    """
+
+    def __init__(self, address: str, *, exclusive: bool = True) -> None:
+        try:
+            parameters = conninfo.conninfo_to_dict(address)
+        except psycopg.ProgrammingError as error:
+            raise Invalid(f"the address of the PostgreSQL store cannot be read: {error}") from error
+        self._address = address
+        self._parameters: dict[str, Any] = parameters
+        self.url = _public(parameters)
+        self._name = f"twigcast {socket.gethostname()[:24]} {os.getpid()} {secrets.token_hex(4)}"
+        self._exclusive = exclusive
+        self._write_lock = threading.Lock()
+        self._idle: deque[_Connection] = deque()
+        self._types: dict[str, dict[str, str]] = {}
+        self._closed = False
+        with self._errors():
+            self._writer = self._connect()
+            try:
+                self._prepare()
+            except BaseException:
+                self._writer.close()
+                raise
+
+    # Connections
+
+    def _connect(self) -> _Connection:
+        connection = psycopg.connect(
+            self._address,
+            autocommit=True,
+            application_name=self._name,
+            client_encoding="utf8",
+            **{"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": 15_000, "keepalives_idle": 10}
+            | self._parameters,
+        )
+        connection.execute(_SETTINGS)
+        return connection
+
+    def _prepare(self) -> None:
+        """Take the lock and bring the tables to the current version."""
+        locked = self._take_lock(waiting=self._exclusive)
+        version = self._version()
+        if version != CURRENT:
+            if not locked:
+                raise StoreUnavailable(f"the store at {self.url} has version {version}, and a broker is working on it")
+            self._migrate(version)
+        if locked and not self._exclusive:
+            self._writer.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
+
+    def _version(self) -> int:
+        found = self._writer.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.schema_version",)).fetchone()
+        if found is None or found[0] is None:
+            return 0
+        return int(self._writer.execute("SELECT version FROM schema_version").fetchall()[0][0])
+
+    def _migrate(self, version: int) -> None:
+        with self.writing() as session:
+            if version == 0:
+                session.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                session.execute("CREATE TABLE schema_version (version bigint NOT NULL)")
+                session.execute("INSERT INTO schema_version (version) VALUES (0)")
+            migrate(session, version, "postgresql", self.url)
+            session.execute("UPDATE schema_version SET version = ?", (CURRENT,))
+            # A body of a few kilobytes stays in its row, and none is compressed: that would cost more than writing it.
+            session.execute("ALTER TABLE messages SET (toast_tuple_target = 8160)")
+            session.execute("ALTER TABLE messages ALTER COLUMN xml SET STORAGE EXTERNAL")
+
+    def _take_lock(self, *, waiting: bool) -> bool:
+        """Take the lock for the writing connection; whether it could be had.
+
+        Raises:
+            StoreInUse: It was to be had (``waiting``), and is held by another broker.
+        """
+        deadline = time.monotonic() + RECONNECT_SECONDS
+        while True:
+            (taken,) = self._writer.execute("SELECT pg_try_advisory_lock(%s)", (LOCK,)).fetchall()[0]
+            if taken or not waiting:
+                return bool(taken)
+            holders = self._writer.execute(
+                "SELECT a.pid, a.application_name, a.backend_start, a.client_addr FROM pg_locks l "
+                "JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 "
+                "AND l.classid = 0 AND l.objid = %s::bigint::oid "
+                "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+                (LOCK,),
+            ).fetchall()
+            others = [holder for holder in holders if holder[1] != self._name]
+            if others or time.monotonic() > deadline:
+                raise StoreInUse(f"another broker works on {self.url}: {_holder(others)}")
+            for pid, *_ in holders:
+                # Our own former session, which the server does not know to be dead.
+                self._writer.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            time.sleep(PAUSE_SECONDS_MIN)
+
+    def _reconnected(self, connect: Callable[[], T]) -> T:
+        """Connect again, trying for a while."""
+        deadline = time.monotonic() + RECONNECT_SECONDS
+        pause = PAUSE_SECONDS_MIN
+        while True:
+            try:
+                return connect()
+            except psycopg.OperationalError:
+                if self._closed or time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    def _connect_writer(self) -> None:
+        self._writer.close()
+        self._writer = self._connect()
+        if self._exclusive:
+            try:
+                self._take_lock(waiting=True)
+            except BaseException:
+                self._writer.close()
+                raise
+
+    # Work
+
+    def read(self, work: Callable[[PostgresqlSession], T]) -> T:
+        with self._errors():
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self._read_anew(work)
+            try:
+                result = work(PostgresqlSession(connection, self._types))
+            except psycopg.OperationalError:
+                if not connection.broken:
+                    self._keep(connection)
+                    raise
+                # The others are of the same time; none of them is to be tried in turn.
+                self._drop_idle()
+                return self._read_anew(work)
+            except BaseException:
+                self._keep(connection)
+                raise
+            self._keep(connection)
+            return result
+
+    def _read_anew(self, work: Callable[[PostgresqlSession], T]) -> T:
+        """Do some reading on a new connection."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+
+        def attempt() -> T:
+            connection = self._connect()
+            try:
+                connection.execute("SET default_transaction_read_only = on")
+                return work(PostgresqlSession(connection, self._types))
+            finally:
+                self._keep(connection)
+
+        return self._reconnected(attempt)
+
+    def _keep(self, connection: _Connection) -> None:
+        if connection.closed or self._closed or len(self._idle) >= READERS_KEPT:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextmanager
+    def writing(self) -> Iterator[PostgresqlSession]:
+        with self._write_lock, self._errors():
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            self._begin()
+            try:
+                yield PostgresqlSession(self._writer, self._types)
+                outcome = self._writer.execute("COMMIT").statusmessage
+            except BaseException:
+                self._roll_back()
+                raise
+            if outcome != "COMMIT":
+                raise StoreUnavailable("the transaction was not done: one of its statements had failed")
+
+    def _begin(self) -> None:
+        if not self._writer.closed:
+            try:
+                self._writer.execute("BEGIN")
+            except psycopg.OperationalError:
+                if not self._writer.closed:
+                    raise
+            else:
+                return
+
+        def begin() -> None:
+            self._connect_writer()
+            self._writer.execute("BEGIN")
+
+        self._reconnected(begin)
+
+    def _roll_back(self) -> None:
+        """Undo what the transaction did; a connection that cannot even do that is given up, and with it the rest."""
+        try:
+            self._writer.execute("ROLLBACK")
+        except psycopg.Error:
+            self._writer.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Tell PostgreSQL's errors as the broker's."""
+        try:
+            yield
+        except (errors.DataCorrupted, errors.IndexCorrupted) as error:
+            raise StoreDamaged(f"{self.url} is damaged ({_text(error)}); restore a backup") from error
+        except psycopg.DataError as error:
+            raise Invalid(f"PostgreSQL cannot keep a value: {_text(error)}") from error
+        except UnicodeEncodeError as error:
+            raise Invalid("a text holds half of a surrogate pair, which is no character") from error
+        except (psycopg.OperationalError, psycopg.InterfaceError, errors.InsufficientPrivilege) as error:
+            raise self._unavailable(error) from error
+        except errors.ReadOnlySqlTransaction as error:
+            raise StoreUnavailable(f"{self.url} takes no changes: {_text(error)}") from error
+
+    def _unavailable(self, error: psycopg.Error) -> BrokerError:
+        if isinstance(error, errors.DiskFull) or "No space left on device" in str(error):
+            return StoreFull(f"there is no room left for {self.url}: {_text(error)}")
+        return StoreUnavailable(f"{self.url} does not work: {_text(error)}")
+
+    # Upkeep
+
+    def size(self) -> int:
+        return self.read(
+            lambda session: int(
+                session.rows(
+                    "SELECT COALESCE(SUM(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+                    "WHERE relnamespace = ?::text::regnamespace AND relkind = 'r'",
+                    (SCHEMA,),
+                )[0][0]
+            )
+        )
+
+    def vacuum(self) -> None:
+        with self._errors():
+            connection = self._connect()
+            try:
+                for (table,) in connection.execute(
+                    "SELECT relname FROM pg_class WHERE relnamespace = %s::text::regnamespace AND relkind = 'r'",
+                    (SCHEMA,),
+                ).fetchall():
+                    connection.execute(f"VACUUM (ANALYZE) {table}".encode())
+            finally:
+                connection.close()
+
+    def backup(self, path: Path) -> None:
+        postgresql_tools.dump(self._address, SCHEMA, path)
+
+    def close(self) -> None:
+        with self._write_lock:
+            self._closed = True
+            self._drop_idle()
+            self._writer.close()
+
+
+def _public(parameters: dict[str, Any]) -> str:
+    """An address without what is secret."""
+    host = parameters.get("host") or "localhost"
+    port = f":{parameters['port']}" if "port" in parameters else ""
+    user = f"{parameters['user']}@" if "user" in parameters else ""
+    return f"postgresql://{user}{host}{port}/{parameters.get('dbname', '')}"
+
+
+def _holder(holders: Sequence[Row]) -> str:
+    if not holders:
+        return "a session that has just ended; try again"
+    _, name, since, address = holders[0]
+    return f"{name or 'a session without a name'} from {address or 'this host'}, since {since:%Y-%m-%dT%H:%M:%S%z}"
+
+
+def _text(error: psycopg.Error) -> str:
+    """What happened, in one line."""
+    return " ".join((error.diag.message_primary or str(error)).split())

@@ -1,0 +1,139 @@
+"""A PostgreSQL server of the tests' own, in a folder that goes away with it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+import psycopg
+
+HOW_TO_GET = (
+    "install PostgreSQL's server (Debian, Ubuntu: `apt-get install postgresql`), or run tests/services/install.sh"
+)
+
+
+def binaries() -> Path:
+    """The folder of ``initdb`` and ``postgres``."""
+    candidates = [Path(found).parent for name in ("postgres", "initdb") if (found := shutil.which(name))]
+    if config := shutil.which("pg_config"):
+        asked = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
+        candidates.append(Path(asked.stdout.strip()))
+    by_version = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name.split(".")[0]))
+    candidates += reversed(by_version)
+    for folder in candidates:
+        if (folder / "initdb").is_file() and (folder / "postgres").is_file():
+            return folder
+    raise FileNotFoundError(f"the tests need PostgreSQL: {HOW_TO_GET}")
+
+
+class PostgresqlServer:
+    """A running server, on a free loopback port. Not run by root, who may not: by ``nobody`` then."""
+
+    def __init__(self) -> None:
+        self._binaries = binaries()
+        self._user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+        self.folder = Path(tempfile.mkdtemp(prefix="twigcast-postgresql-"))
+        self._names = count(1)
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        if self._user is not None:
+            os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
+        self._run("initdb", "--pgdata=data", "--username=tests", "--auth=trust", "--encoding=UTF8", "--no-sync")
+        self.start()
+
+    def _command(self, name: str, *arguments: str) -> list[str]:
+        return [str(self._binaries / name), *arguments]
+
+    def _run(self, name: str, *arguments: str) -> None:
+        done = subprocess.run(
+            self._command(name, *arguments),
+            cwd=self.folder,
+            user=self._user and self._user.pw_uid,
+            group=self._user and self._user.pw_gid,
+            extra_groups=[] if self._user else None,
+            env=os.environ | {"LC_ALL": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{name} failed: {done.stdout}{done.stderr}")
+
+    def _settings(self) -> Iterator[str]:
+        yield f"port={self.port}"
+        yield f"unix_socket_directories={self.folder}"
+        yield "listen_addresses=127.0.0.1"
+        yield "max_connections=200"
+        yield "shared_buffers=64MB"
+        # What the tests kill are processes, never the machine: nothing needs to reach the disk.
+        yield "fsync=off"
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        log = (self.folder / "log").open("ab")
+        self._process = subprocess.Popen(
+            self._command("postgres", "-D", "data", *(word for text in self._settings() for word in ("-c", text))),
+            cwd=self.folder,
+            user=self._user and self._user.pw_uid,
+            group=self._user and self._user.pw_gid,
+            extra_groups=[] if self._user else None,
+            env=os.environ | {"LC_ALL": "C.UTF-8"},
+            stdout=log,
+            stderr=log,
+        )
+        log.close()
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(self.url("postgres")).close()
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise RuntimeError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()}") from None
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+        """Stop it; ``immediate`` as if it had crashed."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
+            self._process.wait(30)
+            self._process = None
+
+    def restart(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+        """Stop and start it."""
+        self.stop(mode)
+        self.start()
+
+    def remove(self) -> None:
+        """Stop it and remove everything."""
+        self.stop("immediate")
+        shutil.rmtree(self.folder)
+
+    def url(self, database: str) -> str:
+        """The address of one of its databases."""
+        return f"postgresql://tests@127.0.0.1:{self.port}/{database}"
+
+    def new_database(self) -> str:
+        """Make an empty database; its name."""
+        name = f"test{next(self._names)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return name
+
+    def drop(self, database: str) -> None:
+        """Remove a database, whoever still uses it."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
