@@ -1,0 +1,209 @@
+"""Atom feeds (RFC 4287) of what subscriptions got and of what sources published.
+
+A message is put into its entry as it is (``application/xml``): its root element with what it declares, without
+prolog. Feed elements are in the default namespace, which most readers expect, so a root that declares no default
+namespace gets ``xmlns=""``. What is not one document (several elements, or text) goes in as text. A title and a
+summary are taken from the content, so that readers that do not show XML have something to show.
+
+Feeds are paged (RFC 5005, section 3): ``next`` leads to older entries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+from twigcast.broker.delivery.capabilities import Capabilities, FeedName
+from twigcast.broker.model import Delivery, StoredMessage
+from twigcast.conversion import to_utf8
+from twigcast.errors import RejectedMessage
+
+MEDIA_TYPE: Final = "application/atom+xml"
+
+_SUMMARY_CHARACTERS: Final = 300
+_TITLE_CHARACTERS: Final = 150
+_TITLES: Final = frozenset({"title", "headline", "hedline", "hl1", "subject", "name", "event"})
+"""Local names, in lower case, of elements that usually hold what a reader would call the title."""
+
+_NO_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What an entry is made of."""
+
+    message: StoredMessage
+    payload: bytes | None = None
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> Item:
+        """The item of a delivery."""
+        return cls(delivery.message, delivery.payload)
+
+    @property
+    def body(self) -> bytes:
+        """What the subscriber gets."""
+        return self.message.xml if self.payload is None else self.payload
+
+
+@dataclass(frozen=True, slots=True)
+class FeedLinks:
+    """Addresses that a feed tells."""
+
+    self_url: str
+    hub_url: str
+    first_url: str | None = None
+    next_url: str | None = None
+    """Older entries."""
+
+
+def write_feed(
+    feed: FeedName, items: Sequence[Item], links: FeedLinks, capabilities: Capabilities, *, updated: float
+) -> bytes:
+    """A feed document.
+
+    Args:
+        feed: What it is of.
+        items: Newest first.
+        links: Where it and its hub are.
+        capabilities: Makes the identifiers.
+        updated: When there was nothing in it, seconds since the epoch; otherwise the newest item counts.
+    """
+    newest = max((item.message.received for item in items), default=updated)
+    feed_id = capabilities.uuid(feed.kind, str(feed.tenant_id), feed.name)
+    parts = [
+        '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n',
+        f"<id>{feed_id.urn}</id>\n<title>{_text(feed.name)}</title>\n<updated>{_time(newest)}</updated>\n",
+        f"<author><name>{_text(feed.name)}</name></author>\n<generator>Twigcast</generator>\n",
+        _link("self", links.self_url),
+        _link("hub", links.hub_url),
+        _link("first", links.first_url),
+        _link("next", links.next_url),
+    ]
+    pieces = ["".join(parts).encode()]
+    pieces += [_entry(item, capabilities.uuid(feed_id.hex, str(item.message.seq)).urn) for item in items]
+    pieces.append(b"</feed>\n")
+    return b"".join(pieces)
+
+
+def link_header(links: FeedLinks) -> str:
+    """The ``Link`` header that discovery and content distribution need."""
+    return f'<{links.hub_url}>; rel="hub", <{links.self_url}>; rel="self"'
+
+
+def _link(relation: str, url: str | None) -> str:
+    return "" if url is None else f"<link rel={quoteattr(relation)} href={quoteattr(url)}/>\n"
+
+
+def _entry(item: Item, entry_id: str) -> bytes:
+    message = item.message
+    content = _Content(item.body)
+    title = content.title or message.message_id
+    summary = f"<summary>{_text(content.summary)}</summary>\n" if content.summary else ""
+    head = (
+        f"<entry>\n<id>{entry_id}</id>\n<title>{_text(title)}</title>\n<updated>{_time(message.received)}</updated>\n"
+        f"<author><name>{_text(message.source)}</name></author>\n{summary}"
+    )
+    return b"%b%b\n</entry>\n" % (head.encode(), content.element())
+
+
+class _Content:
+    """What is in one entry: read once, for where its root is, for a title and for a summary."""
+
+    def __init__(self, body: bytes) -> None:
+        try:
+            self._xml = to_utf8(body)
+        except RejectedMessage:
+            self._xml = body
+        self._root_at = self._end_at = -1
+        self._default_declared = False
+        self._depth = 0
+        self._title_depth = 0
+        self._title: list[str] = []
+        self._words: list[str] = []
+        self._length = 0
+        self._is_document = self._read()
+
+    @property
+    def title(self) -> str:
+        """The text of the first element that is called like a title."""
+        return _shortened(self._title, _TITLE_CHARACTERS)
+
+    @property
+    def summary(self) -> str:
+        """The beginning of the text."""
+        return _shortened(self._words, _SUMMARY_CHARACTERS)
+
+    def element(self) -> bytes:
+        """The ``content`` element."""
+        if not self._is_document:
+            return b'<content type="text">%b</content>' % _text(self._xml.decode("utf-8", "replace")).encode()
+        root = self._xml[self._root_at : self._end_at]
+        if not self._default_declared:
+            name = re.match(rb"<[^\s/>]+", root)
+            assert name is not None, "expat has found a tag there"
+            root = b'%b xmlns=""%b' % (name.group(), root[name.end() :])
+        return b'<content type="application/xml">%b</content>' % root
+
+    def _read(self) -> bool:
+        parser = expat.ParserCreate("utf-8")
+        parser.buffer_text = True
+
+        def start(name: str, attributes: dict[str, str]) -> None:
+            if self._depth == 0:
+                self._root_at = parser.CurrentByteIndex
+                self._default_declared = "xmlns" in attributes
+            self._depth += 1
+            if not self._title and name.rpartition(":")[2].lower() in _TITLES:
+                self._title_depth = self._depth
+
+        def end(_: str) -> None:
+            if self._depth == self._title_depth:
+                self._title_depth = 0
+            self._depth -= 1
+            if self._depth == 0:
+                self._end_at = self._end_of_tag(parser.CurrentByteIndex)
+
+        parser.StartElementHandler = start
+        parser.EndElementHandler = end
+        parser.CharacterDataHandler = self._on_text
+        try:
+            parser.Parse(self._xml, True)
+        except expat.ExpatError:
+            return False
+        return True
+
+    def _end_of_tag(self, at: int) -> int:
+        """Where the root ends; for an empty element expat tells the place of the one tag it has."""
+        if self._xml.startswith(b"</", at):
+            return self._xml.index(b">", at) + 1
+        tag = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""").match(self._xml, at)
+        assert tag is not None, "expat has found a tag there"
+        return tag.end()
+
+    def _on_text(self, text: str) -> None:
+        if self._title_depth:
+            self._title.append(text)
+        if self._length <= _SUMMARY_CHARACTERS:
+            self._words.append(text)
+            self._length += len(text.strip())
+
+
+def _shortened(pieces: Iterable[str], characters: int) -> str:
+    text = _SPACE.sub(" ", " ".join(pieces)).strip()
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
+
+
+def _text(text: str) -> str:
+    """Text as XML; what no XML document can contain is replaced."""
+    return escape(_NO_CHARACTER.sub("\ufffd", text))
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

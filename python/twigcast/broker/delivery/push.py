@@ -1,0 +1,400 @@
+"""Pushing: from lanes that have something pending to subscribers' servers, in order, at least once.
+
+There is one :class:`_Lane` for each pushed subscription that has something pending, and it is only a place in a queue
+(:mod:`~twigcast.broker.delivery.hosts`) and a count of attempts; what is idle is a number in a table. A turn reads a
+few deliveries from the store, sends them one after the other, and acknowledges each. A failure ends the turn, and the
+lane comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the lane
+goes on: nothing ends silently.
+
+Attempts are counted in memory. After a restart what is pending is pending still, is marked as possibly delivered
+before, and has all its attempts again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from twigcast.broker.delivery.addresses import origin_of
+from twigcast.broker.delivery.backoff import Backoff
+from twigcast.broker.delivery.channel import ANSWER_BYTES_MAX, Channel, Failure, judge
+from twigcast.broker.delivery.hosts import HostLimits, HostQueues, Turn
+from twigcast.broker.delivery.outgoing import Outgoing, RequestFailed
+from twigcast.broker.errors import StoreUnavailable, UrlRefused
+from twigcast.broker.model import (
+    DeadLetter,
+    Delivery,
+    DeliveryId,
+    DeliveryKind,
+    ErrorRecord,
+    StoredMessage,
+    Subscription,
+    SubscriptionState,
+)
+from twigcast.broker.service import Broker
+
+_log = logging.getLogger(__name__)
+
+_TURN_DELIVERIES: Final = 32
+_TURN_BYTES: Final = 1 << 20
+_STORE_WAIT: Final = 2.0
+"""Seconds until a lane asks again a store that did not answer."""
+_REPLAY_WAIT: Final = 1.0
+"""Seconds until a lane that waits for its replay looks again, should nobody tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushSettings:
+    """How hard is tried.
+
+    Args:
+        attempts_max: Attempts until a delivery becomes a dead letter.
+        seconds_max: Seconds after the first attempt when it becomes one, whatever the number of attempts.
+        backoff: Waits between attempts.
+        hosts: How many requests at one time, and when a host is left alone.
+    """
+
+    attempts_max: int = 12
+    seconds_max: float = 86_400.0
+    backoff: Backoff = field(default_factory=Backoff)
+    hosts: HostLimits = field(default_factory=HostLimits)
+
+
+@dataclass(slots=True)
+class PushCounts:
+    """What pushing has done since the start."""
+
+    attempts: int = 0
+    delivered: int = 0
+    failed: int = 0
+    """Attempts that failed."""
+    buried: int = 0
+    suspended: int = 0
+
+
+class Pusher:
+    """Pushes what lanes have pending. A watcher of the broker.
+
+    Args:
+        broker: Where deliveries come from.
+        outgoing: Makes the requests.
+        channels: By kind of delivery.
+        settings: How hard is tried.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        outgoing: Outgoing,
+        channels: Mapping[DeliveryKind, Channel],
+        settings: PushSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.broker = broker
+        self.settings = settings or PushSettings()
+        self.clock = clock
+        self.counts = PushCounts()
+        self._outgoing = outgoing
+        self._channels = channels
+        self._queues = HostQueues(self.settings.hosts, clock)
+        self._known: dict[int, tuple[int, str, str]] = {}  # lane to tenant, key and host of its subscription
+        self._busy: dict[int, _Lane] = {}
+        self._before_start = 0
+
+    @property
+    def busy_lanes(self) -> int:
+        """Lanes that have something pending."""
+        return len(self._busy)
+
+    def open_hosts(self) -> list[str]:
+        """Hosts that are left alone for now, since they failed."""
+        return self._queues.open_hosts()
+
+    async def start(self, stored: Iterable[Subscription]) -> None:
+        """Go on with what is pending.
+
+        Args:
+            stored: All pushed subscriptions.
+        """
+        self._before_start = await asyncio.to_thread(self.broker.store.last_seq)
+        for subscription in stored:
+            self._learn(subscription)
+        filled: set[int] = set()
+        for some in _batches(self._known):
+            filled.update(await asyncio.to_thread(self.broker.store.lanes_with_pending, some))
+        self.on_deliveries(filled)
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Let attempts that run come to their end, for ``grace`` seconds, and start no more."""
+        await self._queues.stop(grace)
+
+    # The broker tells -----------------------------------------------------------------------------------------------
+
+    def on_deliveries(self, lane_ids: Collection[int]) -> None:
+        """Lanes got deliveries."""
+        for lane_id in lane_ids:
+            if lane_id in self._known:
+                self._wake(lane_id)
+
+    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+        """Subscriptions changed or went."""
+        for subscription in removed:
+            self._known.pop(subscription.lane_id, None)
+        for subscription in changed:
+            self._learn(subscription)
+            if subscription.lane_id in self._known and subscription.state is SubscriptionState.ACTIVE:
+                self._wake_anew(subscription.lane_id)
+
+    def _learn(self, subscription: Subscription) -> None:
+        if subscription.delivery.kind in self._channels:
+            host = origin_of(subscription.delivery.url or "")
+            self._known[subscription.lane_id] = (subscription.tenant_id, subscription.key, host)
+        else:
+            self._known.pop(subscription.lane_id, None)
+
+    def _wake(self, lane_id: int) -> None:
+        lane = self._busy.get(lane_id)
+        if lane is None:
+            lane = self._busy[lane_id] = _Lane(self, lane_id)
+            self._queues.add(lane)
+        else:
+            lane.again = True
+
+    def _wake_anew(self, lane_id: int) -> None:
+        """Wake a lane whose subscription is another now: it waits no longer, neither for its time nor for its host."""
+        lane = self._busy.get(lane_id)
+        if lane is not None and not lane.is_running:
+            lane.is_abandoned = True
+            lane = self._busy[lane_id] = lane.successor()
+            self._queues.add(lane)
+        else:
+            self._wake(lane_id)
+
+    # For lanes ------------------------------------------------------------------------------------------------------
+
+    def identity(self, lane_id: int) -> tuple[int, str, str] | None:
+        """Tenant, key and host of a lane's subscription, while there is one that is pushed."""
+        return self._known.get(lane_id)
+
+    def rest(self, lane_id: int) -> None:
+        """A lane has nothing to do."""
+        self._busy.pop(lane_id, None)
+
+    def may_be_known(self, delivery: Delivery) -> bool:
+        """Whether an earlier run of the broker may have sent a delivery."""
+        return delivery.id.seq <= self._before_start
+
+    def group_max(self, subscription: Subscription) -> int:
+        """Deliveries that one request may carry."""
+        return self._channels[subscription.delivery.kind].group_max
+
+    async def attempt(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> Failure | bool:
+        """Send deliveries in one request: the failure, or whether there was anything to send."""
+        request = await self._channels[subscription.delivery.kind].request(subscription, deliveries)
+        if request is None:
+            return False
+        self.counts.attempts += 1
+        try:
+            answer = await self._outgoing.request(
+                "POST",
+                request.url,
+                headers=request.headers,
+                body=request.body,
+                answer_bytes_max=ANSWER_BYTES_MAX,
+                cut=True,
+            )
+        except UrlRefused as error:
+            failure: Failure | None = Failure(error.reason)
+        except RequestFailed as error:
+            failure = Failure(error.reason, host_failed=True)
+        else:
+            failure = judge(answer)
+        if failure is None:
+            self.counts.delivered += len(deliveries)
+            return True
+        self.counts.failed += 1
+        return failure
+
+    async def record(self, subscription_id: int, seq: int, reason: str) -> None:
+        """Keep what went wrong where the owner of the subscription sees it."""
+        record = ErrorRecord(subscription_id, time.time(), reason, seq)
+        await self.broker.change(lambda transaction: transaction.add_errors([record]))
+
+    # Dead letters ---------------------------------------------------------------------------------------------------
+
+    def retry(self, letters: Iterable[DeadLetter]) -> None:
+        """Try dead letters again, each by itself. One that is delivered is removed; the others stay."""
+        for letter in letters:
+            self._queues.add(_Letter(self, letter))
+
+
+def _batches(lanes: Iterable[int]) -> Iterable[list[int]]:
+    remaining = list(lanes)
+    for start in range(0, len(remaining), 10_000):
+        yield remaining[start : start + 10_000]
+
+
+class _Lane:
+    """A lane that has something pending."""
+
+    def __init__(self, pusher: Pusher, lane_id: int) -> None:
+        self._pusher = pusher
+        self._lane_id = lane_id
+        self._host = ""
+        self.again = False
+        """Whether something came while a turn was on."""
+        self.is_running = False
+        self.is_abandoned = False
+        """Whether another one took its place; what is left in a queue does nothing."""
+        self._tried = DeliveryId(0, 0)  # the last one that was tried
+        self._attempts = 0  # at the first one that is pending
+        self._first_at = 0.0
+
+    def successor(self) -> _Lane:
+        """The same lane with all its attempts, to be put into a queue anew."""
+        lane = _Lane(self._pusher, self._lane_id)
+        lane._tried = self._tried
+        return lane
+
+    @property
+    def host(self) -> str:
+        """Where its subscriber is."""
+        known = self._pusher.identity(self._lane_id)
+        if known is not None:
+            self._host = known[2]
+        return self._host
+
+    async def run(self, *, probe: bool) -> Turn:
+        """Send a few deliveries."""
+        if self.is_abandoned:
+            return Turn()
+        self.again, self.is_running = False, True
+        try:
+            turn = await self._turn(probe)
+        except StoreUnavailable as error:
+            _log.warning("deliveries wait for the store: %s", error.reason)
+            return Turn(wait=_STORE_WAIT)
+        finally:
+            self.is_running = False
+        if turn.wait is None:
+            if self.again:
+                return replace(turn, wait=0.0)
+            self._pusher.rest(self._lane_id)
+        return turn
+
+    async def _turn(self, probe: bool) -> Turn:
+        known = self._pusher.identity(self._lane_id)
+        if known is None:
+            return Turn()
+        subscription, pending = await asyncio.to_thread(self._read, known[0], known[1])
+        if subscription is None or not pending:
+            return Turn()
+        if subscription.replay_next is not None:
+            # Live deliveries may lie there already, behind a past that is not complete.
+            pending = [delivery for delivery in pending if delivery.id.seq < subscription.replay_next]
+            if not pending:
+                return Turn(wait=_REPLAY_WAIT)
+        reached: bool | None = None
+        size = self._pusher.group_max(subscription)
+        for start in range(0, len(pending), size):
+            turn = await self._send(subscription, pending[start : start + size])
+            reached = reached if turn.reached is None else turn.reached
+            if turn.wait != 0.0 or (probe and reached is not None):
+                return replace(turn, reached=reached)
+        return Turn(wait=0.0, reached=reached)
+
+    def _read(self, tenant_id: int, key: str) -> tuple[Subscription | None, list[Delivery]]:
+        """The subscription as it is now, and then what is pending: in this order, so that replay is not overtaken."""
+        store = self._pusher.broker.store
+        subscription = store.subscription(tenant_id, key)
+        if (
+            subscription is None
+            or subscription.lane_id != self._lane_id
+            or subscription.state is not SubscriptionState.ACTIVE
+            or subscription.delivery.kind == "pull"
+        ):
+            return None, []
+        return subscription, store.pending(self._lane_id, limit=_TURN_DELIVERIES, bytes_max=_TURN_BYTES)
+
+    async def _send(self, subscription: Subscription, group: Sequence[Delivery]) -> Turn:
+        """Try to send some deliveries: the turn goes on where it says to wait for no time."""
+        marked = [replace(delivery, redelivered=self._is_redelivery(delivery)) for delivery in group]
+        if group[0].id != self._tried:
+            self._attempts, self._first_at = 0, self._pusher.clock()
+        self._tried = group[0].id
+        outcome = await self._pusher.attempt(subscription, marked)
+        if not isinstance(outcome, Failure):
+            self._attempts = 0
+            await self._pusher.broker.acknowledge_up_to(self._lane_id, group[-1].id.seq)
+            return Turn(wait=0.0, reached=True if outcome else None)
+        self._attempts += 1
+        return await self._failed(subscription, group, outcome)
+
+    def _is_redelivery(self, delivery: Delivery) -> bool:
+        return self._pusher.may_be_known(delivery) or delivery.id <= self._tried
+
+    async def _failed(self, subscription: Subscription, group: Sequence[Delivery], failure: Failure) -> Turn:
+        settings, pusher = self._pusher.settings, self._pusher
+        reached = not failure.host_failed
+        reason = f"attempt {self._attempts} failed: {failure.reason}"
+        await pusher.record(subscription.id, group[0].id.seq, reason)
+        if failure.gone:
+            pusher.counts.suspended += 1
+            reason = "its server answered with status 410 (Gone): it does not want deliveries any more"
+            await pusher.broker.set_state(subscription, SubscriptionState.SUSPENDED, reason)
+            return Turn(reached=reached)
+        if self._attempts >= settings.attempts_max or pusher.clock() - self._first_at >= settings.seconds_max:
+            pusher.counts.buried += len(group)
+            attempts = self._attempts
+            await pusher.broker.bury([(delivery, attempts, failure.reason) for delivery in group])
+            self._attempts = 0
+            return Turn(wait=0.0, reached=reached)
+        return Turn(wait=settings.backoff.wait(self._attempts, failure.retry_after), reached=reached)
+
+
+class _Letter:
+    """A dead letter that is tried again: once for each time that someone asks."""
+
+    def __init__(self, pusher: Pusher, letter: DeadLetter) -> None:
+        self._pusher = pusher
+        self._letter = letter
+        self._subscription: Subscription | None = None
+
+    @property
+    def host(self) -> str:
+        """Where its subscriber is, as far as it is known."""
+        return "" if self._subscription is None else origin_of(self._subscription.delivery.url or "")
+
+    async def run(self, *, probe: bool) -> Turn:
+        """Find out where it goes; then, in the queue of that host, send it."""
+        letter = self._letter
+        store = self._pusher.broker.store
+        known = self._subscription is not None
+        try:
+            self._subscription = await asyncio.to_thread(store.subscription, letter.tenant_id, letter.key)
+            if self._subscription is None or self._subscription.delivery.kind == "pull":
+                return Turn()
+            return await self._send(self._subscription) if known else Turn(wait=0.0)
+        except StoreUnavailable as error:
+            _log.warning("a dead letter waits for the store: %s", error.reason)
+            return Turn(wait=_STORE_WAIT)
+
+    async def _send(self, subscription: Subscription) -> Turn:
+        letter = self._letter
+        message = await asyncio.to_thread(self._pusher.broker.store.message, letter.tenant_id, letter.seq)
+        source = "" if message is None else message.source
+        stored = StoredMessage(letter.seq, letter.tenant_id, source, letter.message_id, letter.at, letter.body)
+        delivery_id = DeliveryId(letter.seq, letter.subscription_id)
+        payload = None if message is not None and message.xml == letter.body else letter.body
+        delivery = Delivery(delivery_id, subscription.lane_id, letter.key, stored, payload, redelivered=True)
+        outcome = await self._pusher.attempt(subscription, [delivery])
+        if isinstance(outcome, Failure):
+            await self._pusher.record(subscription.id, letter.seq, f"retry of a dead letter failed: {outcome.reason}")
+            return Turn(reached=not outcome.host_failed)
+        await self._pusher.broker.change(lambda transaction: transaction.remove_dead_letters([letter.id]))
+        return Turn(reached=True)

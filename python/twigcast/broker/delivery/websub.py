@@ -1,0 +1,511 @@
+"""The broker as a WebSub hub (W3C Recommendation, 23 January 2018).
+
+A *topic* is the Atom feed of a subscription or of a source, by its capability URL. Its WebSub subscribers are
+subscriptions of their own (kind ``websub``), with the query of the topic, and so are matched in the shared engine,
+have lanes, retries, dead letters and errors as all others have. As an extension, ``hub.filter`` narrows the topic by
+an XPath expression; the query is then both of them, joined by ``and``.
+
+Requests are checked and answered with 202; verification of intent follows. Leases end; a lease that ends without
+having been renewed, and a topic that goes, are announced with ``hub.mode=denied``, so that no subscription ends
+silently (w3c/websub#16). Failing deliveries never end a subscription (w3c/websub#119).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import heapq
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from twigcast.broker.delivery.addresses import parse_url
+from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
+from twigcast.broker.delivery.capabilities import (
+    Capabilities,
+    FeedName,
+    base_of_feed,
+    hub_of_feed,
+    parse_feed_url,
+)
+from twigcast.broker.delivery.channel import PushRequest
+from twigcast.broker.delivery.outgoing import Answer, Outgoing, RequestFailed
+from twigcast.broker.errors import Invalid, NotFound, StoreUnavailable, TooMany, UrlRefused
+from twigcast.broker.model import (
+    Delivery,
+    DeliverySettings,
+    NewSubscription,
+    Subscription,
+    SubscriptionState,
+)
+from twigcast.broker.service import Broker
+from twigcast.errors import QueryError, TwigcastError
+from twigcast.query_check import check
+
+_log = logging.getLogger(__name__)
+
+SECRET_BYTES_MAX: Final = 199
+_PENDING_MAX: Final = 1_000
+_CONCURRENCY: Final = 16
+_NOTICE_ATTEMPTS: Final = 3
+_ANSWER_BYTES_MAX: Final = 4 << 10
+_GROUP_MAX: Final = 20
+_ALL: Final = "/*"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseBounds:
+    """Seconds that a subscription lasts.
+
+    Args:
+        shortest: Bound for those who ask for less.
+        longest: Bound for those who ask for more.
+        default: For those who do not ask.
+    """
+
+    shortest: float = 60.0
+    longest: float = 30 * 86_400.0
+    default: float = 10 * 86_400.0
+
+    def granted(self, asked: float | None) -> float:
+        """What is granted to one who asks."""
+        return min(max(self.default if asked is None else asked, self.shortest), self.longest)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What a subscriber wants to hear of."""
+
+    url: str
+    feed: FeedName
+    query: str
+    namespaces: Mapping[str, str]
+    dialect: Any
+    state: SubscriptionState = SubscriptionState.ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A request to subscribe or to unsubscribe, checked but not verified."""
+
+    is_subscribe: bool
+    topic: Topic
+    callback: str
+    lease: float
+    secret: str | None
+    content_filter: str | None
+
+    @property
+    def key(self) -> str:
+        """Of the subscription: one for each topic and callback."""
+        return key_of(self.topic.url, self.callback)
+
+
+def key_of(topic_url: str, callback: str) -> str:
+    """The key of the subscription of a callback to a topic."""
+    digest = hashlib.sha256(f"{topic_url}\n{callback}".encode()).hexdigest()
+    return f"websub:{digest[:32]}"
+
+
+class WebSubHub:
+    """Takes requests, verifies them, and keeps leases. A watcher of the broker.
+
+    Args:
+        broker: Where subscriptions are kept.
+        outgoing: Makes the requests to callbacks.
+        capabilities: Tell topics.
+        leases: How long subscriptions last.
+        publish: Called with the URL of a polled source that somebody says has news.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        outgoing: Outgoing,
+        capabilities: Capabilities,
+        leases: LeaseBounds | None = None,
+        publish: Callable[[str], None] | None = None,
+    ) -> None:
+        self._broker = broker
+        self._outgoing = outgoing
+        self._capabilities = capabilities
+        self._leases = leases or LeaseBounds()
+        self._publish = publish
+        self._free = asyncio.Semaphore(_CONCURRENCY)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._followers: dict[tuple[int, str], set[str]] = {}  # tenant and key of a topic: keys of its subscribers
+        self._topics: dict[tuple[int, str], tuple[int, str]] = {}  # the other way
+        self._ends: list[tuple[float, int, str]] = []  # a heap: monotonic time, tenant, key
+        self._expiry: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    def start(self, stored: Iterable[Subscription]) -> None:
+        """Keep the leases of stored subscriptions."""
+        for subscription in stored:
+            self._learn(subscription)
+        self._expiry = asyncio.get_running_loop().create_task(self._expire())
+
+    async def stop(self) -> None:
+        """Break off what is under way; those who asked will ask again."""
+        tasks = [*self._tasks, *([self._expiry] if self._expiry else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def on_deliveries(self, lane_ids: object) -> None:
+        """Nothing to do: pushing sees to them."""
+
+    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+        """A topic may have changed or gone; subscribers follow it."""
+        for subscription in removed:
+            for key in self._followers.get((subscription.tenant_id, subscription.key), set()).copy():
+                self._spawn(self._end(subscription.tenant_id, key, "the topic is no more"))
+            self._forget(subscription)
+        for subscription in changed:
+            if subscription.delivery.kind == "websub":
+                self._learn(subscription)
+            for key in self._followers.get((subscription.tenant_id, subscription.key), set()).copy():
+                self._spawn(self._follow(subscription, key))
+
+    def _learn(self, subscription: Subscription) -> None:
+        settings = subscription.delivery
+        if settings.kind != "websub" or settings.topic is None:
+            return
+        me = (subscription.tenant_id, subscription.key)
+        path = parse_feed_url(settings.topic, base_of_feed(settings.topic))
+        if path is not None and path.kind == "subscriptions":
+            self._followers.setdefault((subscription.tenant_id, path.name), set()).add(subscription.key)
+            self._topics[me] = (subscription.tenant_id, path.name)
+        if settings.expires is not None:
+            # Counted from now on by a clock that does not step.
+            heapq.heappush(self._ends, (time.monotonic() + settings.expires - time.time(), *me))
+            self._changed.set()
+
+    def _forget(self, subscription: Subscription) -> None:
+        me = (subscription.tenant_id, subscription.key)
+        topic = self._topics.pop(me, None)
+        if topic is not None and topic in self._followers:
+            self._followers[topic].discard(subscription.key)
+            if not self._followers[topic]:
+                del self._followers[topic]
+
+    # Requests -------------------------------------------------------------------------------------------------------
+
+    async def handle(self, form: Mapping[str, Sequence[str]], base_url: str) -> None:
+        """Take a request of a subscriber or publisher; what follows from it happens afterwards.
+
+        Args:
+            form: The parameters, each with its values.
+            base_url: The broker's address as the subscriber knows it.
+
+        Raises:
+            Invalid: A parameter is missing or wrong.
+            NotFound: There is no such topic here.
+            UrlRefused: The callback is not permitted.
+            TooMany: Too many requests wait for verification.
+        """
+        mode = _one(form, "hub.mode")
+        if mode == "publish":
+            for url in [*form.get("hub.url", ()), *form.get("hub.topic", ())]:
+                if self._publish is not None:
+                    self._publish(url)
+            return
+        if mode not in ("subscribe", "unsubscribe"):
+            raise Invalid("hub.mode must be subscribe, unsubscribe or publish")
+        if len(self._tasks) >= _PENDING_MAX:
+            raise TooMany("too many requests wait for verification", 10.0)
+        intent = await self._read(form, base_url, is_subscribe=mode == "subscribe")
+        self._spawn(self._verify(intent))
+
+    async def _read(self, form: Mapping[str, Sequence[str]], base_url: str, *, is_subscribe: bool) -> Intent:
+        callback = urlunsplit(parse_url(_one(form, "hub.callback")))
+        topic = await self._topic(_one(form, "hub.topic"), base_url)
+        if not is_subscribe:
+            return Intent(False, topic, callback, 0.0, None, None)
+        secret = _optional(form, "hub.secret") or None
+        if secret is not None and len(secret.encode()) > SECRET_BYTES_MAX:
+            raise Invalid("hub.secret must be less than 200 bytes long")
+        content_filter = _optional(form, "hub.filter") or None
+        if content_filter is not None:
+            added = _namespaces(form.get("hub.filter_namespace", ()))
+            topic = narrowed(topic, content_filter, added)
+        lease = self._leases.granted(_seconds(_optional(form, "hub.lease_seconds")))
+        return Intent(True, topic, callback, lease, secret, content_filter)
+
+    async def _topic(self, url: str, base_url: str) -> Topic:
+        path = parse_feed_url(url, base_url)
+        tenant_id = None if path is None else path.tenant_id
+        if path is None or tenant_id is None:
+            raise NotFound("hub.topic is no feed of this broker; use the self link of one")
+        feed, subscription = await asyncio.to_thread(find_feed, self._broker, path.kind, tenant_id, path.name)
+        if feed is None or not self._capabilities.permits(path.token, feed):
+            raise NotFound("there is no such topic (any more)")
+        url = base_url.rstrip("/") + self._capabilities.path(feed)
+        if subscription is None:
+            return Topic(url, feed, _ALL, {}, "xpath")
+        return Topic(
+            url,
+            feed,
+            subscription.query,
+            subscription.namespaces,
+            subscription.dialect,
+            _paused_or_active(subscription),
+        )
+
+    # Verification ---------------------------------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StoreUnavailable):
+            _log.warning("a WebSub request was not carried out: %s", error.reason)
+        elif error is not None:
+            _log.error("a WebSub request failed inside the broker", exc_info=error)
+
+    async def _verify(self, intent: Intent) -> None:
+        """Ask the subscriber whether it meant it, and do what it asked for."""
+        async with self._free:
+            challenge = secrets.token_urlsafe(32)
+            parameters = {
+                "hub.mode": "subscribe" if intent.is_subscribe else "unsubscribe",
+                "hub.topic": intent.topic.url,
+                "hub.challenge": challenge,
+            }
+            expires = time.time() + intent.lease
+            if intent.is_subscribe:
+                parameters["hub.lease_seconds"] = str(int(intent.lease))
+            answer = await self._ask(intent.callback, parameters)
+        if answer is None or not answer.is_success or answer.body != challenge.encode():
+            _log.info("a WebSub %s was not confirmed by its callback", parameters["hub.mode"])
+        elif intent.is_subscribe:
+            await self._subscribe(intent, expires)
+        else:
+            found = await self._subscription(intent.topic.feed.tenant_id, intent.key)
+            if found is not None:
+                await self._broker.unsubscribe(found)
+
+    async def _ask(self, callback: str, parameters: Mapping[str, str]) -> Answer | None:
+        try:
+            return await self._outgoing.request(
+                "GET", extended(callback, parameters), answer_bytes_max=_ANSWER_BYTES_MAX, cut=True
+            )
+        except (RequestFailed, UrlRefused) as error:
+            _log.info("a WebSub callback cannot be asked: %s", error)
+            return None
+
+    async def _subscribe(self, intent: Intent, expires: float) -> None:
+        topic = intent.topic
+        settings = DeliverySettings("websub", intent.callback, intent.secret, expires, topic.url, intent.content_filter)
+        known = await self._subscription(topic.feed.tenant_id, intent.key)
+        try:
+            if known is None:
+                found = await self._add(topic, intent.key, settings)
+            else:
+                found = await self._broker.replace(
+                    known, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
+                )
+            if found.state is not topic.state:
+                await self._broker.set_state(found, topic.state)
+        except StoreUnavailable:
+            raise
+        except TwigcastError as error:
+            await self._deny(intent.callback, topic.url, str(error))
+
+    async def _add(self, topic: Topic, key: str, settings: DeliverySettings) -> Subscription:
+        new = NewSubscription(topic.feed.tenant_id, key, topic.query, topic.namespaces, topic.dialect, None, settings)
+        (outcome,) = await self._broker.subscribe([new])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _subscription(self, tenant_id: int, key: str) -> Subscription | None:
+        return await asyncio.to_thread(self._broker.store.subscription, tenant_id, key)
+
+    # Ends and changes -----------------------------------------------------------------------------------------------
+
+    async def _deny(self, callback: str, topic_url: str, reason: str) -> None:
+        """Tell a subscriber that its subscription is not, or no more."""
+        parameters = {"hub.mode": "denied", "hub.topic": topic_url, "hub.reason": reason}
+        for attempt in range(1, _NOTICE_ATTEMPTS + 1):
+            async with self._free:
+                answer = await self._ask(callback, parameters)
+            if answer is not None and answer.status < 500:
+                return
+            await asyncio.sleep(attempt)
+
+    async def _end(self, tenant_id: int, key: str, reason: str) -> None:
+        subscription = await self._subscription(tenant_id, key)
+        if subscription is None or subscription.delivery.kind != "websub":
+            return
+        await self._broker.unsubscribe(subscription)
+        settings = subscription.delivery
+        await self._deny(settings.url or "", settings.topic or "", reason)
+
+    async def _follow(self, topic: Subscription, key: str) -> None:
+        """Let one subscriber of a topic have what the topic is now."""
+        mine = await self._subscription(topic.tenant_id, key)
+        if mine is None or mine.delivery.kind != "websub" or mine.delivery.topic is None:
+            return
+        feed = FeedName("subscriptions", topic.tenant_id, topic.key, topic.id)
+        wanted = Topic(mine.delivery.topic, feed, topic.query, topic.namespaces, topic.dialect)
+        try:
+            if mine.delivery.content_filter is not None:
+                wanted = narrowed(wanted, mine.delivery.content_filter, mine.namespaces)
+        except Invalid as error:
+            await self._end(topic.tenant_id, key, f"the topic has changed: {error.reason}")
+            return
+        if (wanted.query, dict(wanted.namespaces), wanted.dialect) != (mine.query, dict(mine.namespaces), mine.dialect):
+            mine = await self._broker.replace(
+                mine, query=wanted.query, namespaces=wanted.namespaces, dialect=wanted.dialect, delivery=mine.delivery
+            )
+        state = _paused_or_active(topic)
+        if mine.state is not state and mine.state is not SubscriptionState.SUSPENDED:
+            await self._broker.set_state(mine, state)
+
+    async def _expire(self) -> None:
+        """End leases in time."""
+        while True:
+            while self._ends and self._ends[0][0] <= time.monotonic():
+                _, tenant_id, key = heapq.heappop(self._ends)
+                try:
+                    await self._expire_one(tenant_id, key)
+                except StoreUnavailable as error:
+                    _log.warning("a WebSub lease waits for the store: %s", error.reason)
+                    heapq.heappush(self._ends, (time.monotonic() + 5.0, tenant_id, key))
+            self._changed.clear()
+            wait = self._ends[0][0] - time.monotonic() if self._ends else None
+            try:
+                await asyncio.wait_for(self._changed.wait(), wait)
+            except TimeoutError:
+                continue
+
+    async def _expire_one(self, tenant_id: int, key: str) -> None:
+        subscription = await self._subscription(tenant_id, key)
+        # A lease that was renewed has a later entry of its own.
+        if subscription is not None and (subscription.delivery.expires or 0.0) <= time.time() + 0.5:
+            self._spawn(self._end(tenant_id, key, "the lease has ended"))
+
+
+class WebSubChannel:
+    """Content distribution: new entries of the topic's feed, in one Atom document.
+
+    Args:
+        capabilities: Makes the identifiers of entries.
+    """
+
+    group_max = _GROUP_MAX
+
+    def __init__(self, capabilities: Capabilities) -> None:
+        self._capabilities = capabilities
+
+    async def request(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> PushRequest | None:
+        """Deliveries as a request. Of a source's topic, only messages of that source."""
+        settings = subscription.delivery
+        topic = settings.topic or ""
+        path = parse_feed_url(topic, base_of_feed(topic))
+        if path is None:
+            return None
+        items = [Item.of(delivery) for delivery in deliveries]
+        if path.kind == "sources":
+            items = [item for item in items if item.message.source == path.name]
+        if not items:
+            return None
+        feed = FeedName(path.kind, subscription.tenant_id, path.name, 0)
+        links = FeedLinks(topic, hub_of_feed(topic))
+        body = write_feed(feed, items[::-1], links, self._capabilities, updated=items[-1].message.received)
+        headers = {"Content-Type": MEDIA_TYPE, "Link": link_header(links)}
+        if settings.secret:
+            headers["X-Hub-Signature"] = (
+                "sha256=" + hmac.new(settings.secret.encode(), body, hashlib.sha256).hexdigest()
+            )
+        return PushRequest(settings.url or "", headers, body)
+
+
+def find_feed(broker: Broker, kind: str, tenant_id: int, name: str) -> tuple[FeedName | None, Subscription | None]:
+    """A feed with the subscription that it is of, if there is such a feed. Blocks."""
+    if kind == "sources":
+        source = broker.store.source(tenant_id, name)
+        return (None if source is None else FeedName("sources", tenant_id, name, source.id)), None
+    subscription = broker.store.subscription(tenant_id, name)
+    if subscription is None:
+        return None, None
+    return FeedName("subscriptions", tenant_id, name, subscription.id), subscription
+
+
+def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -> Topic:
+    """A topic with a content filter.
+
+    Raises:
+        Invalid: The filter is no XPath expression, or the topic rewrites messages.
+    """
+    for prefix, uri in namespaces.items():
+        if topic.namespaces.get(prefix, uri) != uri:
+            raise Invalid(f"the prefix {prefix!r} stands for {topic.namespaces[prefix]!r} in this topic")
+    merged = {**topic.namespaces, **namespaces}
+    try:
+        # By itself first: it must not reach beyond the parentheses that are put around it.
+        check(content_filter, namespaces=merged, dialect=topic.dialect)
+        check(f"({content_filter})", namespaces=merged, dialect=topic.dialect)
+    except QueryError as error:
+        raise Invalid(f"hub.filter is refused: {error.reason}") from None
+    if topic.query == _ALL:
+        return replace(topic, query=content_filter, namespaces=merged)
+    query = f"({topic.query}) and ({content_filter})"
+    try:
+        check(query, namespaces=merged, dialect=topic.dialect)
+    except QueryError:
+        raise Invalid("this topic rewrites messages; hub.filter is only for topics that deliver them whole") from None
+    return replace(topic, query=query, namespaces=merged)
+
+
+def extended(callback: str, parameters: Mapping[str, str]) -> str:
+    """A callback with parameters after those that it has."""
+    parts = urlsplit(callback)
+    return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, urlencode(parameters))))))
+
+
+def _paused_or_active(subscription: Subscription) -> SubscriptionState:
+    """What a subscription means for those that follow it: its own suspension is its own affair."""
+    paused = subscription.state is SubscriptionState.PAUSED
+    return SubscriptionState.PAUSED if paused else SubscriptionState.ACTIVE
+
+
+def _one(form: Mapping[str, Sequence[str]], name: str) -> str:
+    values = form.get(name, ())
+    if len(values) != 1 or not values[0]:
+        raise Invalid(f"{name} must be given" if not values or not values[0] else f"{name} is given more than once")
+    return values[0]
+
+
+def _optional(form: Mapping[str, Sequence[str]], name: str) -> str | None:
+    return _one(form, name) if any(form.get(name, ())) else None
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
+        raise Invalid("hub.lease_seconds must be a positive whole number")
+    return float(text)
+
+
+def _namespaces(entries: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in entries:
+        prefix, equals, uri = entry.partition("=")
+        if not equals or not uri:
+            raise Invalid("hub.filter_namespace must look like cap=urn:oasis:names:tc:emergency:cap:1.2")
+        found[prefix] = uri
+    return found

@@ -1,0 +1,87 @@
+"""What the broker does over the network by itself, put together: pushing, the WebSub hub, polling of sources."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from twigcast.broker.delivery.addresses import UrlPolicy
+from twigcast.broker.delivery.capabilities import Capabilities
+from twigcast.broker.delivery.channel import Channel
+from twigcast.broker.delivery.outgoing import Outgoing, Timeouts
+from twigcast.broker.delivery.push import Pusher, PushSettings
+from twigcast.broker.delivery.webhook import WebhookChannel
+from twigcast.broker.delivery.websub import LeaseBounds, WebSubChannel, WebSubHub
+from twigcast.broker.model import DeliveryKind
+from twigcast.broker.service import Broker
+from twigcast.broker.sources.schedule import Poller, PollSettings
+
+_SPARE_CONNECTIONS: Final = 32
+"""For polls and verifications, beside pushing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutwardSettings:
+    """Settings of all parts.
+
+    Args:
+        policy: Which addresses are permitted.
+        timeouts: Of each request.
+        push: How hard is tried to deliver.
+        leases: How long WebSub subscriptions last.
+        polls: How sources are polled.
+        grace: Seconds that attempts under way have at a stop.
+    """
+
+    policy: UrlPolicy = field(default_factory=UrlPolicy)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    push: PushSettings = field(default_factory=PushSettings)
+    leases: LeaseBounds = field(default_factory=LeaseBounds)
+    polls: PollSettings = field(default_factory=PollSettings)
+    grace: float = 5.0
+
+
+class Outward:
+    """Starts and stops all parts, for one event loop.
+
+    Args:
+        broker: A broker that runs.
+        settings: Of all parts.
+    """
+
+    def __init__(self, broker: Broker, settings: OutwardSettings | None = None) -> None:
+        self.settings = settings or OutwardSettings()
+        self._broker = broker
+        hosts = self.settings.push.hosts
+        self.outgoing = Outgoing(
+            self.settings.policy,
+            timeouts=self.settings.timeouts,
+            connections_max=hosts.concurrency + _SPARE_CONNECTIONS,
+        )
+        self.capabilities = Capabilities(broker.store.secret())
+        self.poller = Poller(broker, self.outgoing, self.settings.polls)
+        self.websub = WebSubHub(broker, self.outgoing, self.capabilities, self.settings.leases, self._has_news)
+        channels: dict[DeliveryKind, Channel] = {
+            "webhook": WebhookChannel(),
+            "websub": WebSubChannel(self.capabilities),
+        }
+        self.pusher = Pusher(broker, self.outgoing, channels, self.settings.push)
+
+    async def start(self) -> None:
+        """Go on with what is pending, and begin to look at sources."""
+        # Watched first: what changes while the stored ones are read is then heard of, at worst twice.
+        self._broker.watch(self.pusher)
+        self._broker.watch(self.websub)
+        stored = await asyncio.to_thread(lambda: list(self._broker.store.all_subscriptions(pushed_only=True)))
+        await self.pusher.start(stored)
+        self.websub.start(stored)
+        self.poller.start()
+
+    async def stop(self) -> None:
+        """Stop all of it; what is not delivered stays pending."""
+        await asyncio.gather(self.poller.stop(), self.websub.stop(), self.pusher.stop(self.settings.grace))
+        await self.outgoing.aclose()
+
+    def _has_news(self, url: str) -> None:
+        self.poller.poll_now(url=url)

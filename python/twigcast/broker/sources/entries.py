@@ -1,0 +1,165 @@
+"""Cutting RSS and Atom feeds into messages, one for each entry.
+
+An entry becomes a message as :mod:`twigcast.records` cuts it: its own bytes in UTF-8, with the namespace declarations
+of the feed around it. Its id is what the feed says (``guid``, ``atom:id``, ``rdf:about``, else its link), or a digest
+of its content where the feed says nothing. Both kinds of feed are told by their root, whatever they were registered
+as.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from xml.parsers import expat
+
+from twigcast.errors import RejectedMessage
+from twigcast.records import cut_records
+
+ATOM_NAMESPACE: Final = "http://www.w3.org/2005/Atom"
+RDF_NAMESPACE: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+ID_CHARACTERS_MAX: Final = 400
+"""A longer id of a feed is replaced by its digest."""
+
+_ATOM_ENTRY: Final = f"{{{ATOM_NAMESPACE}}}entry"
+_RSS_ITEM: Final = "item"
+
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._:-]+)""", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a feed, or what is wrong with the feed from some place on."""
+
+    id: str
+    xml: bytes
+    error: RejectedMessage | None = None
+
+
+def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: int) -> Iterator[Entry]:
+    """The entries of a feed, in its order.
+
+    Args:
+        feed: The document.
+        media_type: The ``Content-Type`` that it came with; a charset in it wins over the declaration (RFC 7303).
+        entry_bytes_max: Bytes that one entry may have.
+    """
+    feed = _in_utf8(feed, media_type)
+    record = _ATOM_ENTRY if _root_name(feed) == f"{ATOM_NAMESPACE} feed" else _RSS_ITEM
+    for found in cut_records(io.BytesIO(feed), record, bytes_max=entry_bytes_max):
+        yield Entry("" if found.error else entry_id(found.xml), found.xml, found.error)
+
+
+def is_feed(feed: bytes) -> bool:
+    """Whether a document looks like a feed, or is so broken that its root cannot be told."""
+    return _root_name(feed).rpartition(" ")[2] in ("feed", "rss", "RDF", "")
+
+
+def charset_of(media_type: str | None) -> str | None:
+    """The charset that a ``Content-Type`` names."""
+    declared = _CHARSET.search(media_type or "")
+    return None if declared is None else declared.group(1)
+
+
+def digest_id(content: bytes) -> str:
+    """The id of something that has none but its content."""
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def entry_id(xml: bytes) -> str:
+    """The id of an entry."""
+    reader = _IdReader()
+    try:
+        reader.read(xml)
+    except expat.ExpatError:
+        return digest_id(xml)
+    found = reader.best()
+    if not found:
+        return digest_id(xml)
+    return found if len(found) <= ID_CHARACTERS_MAX else digest_id(found.encode())
+
+
+class _IdReader:
+    """Notes what may identify an entry: children of its root, and attributes."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+        self._depth = 0
+        self._open: str | None = None
+        self._text: list[str] = []
+
+    def read(self, xml: bytes) -> None:
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._on_text
+        parser.Parse(xml, True)
+
+    def best(self) -> str | None:
+        """The strongest identifier."""
+        for name in ("guid", "id", "about", "link"):
+            if self._found.get(name):
+                return self._found[name]
+        return None
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        local = name.rpartition(" ")[2]
+        if self._depth == 1:
+            self._found["about"] = attributes.get(f"{RDF_NAMESPACE} about", "")
+        elif self._depth == 2 and local in ("guid", "id", "link") and local not in self._found:
+            if local == "link" and attributes.get("rel", "alternate") == "alternate" and "href" in attributes:
+                self._found["link"] = attributes["href"].strip()
+            else:
+                self._open, self._text = local, []
+
+    def _end(self, _: str) -> None:
+        if self._depth == 2 and self._open is not None:
+            text = "".join(self._text).strip()
+            if text:
+                self._found[self._open] = text
+            self._open = None
+        self._depth -= 1
+
+    def _on_text(self, text: str) -> None:
+        if self._open is not None:
+            self._text.append(text)
+
+
+def _root_name(feed: bytes) -> str:
+    """Namespace and local name of the root, as far as the feed can be read."""
+    names: list[str] = []
+    parser = expat.ParserCreate(namespace_separator=" ")
+
+    def start(name: str, _: dict[str, str]) -> None:
+        if not names:
+            names.append(name)
+
+    parser.StartElementHandler = start
+    for at in range(0, len(feed), 4096):
+        try:
+            parser.Parse(feed[at : at + 4096], False)
+        except expat.ExpatError:
+            break
+        if names:
+            break
+    return names[0] if names else ""
+
+
+def _in_utf8(feed: bytes, media_type: str | None) -> bytes:
+    """The feed so that its first bytes tell its encoding, where the media type tells it."""
+    charset = charset_of(media_type)
+    if charset is None or feed.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
+        return feed
+    try:
+        text = feed.decode(charset)
+    except (LookupError, UnicodeError):
+        # The declaration of the document may be right where the server is wrong.
+        return feed
+    return codecs.BOM_UTF8 + text.encode("utf-8", "replace")

@@ -1,0 +1,209 @@
+"""Looks at all polled sources in time: one task for all, and a bounded number of polls at one time.
+
+Polls are spread: each interval is drawn from around what was asked for, so that sources that were registered together
+drift apart. A source that fails is looked at less and less often, up to once a day; one whose server asks to wait is
+left alone for as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from twigcast.broker.delivery.outgoing import Outgoing
+from twigcast.broker.errors import StoreUnavailable
+from twigcast.broker.model import Source
+from twigcast.broker.service import Broker
+from twigcast.broker.sources.poll import Poll, PollLimits, PollResult
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 60.0
+"""How often the list of sources is read, should nobody tell that it changed."""
+_LONGEST: Final = 86_400.0
+_DOUBLINGS_MAX: Final = 12
+_JITTER: Final = 0.1
+_STORE_WAIT: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class PollSettings:
+    """How polling is done.
+
+    Args:
+        concurrency: Polls at one time.
+        interval_min: Seconds between polls of a source, whatever it asks for.
+        limits: What one poll may bring.
+        random: Source of the jitter; seeded in tests.
+    """
+
+    concurrency: int = 8
+    interval_min: float = 10.0
+    limits: PollLimits = field(default_factory=PollLimits)
+    random: random.Random = field(default_factory=random.SystemRandom)
+
+
+@dataclass(slots=True)
+class PollCounts:
+    """What polling has done since the start."""
+
+    polls: int = 0
+    failed: int = 0
+    published: int = 0
+
+
+class Poller:
+    """Polls sources, for one event loop.
+
+    Args:
+        broker: Where messages are published.
+        outgoing: Makes the requests.
+        settings: How it is done.
+    """
+
+    def __init__(self, broker: Broker, outgoing: Outgoing, settings: PollSettings | None = None) -> None:
+        self.counts = PollCounts()
+        self._broker = broker
+        self._outgoing = outgoing
+        self._settings = settings or PollSettings()
+        self._sources: dict[int, Source] = {}
+        self._due: list[tuple[float, int]] = []  # a heap; of a source only the entry in _due_at counts
+        self._due_at: dict[int, float] = {}
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._again: set[int] = set()  # to be polled anew, asked for while a poll was on
+        self._changed = asyncio.Event()
+        self._look_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Break off; what was not remembered is looked at again, and not published twice."""
+        tasks = [*self._running.values(), *([self._task] if self._task else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def sources_changed(self) -> None:
+        """Tell that a source was registered, changed or deleted."""
+        self._look_at = 0.0
+        self._changed.set()
+
+    def poll_now(self, *, url: str | None = None, source_id: int | None = None) -> int:
+        """Look at sources at once: those with a URL, or one; how many there are."""
+        chosen = [
+            source.id for source in self._sources.values() if source_id == source.id or (url and url == source.url)
+        ]
+        for found in chosen:
+            if found in self._running:
+                self._again.add(found)
+            else:
+                self._set_due(found, time.monotonic())
+        self._changed.set()
+        return len(chosen)
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            now = time.monotonic()
+            if now >= self._look_at:
+                await self._look()
+            self._start_due()
+            waits = [self._look_at - now]
+            if self._due and len(self._running) < self._settings.concurrency:
+                waits.append(self._due[0][0] - now)
+            try:
+                await asyncio.wait_for(self._changed.wait(), max(0.0, min(waits)))
+            except TimeoutError:
+                continue
+
+    async def _look(self) -> None:
+        """Read the list of sources."""
+        self._look_at = time.monotonic() + _LOOK_SECONDS
+        try:
+            stored = await asyncio.to_thread(self._broker.store.sources)
+        except StoreUnavailable as error:
+            _log.warning("the sources cannot be read: %s", error.reason)
+            self._look_at = time.monotonic() + _STORE_WAIT
+            return
+        self._take(source for source in stored if source.kind != "push" and source.url and not source.paused)
+
+    def _take(self, sources: Iterable[Source]) -> None:
+        before, self._sources = self._sources, {source.id: source for source in sources}
+        for gone in before.keys() - self._sources.keys():
+            self._due_at.pop(gone, None)
+        for source in self._sources.values():
+            known = before.get(source.id)
+            if known is None:
+                self._set_due(source.id, time.monotonic() + self._first_wait(source))
+            elif (known.url, known.kind, known.interval) != (source.url, source.kind, source.interval):
+                self.poll_now(source_id=source.id)
+
+    def _first_wait(self, source: Source) -> float:
+        """Seconds until the first poll: what was left of the interval when the broker stopped."""
+        last = float(source.state.get("last_poll") or 0.0)
+        return min(max(0.0, last + source.interval - time.time()), source.interval)
+
+    def _set_due(self, source_id: int, at: float) -> None:
+        self._due_at[source_id] = at
+        heapq.heappush(self._due, (at, source_id))
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        while self._due and self._due[0][0] <= now and len(self._running) < self._settings.concurrency:
+            at, source_id = heapq.heappop(self._due)
+            source = self._sources.get(source_id)
+            if source is None or self._due_at.get(source_id) != at or source_id in self._running:
+                continue
+            del self._due_at[source_id]
+            task = asyncio.get_running_loop().create_task(self._poll(source))
+            self._running[source_id] = task
+            task.add_done_callback(partial(self._ended, source_id))
+
+    def _ended(self, source_id: int, task: asyncio.Task[None]) -> None:
+        self._running.pop(source_id, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _log.error("polling a source failed inside the broker", exc_info=error)
+            self._set_due(source_id, time.monotonic() + _LOOK_SECONDS)
+        if source_id in self._again:
+            self._again.discard(source_id)
+            self._set_due(source_id, time.monotonic())
+        self._changed.set()
+
+    async def _poll(self, source: Source) -> None:
+        store = self._broker.store
+        stored = await asyncio.to_thread(store.source, source.tenant_id, source.name)
+        if stored is None or stored.id != source.id or stored.paused or stored.kind == "push":
+            self._set_due(source.id, time.monotonic() + source.interval)  # in case it comes back
+            return
+        result = await Poll(stored, self._broker, self._outgoing, self._settings.limits).run()
+        self.counts.polls += 1
+        self.counts.published += result.published
+        self.counts.failed += result.state["last_error"] is not None
+        self._set_due(source.id, time.monotonic() + self._wait(stored, result))
+        if result.state != stored.state:
+            try:
+                await self._broker.change(lambda transaction: transaction.set_source_state(stored.id, result.state))
+            except StoreUnavailable as error:
+                _log.warning("the state of the source %r was not stored: %s", stored.name, error.reason)
+
+    def _wait(self, source: Source, result: PollResult) -> float:
+        """Seconds until the next poll of a source."""
+        if result.has_more:
+            return 0.0
+        interval = max(source.interval, self._settings.interval_min)
+        failures = int(result.state.get("failures") or 0)
+        if failures:
+            interval = max(interval, min(_LONGEST, interval * 2.0 ** min(failures - 1, _DOUBLINGS_MAX)))
+        drawn = interval * self._settings.random.uniform(1.0 - _JITTER, 1.0 + _JITTER)
+        return max(drawn, min(result.retry_after or 0.0, _LONGEST))
