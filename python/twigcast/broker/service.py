@@ -30,6 +30,9 @@ class Watcher(Protocol):
     def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
         """Subscriptions were added, replaced, paused, suspended or resumed (as they are now), or deleted."""
 
+    def on_revived(self, deliveries: Sequence[Delivery]) -> None:
+        """Dead letters are to be delivered again, beside what their lanes have pending."""
+
 
 class Broker(Protocol):
     """A running broker, for one event loop. All methods are safe to call from its tasks.
@@ -100,6 +103,9 @@ class Broker(Protocol):
 
     async def bury(self, deliveries: Sequence[tuple[Delivery, int, str]]) -> list[int]:
         """Give deliveries up, each with the attempts made and the reason: they become dead letters; their ids."""
+
+    async def revive(self, dead_letter_ids: Sequence[int]) -> list[Delivery]:
+        """Deliver dead letters again; watchers are told, and acknowledge or bury them."""
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in the writing thread, in one commit with others, and return what it returns.

@@ -26,12 +26,10 @@ from twigcast.broker.delivery.hosts import HostLimits, HostQueues, Turn
 from twigcast.broker.delivery.outgoing import Outgoing, RequestFailed
 from twigcast.broker.errors import StoreUnavailable, UrlRefused
 from twigcast.broker.model import (
-    DeadLetter,
     Delivery,
     DeliveryId,
     DeliveryKind,
     ErrorRecord,
-    StoredMessage,
     Subscription,
     SubscriptionState,
 )
@@ -150,6 +148,12 @@ class Pusher:
             if subscription.lane_id in self._known and subscription.state is SubscriptionState.ACTIVE:
                 self._wake_anew(subscription.lane_id)
 
+    def on_revived(self, deliveries: Sequence[Delivery]) -> None:
+        """Dead letters are tried once more, each by itself. One that is not delivered is buried again."""
+        for delivery in deliveries:
+            if delivery.lane_id in self._known:
+                self._queues.add(_Revived(self, delivery))
+
     def _learn(self, subscription: Subscription) -> None:
         if subscription.delivery.kind in self._channels:
             host = origin_of(subscription.delivery.url or "")
@@ -224,13 +228,6 @@ class Pusher:
         """Keep what went wrong where the owner of the subscription sees it."""
         record = ErrorRecord(subscription_id, time.time(), reason, seq)
         await self.broker.change(lambda transaction: transaction.add_errors([record]))
-
-    # Dead letters ---------------------------------------------------------------------------------------------------
-
-    def retry(self, letters: Iterable[DeadLetter]) -> None:
-        """Try dead letters again, each by itself. One that is delivered is removed; the others stay."""
-        for letter in letters:
-            self._queues.add(_Letter(self, letter))
 
 
 def _batches(lanes: Iterable[int]) -> Iterable[list[int]]:
@@ -357,44 +354,38 @@ class _Lane:
         return Turn(wait=settings.backoff.wait(self._attempts, failure.retry_after), reached=reached)
 
 
-class _Letter:
-    """A dead letter that is tried again: once for each time that someone asks."""
+class _Revived:
+    """A dead letter that is tried again, once for each time that someone asks."""
 
-    def __init__(self, pusher: Pusher, letter: DeadLetter) -> None:
+    def __init__(self, pusher: Pusher, delivery: Delivery) -> None:
         self._pusher = pusher
-        self._letter = letter
-        self._subscription: Subscription | None = None
+        self._delivery = replace(delivery, redelivered=True)
 
     @property
     def host(self) -> str:
-        """Where its subscriber is, as far as it is known."""
-        return "" if self._subscription is None else origin_of(self._subscription.delivery.url or "")
+        """Where its subscriber is."""
+        known = self._pusher.identity(self._delivery.lane_id)
+        return "" if known is None else known[2]
 
     async def run(self, *, probe: bool) -> Turn:
-        """Find out where it goes; then, in the queue of that host, send it."""
-        letter = self._letter
-        store = self._pusher.broker.store
-        known = self._subscription is not None
+        """Send it."""
         try:
-            self._subscription = await asyncio.to_thread(store.subscription, letter.tenant_id, letter.key)
-            if self._subscription is None or self._subscription.delivery.kind == "pull":
-                return Turn()
-            return await self._send(self._subscription) if known else Turn(wait=0.0)
+            return await self._send()
         except StoreUnavailable as error:
             _log.warning("a dead letter waits for the store: %s", error.reason)
             return Turn(wait=_STORE_WAIT)
 
-    async def _send(self, subscription: Subscription) -> Turn:
-        letter = self._letter
-        message = await asyncio.to_thread(self._pusher.broker.store.message, letter.tenant_id, letter.seq)
-        source = "" if message is None else message.source
-        stored = StoredMessage(letter.seq, letter.tenant_id, source, letter.message_id, letter.at, letter.body)
-        delivery_id = DeliveryId(letter.seq, letter.subscription_id)
-        payload = None if message is not None and message.xml == letter.body else letter.body
-        delivery = Delivery(delivery_id, subscription.lane_id, letter.key, stored, payload, redelivered=True)
+    async def _send(self) -> Turn:
+        delivery, broker = self._delivery, self._pusher.broker
+        subscription = await asyncio.to_thread(broker.store.subscription, delivery.message.tenant_id, delivery.key)
+        if subscription is None:
+            return Turn()
+        if subscription.state is not SubscriptionState.ACTIVE:
+            await broker.bury([(delivery, 0, "its subscription is not active")])
+            return Turn()
         outcome = await self._pusher.attempt(subscription, [delivery])
         if isinstance(outcome, Failure):
-            await self._pusher.record(subscription.id, letter.seq, f"retry of a dead letter failed: {outcome.reason}")
+            await broker.bury([(delivery, 1, outcome.reason)])
             return Turn(reached=not outcome.host_failed)
-        await self._pusher.broker.change(lambda transaction: transaction.remove_dead_letters([letter.id]))
+        await broker.acknowledge(delivery.lane_id, [delivery.id])
         return Turn(reached=True)

@@ -162,6 +162,9 @@ class WebSubHub:
     def on_deliveries(self, lane_ids: object) -> None:
         """Nothing to do: pushing sees to them."""
 
+    def on_revived(self, deliveries: object) -> None:
+        """Nothing to do: pushing sees to them."""
+
     def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
         """A topic may have changed or gone; subscribers follow it."""
         for subscription in removed:
