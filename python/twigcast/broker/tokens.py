@@ -11,7 +11,7 @@ import secrets
 import time
 from typing import Final
 
-from twigcast.broker.model import Scope, Tenant, Token
+from twigcast.broker.model import Scope, Token
 from twigcast.broker.store.interface import Store
 
 PREFIX: Final = "tc_"
@@ -42,11 +42,12 @@ def create_token(store: Store, tenant_id: int, name: str, scopes: frozenset[Scop
 
 
 def first_start(store: Store) -> str | None:
-    """Make the first tenant and an admin token for it, where there is none yet; the token. Blocks."""
-    if store.tenants():
+    """Make an admin token of the first tenant (and that, if need be) where there is no token yet; it. Blocks."""
+    tenants = store.tenants()
+    if any(store.tokens(tenant.id) for tenant in tenants):
         return None
     secret = new_secret()
     with store.transaction() as transaction:
-        tenant: Tenant = transaction.add_tenant(FIRST_TENANT, {})
+        tenant = min(tenants, key=lambda known: known.id) if tenants else transaction.add_tenant(FIRST_TENANT, {})
         transaction.add_token(tenant.id, "first start", frozenset({Scope.ADMIN}), digest(secret), at=time.time())
     return secret

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -173,33 +171,3 @@ class Rates:
                 f"the limit is publish_rate_max = {rate:,} messages a second for this tenant", (needed - left) / rate
             )
         self._buckets[principal.tenant_id] = (left - count, now)
-
-
-class OpenStreams:
-    """Counts the streams of each tenant."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, int] = {}
-
-    @property
-    def count(self) -> int:
-        """All that are open."""
-        return sum(self._open.values())
-
-    @contextmanager
-    def one_more(self, principal: Principal) -> Iterator[None]:
-        """Count a stream while it is open.
-
-        Raises:
-            TooMany: Its tenant has as many as it may.
-        """
-        tenant_id, most = principal.tenant_id, principal.limits.streams_max
-        if self._open.get(tenant_id, 0) >= most:
-            raise TooMany(f"the limit is streams_max = {most:,} streams of this tenant that are open", 10)
-        self._open[tenant_id] = self._open.get(tenant_id, 0) + 1
-        try:
-            yield
-        finally:
-            self._open[tenant_id] -= 1
-            if not self._open[tenant_id]:
-                del self._open[tenant_id]

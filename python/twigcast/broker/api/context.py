@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 from urllib.parse import unquote
 
 from fastapi import Depends, Path, Query, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from prometheus_client import CollectorRegistry
 from pydantic import AfterValidator, BeforeValidator, StringConstraints
 from starlette.requests import HTTPConnection, Request
 
-from twigcast.broker.api.access import Gate, OpenStreams, Principal, Rates
+from twigcast.broker.api.access import Gate, Principal, Rates
 from twigcast.broker.api.envelopes import Envelopes
+from twigcast.broker.api.streams import AutomaticAcks, Streams
 from twigcast.broker.config import Settings
-from twigcast.broker.model import Scope
+from twigcast.broker.model import DeadLetter, Scope
 from twigcast.broker.service import Broker
 from twigcast.characters import NO_CHARACTER, half_pair
 
+_EXPLAINED_AT_ONCE = 2
+
 NAME_LENGTH_MAX = 512
 """Characters of a key, or of the name of a subscriber, source, tenant or token."""
+
+
+class UrlCheck(Protocol):
+    """Says which addresses the broker may talk to."""
+
+    async def check(self, url: str) -> str:
+        """The URL in the form in which it is used.
+
+        Raises:
+            UrlRefused: It may not be used.
+        """
 
 
 @dataclass(slots=True)
@@ -30,9 +46,20 @@ class Context:
     broker: Broker
     settings: Settings
     gate: Gate
+    urls: UrlCheck
+    retry: Callable[[Sequence[DeadLetter]], None]
+    """Tries dead letters again."""
     rates: Rates = field(default_factory=Rates)
-    streams: OpenStreams = field(default_factory=OpenStreams)
+    streams: Streams = field(default_factory=Streams)
+    automatic_acks: AutomaticAcks = field(init=False)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    """Of metrics."""
     envelopes: Envelopes = field(default_factory=Envelopes)
+    explaining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_EXPLAINED_AT_ONCE))
+    """Explanations are thorough rather than fast: they must not take the machine from the messages."""
+
+    def __post_init__(self) -> None:
+        self.automatic_acks = AutomaticAcks(self.broker)
 
 
 def context_of(connection: HTTPConnection) -> Context:

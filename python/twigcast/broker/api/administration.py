@@ -1,0 +1,128 @@
+"""``/tokens``, ``/tenants`` and ``/me``: who may do what.
+
+An administrator administers its tenant; one of the first tenant the whole broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from twigcast.broker.api.access import Principal
+from twigcast.broker.api.context import Admin, Anyone, Context, Operator, PathName, QueryName, Shared
+from twigcast.broker.api.models import (
+    LimitsIn,
+    NewTokenOut,
+    StatisticsOut,
+    TenantIn,
+    TenantOut,
+    TenantsOut,
+    TokenIn,
+    TokenOut,
+    TokensOut,
+    WhoOut,
+)
+from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.errors import NotFound, TooMany
+from twigcast.broker.model import Tenant
+from twigcast.broker.tokens import digest, new_secret
+
+router = APIRouter(tags=["administration"], responses=problem_responses(401, 403))
+
+
+@router.get("/me")
+async def who(principal: Anyone) -> WhoOut:
+    """Say whose token this is, and what it permits."""
+    return WhoOut(tenant=principal.tenant.name, token=TokenOut.of(principal.token), operator=principal.is_operator)
+
+
+@router.get("/statistics")
+async def statistics(principal: Anyone, shared: Shared) -> StatisticsOut:
+    """Count what the tenant has stored."""
+    found = await asyncio.to_thread(shared.broker.store.statistics, principal.tenant_id)
+    return StatisticsOut(
+        messages=found.messages,
+        rejected=found.rejected,
+        subscriptions=found.subscriptions,
+        subscribers=found.lanes,
+        pending=found.pending,
+        dead_letters=found.dead_letters,
+        bytes=found.bytes,
+    )
+
+
+@router.post("/tokens", status_code=201, responses=problem_responses(404, 422, 429, 503, 507))
+async def create_token(body: TokenIn, principal: Admin, shared: Shared) -> NewTokenOut:
+    """Make a token. It is shown here and never again."""
+    tenant = await _tenant(shared, principal, body.tenant)
+    known = await asyncio.to_thread(shared.broker.store.tokens, tenant.id)
+    most = shared.settings.limits_of(tenant).tokens_max
+    if len(known) >= most:
+        raise TooMany(f"the limit is tokens_max = {most:,} tokens of this tenant")
+    secret = new_secret()
+    mark, scopes, at = digest(secret), frozenset(body.scopes), time.time()
+    token = await shared.broker.change(
+        lambda transaction: transaction.add_token(tenant.id, body.name, scopes, mark, at=at)
+    )
+    return NewTokenOut(**TokenOut.of(token).model_dump(), token=secret)
+
+
+@router.get("/tokens", responses=problem_responses(404))
+async def list_tokens(
+    principal: Admin,
+    shared: Shared,
+    tenant: Annotated[QueryName | None, Query(description="For operators; by default your own.")] = None,
+) -> TokensOut:
+    """List the tokens of a tenant, without their secrets."""
+    found = await _tenant(shared, principal, tenant)
+    tokens = await asyncio.to_thread(shared.broker.store.tokens, found.id)
+    return TokensOut(tokens=[TokenOut.of(token) for token in tokens])
+
+
+@router.delete("/tokens/{token}", status_code=204, responses=problem_responses(404, 503, 507))
+async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
+    """Delete a token: it opens nothing from now on. Streams that are open go on."""
+    store = shared.broker.store
+    tenants = await asyncio.to_thread(store.tenants) if principal.is_operator else [principal.tenant]
+    for tenant in tenants:
+        if any(known.id == token for known in await asyncio.to_thread(store.tokens, tenant.id)):
+            await shared.broker.change(lambda transaction: transaction.delete_token(token))
+            shared.gate.forget_token(token)
+            return
+    raise NotFound(f"there is no token with the number {token}")
+
+
+@router.get("/tenants")
+async def list_tenants(principal: Operator, shared: Shared) -> TenantsOut:
+    """List all tenants."""
+    return TenantsOut(tenants=[TenantOut.of(tenant) for tenant in await asyncio.to_thread(shared.broker.store.tenants)])
+
+
+@router.post("/tenants", status_code=201, responses=problem_responses(409, 422, 503, 507))
+async def create_tenant(body: TenantIn, principal: Operator, shared: Shared) -> TenantOut:
+    """Make a tenant. A token for it is made with `POST /tokens`."""
+    tenant = await shared.broker.change(lambda transaction: transaction.add_tenant(body.name, body.limits))
+    return TenantOut.of(tenant)
+
+
+@router.patch("/tenants/{name}", responses=problem_responses(404, 422, 503, 507))
+async def set_limits(name: PathName, body: LimitsIn, principal: Operator, shared: Shared) -> TenantOut:
+    """Give a tenant limits of its own; those that are not given are the broker's again."""
+    tenant = await _tenant(shared, principal, name)
+    await shared.broker.change(lambda transaction: transaction.set_tenant_limits(tenant.id, body.limits))
+    shared.gate.forget()
+    return TenantOut(name=tenant.name, limits=body.limits)
+
+
+async def _tenant(shared: Context, principal: Principal, name: str | None) -> Tenant:
+    """The tenant that is meant; another one than its own is there for operators only."""
+    if name is None or name == principal.tenant.name:
+        return principal.tenant
+    if principal.is_operator:
+        for tenant in await asyncio.to_thread(shared.broker.store.tenants):
+            if tenant.name == name:
+                return tenant
+    raise NotFound(f"there is no tenant {name!r}")

@@ -1,0 +1,183 @@
+"""The application: all routes, behind what every request passes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib import metadata
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from twigcast.broker.api import (
+    administration,
+    bulk,
+    dead_letters,
+    deliveries,
+    messages,
+    operation,
+    problems,
+    queries,
+    sources,
+    stream,
+    subscriptions,
+    websocket,
+)
+from twigcast.broker.api.access import Gate
+from twigcast.broker.api.context import Context, UrlCheck
+from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
+from twigcast.broker.config import Settings
+from twigcast.broker.logs import start_request
+from twigcast.broker.model import DeadLetter
+from twigcast.broker.service import Broker
+
+_log = logging.getLogger("twigcast.access")
+
+
+def create_app(
+    broker: Broker,
+    settings: Settings,
+    urls: UrlCheck,
+    retry: Callable[[Sequence[DeadLetter]], None],
+    routers: Sequence[APIRouter] = (),
+) -> FastAPI:
+    """The application in front of a broker.
+
+    Args:
+        broker: What does the work; started already.
+        settings: How it is set up.
+        urls: Which addresses webhooks and polled feeds may have.
+        retry: Tries dead letters again.
+        routers: Further routes: WebSub, feeds, the console.
+    """
+    context = Context(broker, settings, Gate(broker.store, settings), urls, retry)
+    app = FastAPI(
+        title="Twigcast",
+        description=DESCRIPTION,
+        version=metadata.version("twigcast"),
+        lifespan=_lifespan,
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
+    )
+    app.state.context = context
+    problems.install(app)
+    for module in (
+        messages,
+        bulk,
+        subscriptions,
+        queries,
+        deliveries,
+        stream,
+        sources,
+        dead_letters,
+        administration,
+        operation,
+        websocket,
+    ):
+        app.include_router(module.router)
+    for router in routers:
+        app.include_router(router)
+    _describe(app)
+    app.add_middleware(Front)
+    if "*" not in settings.trusted_hosts:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(settings.trusted_hosts))
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    context: Context = app.state.context
+    tasks = [
+        asyncio.create_task(context.streams.beat()),
+        asyncio.create_task(context.automatic_acks.run()),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await context.automatic_acks.flush(everything=True)
+
+
+def _describe(app: FastAPI) -> None:
+    """Make the OpenAPI description say that all errors are problem documents."""
+    make = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            found = make()
+            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            schemas["ProblemOut"] = problem_schema()
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            for path in found["paths"].values():
+                for operation_ in path.values():
+                    _replace_validation(operation_["responses"])
+            app.openapi_schema = found
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _replace_validation(responses: dict[str, Any]) -> None:
+    """FastAPI has its own form of errors of validation; here they are problems like all others."""
+    found = responses.get("422", {}).get("content", {})
+    if "HTTPValidationError" in str(found):
+        responses["422"] = {
+            "description": "Unprocessable Entity",
+            "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}},
+        }
+
+
+class Front:
+    """What every request passes first: it gets an id, and its path is taken as it was sent.
+
+    So a name in a path may hold a slash, percent-encoded.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._is_logging = _log.isEnabledFor(logging.DEBUG)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        start_request()
+        raw = scope.get("raw_path")
+        if raw:
+            scope["path"] = raw.decode("ascii", "replace")
+        if self._is_logging and scope["type"] == "http":
+            await self._logged(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _logged(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        status = 0
+
+        async def watching(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watching)
+        finally:
+            # The query string is left out: tickets are in it.
+            _log.debug(
+                "%s %s",
+                scope["method"],
+                scope["path"],
+                extra={"status": status, "seconds": round(time.perf_counter() - began, 6)},
+            )

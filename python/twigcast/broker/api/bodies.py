@@ -1,0 +1,156 @@
+"""Reading bodies of requests within limits, unpacking them on the way."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from twigcast.broker.api.problems import Problem
+from twigcast.broker.errors import Invalid, TooLarge
+
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_STEP: Final = 1 << 16
+"""Bytes that are unpacked at a time."""
+
+_CHARSET = re.compile(r';\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]+))', re.IGNORECASE)
+
+_XML_TYPES: Final = frozenset({"application/xml", "text/xml", "application/octet-stream", ""})
+_LINES_TYPES: Final = frozenset({"application/x-ndjson", "application/jsonl", "application/json-lines"})
+# What curl says when nobody said anything.
+_UNSAID: Final = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentType:
+    """What a body says it is."""
+
+    media: str
+    charset: str | None
+
+    @classmethod
+    def of(cls, request: Request) -> ContentType:
+        """That of a request."""
+        value = request.headers.get("content-type", "")
+        found = _CHARSET.search(value)
+        charset = (found[1] or found[2] or "").strip() if found else ""
+        return cls(value.partition(";")[0].strip().lower(), charset or None)
+
+    @property
+    def is_xml(self) -> bool:
+        """Whether the body is one message."""
+        return self.media in _XML_TYPES or self.media.endswith("+xml") or self.media == _UNSAID
+
+    @property
+    def is_lines(self) -> bool:
+        """Whether the body is JSON, one value a line."""
+        return self.media in _LINES_TYPES
+
+
+def unsupported(media: str, *supported: str) -> Problem:
+    """The problem of a body in a form that is not understood."""
+    return Problem(415, "unsupported-media-type", f"a body of type {media!r} is not understood; use {_or(supported)}")
+
+
+def _or(choices: tuple[str, ...]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else choices[0]
+
+
+async def read(request: Request, bytes_max: int) -> bytes:
+    """The whole body, unpacked.
+
+    Raises:
+        TooLarge: It has more than ``bytes_max`` bytes, packed or unpacked.
+        Invalid: It is not packed as it says.
+        Problem: It is packed in a way that is not understood.
+    """
+    return b"".join([part async for part in parts(request, bytes_max)])
+
+
+async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
+    """The body as it comes, unpacked. Raises as :func:`read` does."""
+    unpack = _unpacker(request)
+    said = request.headers.get("content-length", "")
+    if said.isascii() and said.isdigit() and int(said) > bytes_max:
+        raise _too_large(bytes_max)
+    arrived = total = 0
+    async for packed in request.stream():
+        arrived += len(packed)
+        if arrived > bytes_max:
+            raise _too_large(bytes_max)
+        for part in unpack.feed(packed) if unpack else (packed,):
+            total += len(part)
+            if total > bytes_max:
+                raise _too_large(bytes_max)
+            yield part
+    if unpack:
+        unpack.finish()
+
+
+async def lines(request: Request, bytes_max: int, line_bytes_max: int) -> AsyncIterator[tuple[int, bytes]]:
+    """The lines of a body as they come, with their numbers from 1; empty ones are left out.
+
+    Raises:
+        TooLarge: The body or a line has too many bytes.
+    """
+    rest, number = b"", 0
+    async for part in parts(request, bytes_max):
+        *whole, rest = (rest + part).split(b"\n") if rest else part.split(b"\n")
+        for line in whole:
+            number += 1
+            _check_line(line, number, line_bytes_max)
+            if line.strip():
+                yield number, line
+        _check_line(rest, number + 1, line_bytes_max)
+    if rest.strip():
+        yield number + 1, rest
+
+
+def _check_line(line: bytes, number: int, line_bytes_max: int) -> None:
+    if len(line) > line_bytes_max:
+        raise TooLarge(f"line {number:,} has more than {line_bytes_max:,} bytes")
+
+
+class _Gunzip:
+    """Unpacks gzip in small steps, so that a bomb never exists as a whole."""
+
+    def __init__(self) -> None:
+        self._member: Any = None
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """What a piece of packed data gives."""
+        try:
+            while packed:
+                if self._member is None or self._member.eof:
+                    # A file of gzip data may have several members.
+                    self._member = zlib.decompressobj(_GZIP)
+                yield self._member.decompress(packed, _STEP)
+                packed = self._member.unconsumed_tail or self._member.unused_data
+        except zlib.error:
+            raise Invalid("the body is not gzip data, as its Content-Encoding says") from None
+
+    def finish(self) -> None:
+        """Do nothing if the data ended where it should.
+
+        Raises:
+            Invalid: There is something missing.
+        """
+        if self._member is not None and not self._member.eof:
+            raise Invalid("the body ends in the middle of its gzip data")
+
+
+def _unpacker(request: Request) -> _Gunzip | None:
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding in {"gzip", "x-gzip"}:
+        return _Gunzip()
+    if coding in {"identity", ""}:
+        return None
+    raise Problem(415, "unsupported-encoding", f"the content encoding {coding!r} is not understood; use gzip")
+
+
+def _too_large(bytes_max: int) -> TooLarge:
+    return TooLarge(f"the body is larger than body_bytes_max = {bytes_max:,} bytes")

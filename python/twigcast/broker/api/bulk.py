@@ -1,0 +1,205 @@
+"""``/subscriptions/import`` and ``/subscriptions/export``: many subscriptions at a time, as JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Query
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from twigcast.broker.api import problems
+from twigcast.broker.api.access import Principal
+from twigcast.broker.api.bodies import ContentType, lines, unsupported
+from twigcast.broker.api.context import Context, Shared, Subscriber
+from twigcast.broker.api.models import SubscriptionIn
+from twigcast.broker.api.openapi import lines_description, problem_responses
+from twigcast.broker.api.subscriptions import delivery_settings
+from twigcast.broker.api.subscriptions import replace as replace_one
+from twigcast.broker.errors import Conflict, Invalid, StoreUnavailable
+from twigcast.broker.model import NewSubscription, Subscription
+from twigcast.errors import TwigcastError
+
+router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
+
+LINES: Final = "application/x-ndjson"
+_GROUP: Final = 5_000
+"""Subscriptions that are stored by one commit."""
+_PAGE: Final = 5_000
+_SHOWN_MAX: Final = 10_000
+"""Refused lines that the answer tells of one by one."""
+_LINE_SLACK: Final = 64 << 10
+"""Bytes of a line beyond those of its query."""
+_BODY_MAX: Final = 1 << 40
+"""Lines are dealt with as they come, so that the whole has no bound but the number of subscriptions."""
+
+
+@router.post(
+    "/import",
+    response_class=Response,
+    responses=problem_responses(413, 415, 422, 429, 503, 507) | {200: {"content": {LINES: {}}}},
+    openapi_extra=lines_description("Subscriptions, as `POST /subscriptions` takes them, one a line."),
+)
+async def import_subscriptions(
+    request: Request,
+    principal: Subscriber,
+    shared: Shared,
+    replace: Annotated[bool, Query(description="Whether a subscription that is there is replaced.")] = False,
+) -> Response:
+    """Subscribe many times. Lines that are refused do not keep the others from being stored.
+
+    The answer is JSON lines: for each line that was refused `line`, `key` and `error` (a problem document), and at last
+    `{"lines": ..., "added": ..., "replaced": ..., "refused": ...}`. An import that ended early may be sent again with
+    `replace=true`.
+    """
+    kind = ContentType.of(request)
+    if not kind.is_lines and kind.media not in {"", "application/json", "application/x-www-form-urlencoded"}:
+        raise unsupported(kind.media, LINES)
+    work = _Import(shared, principal, replace=replace)
+    async for number, line in lines(request, _BODY_MAX, shared.settings.query_bytes_max + _LINE_SLACK):
+        await work.take(number, line)
+    await work.flush()
+    return Response(work.report(), media_type=LINES)
+
+
+class _Import:
+    """An import that is going on: lines gather in groups."""
+
+    def __init__(self, shared: Context, principal: Principal, *, replace: bool) -> None:
+        self._shared = shared
+        self._principal = principal
+        self._replace = replace
+        self._group: list[tuple[int, SubscriptionIn]] = []
+        self._refused: list[bytes] = []
+        self._counts = {"lines": 0, "added": 0, "replaced": 0, "refused": 0}
+
+    async def take(self, number: int, line: bytes) -> None:
+        """Take a line."""
+        self._counts["lines"] += 1
+        try:
+            asked = SubscriptionIn.model_validate_json(line)
+        except ValidationError as error:
+            self._refuse(number, _key_in(line), Invalid(_first(error)))
+            return
+        if asked.from_ is not None:
+            self._refuse(number, asked.key, Invalid("from: an import has no past; use POST /subscriptions"))
+            return
+        self._group.append((number, asked))
+        if len(self._group) >= _GROUP:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Store what has gathered."""
+        group, self._group = self._group, []
+        new: list[tuple[int, SubscriptionIn, NewSubscription]] = []
+        for number, asked in group:
+            try:
+                new.append((number, asked, await self._new(asked)))
+            except TwigcastError as error:
+                self._refuse(number, asked.key, error)
+        if not new:
+            return
+        outcomes = await self._shared.broker.subscribe([item for _, _, item in new])
+        for (number, asked, _), outcome in zip(new, outcomes, strict=True):
+            if isinstance(outcome, Subscription):
+                self._counts["added"] += 1
+            elif self._replace and isinstance(outcome, Conflict):
+                await self._put(number, asked, outcome)
+            else:
+                self._refuse(number, asked.key, outcome)
+
+    async def _new(self, asked: SubscriptionIn) -> NewSubscription:
+        return NewSubscription(
+            tenant_id=self._principal.tenant_id,
+            key=asked.key,
+            query=asked.query,
+            namespaces=asked.namespaces,
+            dialect=asked.dialect,
+            subscriber=asked.subscriber,
+            delivery=await delivery_settings(self._shared, asked.delivery),
+        )
+
+    async def _put(self, number: int, asked: SubscriptionIn, conflict: Conflict) -> None:
+        """Replace a subscription, unless the conflict is about something else than its key."""
+        store = self._shared.broker.store
+        known = await asyncio.to_thread(store.subscription, self._principal.tenant_id, asked.key)
+        if known is None or asked.subscriber not in (None, known.subscriber):
+            self._refuse(number, asked.key, conflict)
+            return
+        try:
+            await replace_one(self._shared, known, asked)
+        except StoreUnavailable:
+            raise
+        except TwigcastError as error:
+            self._refuse(number, asked.key, error)
+        else:
+            self._counts["replaced"] += 1
+
+    def _refuse(self, number: int, key: str | None, error: Exception) -> None:
+        if isinstance(error, StoreUnavailable) or not isinstance(error, TwigcastError):
+            raise error
+        self._counts["refused"] += 1
+        if len(self._refused) < _SHOWN_MAX:
+            self._refused.append(orjson.dumps({"line": number, "key": key, "error": problems.of_error(error)}))
+
+    def report(self) -> bytes:
+        """The answer."""
+        self._refused.append(orjson.dumps(self._counts))
+        return b"\n".join([*self._refused, b""])
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def _key_in(line: bytes) -> str | None:
+    """The key in a line that is no subscription, as far as there is one."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    key = found.get("key") if isinstance(found, dict) else None
+    return key if isinstance(key, str) else None
+
+
+@router.get(
+    "/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {LINES: {}}, "description": "All of them."}},
+)
+async def export_subscriptions(principal: Subscriber, shared: Shared) -> StreamingResponse:
+    """Give all subscriptions as lines that an import takes. Secrets of webhooks are left out, and WebSub leases too."""
+    store = shared.broker.store
+
+    async def all_lines() -> AsyncIterator[bytes]:
+        after: str | None = None
+        while True:
+            page = await asyncio.to_thread(store.subscriptions, principal.tenant_id, after_key=after, limit=_PAGE)
+            wanted = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind != "websub"]
+            if wanted:
+                yield b"\n".join([*wanted, b""])
+            if len(page) < _PAGE:
+                return
+            after = page[-1].key
+
+    return StreamingResponse(all_lines(), media_type=LINES)
+
+
+def _exported(subscription: Subscription) -> dict[str, Any]:
+    """What an import needs; what it would take by itself is left out."""
+    found: dict[str, Any] = {"key": subscription.key, "query": subscription.query}
+    if subscription.namespaces:
+        found["namespaces"] = dict(subscription.namespaces)
+    if subscription.dialect != "xpath":
+        found["dialect"] = subscription.dialect
+    if subscription.subscriber != subscription.key:
+        found["subscriber"] = subscription.subscriber
+    if subscription.delivery.kind != "pull":
+        found["delivery"] = {"kind": subscription.delivery.kind, "url": subscription.delivery.url}
+    return found

@@ -1,0 +1,74 @@
+"""``/dead-letters``: deliveries that were given up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from twigcast.broker.api.access import Principal
+from twigcast.broker.api.context import Context, QueryName, Shared, Subscriber
+from twigcast.broker.api.models import CountOut, DeadLetterOut, DeadLettersIn, DeadLettersOut
+from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.errors import NotFound
+from twigcast.broker.model import DeadLetter
+
+router = APIRouter(prefix="/dead-letters", tags=["dead letters"], responses=problem_responses(401, 403))
+
+Number = Annotated[int | None, Query(ge=0, le=1 << 62)]
+
+
+@router.get("")
+async def list_dead_letters(
+    principal: Subscriber,
+    shared: Shared,
+    before: Number = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    key: Annotated[QueryName | None, Query(description="Only those of this subscription.")] = None,
+) -> DeadLettersOut:
+    """List dead letters, newest first."""
+    found = await asyncio.to_thread(
+        shared.broker.store.dead_letters, principal.tenant_id, before_id=before, limit=limit + 1, key=key
+    )
+    page = found[:limit]
+    return DeadLettersOut(
+        dead_letters=[DeadLetterOut.of(letter) for letter in page],
+        next=page[-1].id if len(found) > limit else None,
+    )
+
+
+@router.post("/retry", responses=problem_responses(404, 422, 503, 507))
+async def retry(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> CountOut:
+    """Try dead letters again, soon. One that arrives is a dead letter no more; how many are tried is answered."""
+    letters = await _own(shared, principal, body.dead_letters)
+    shared.retry(letters)
+    return CountOut(count=len(letters))
+
+
+@router.post("/delete", responses=problem_responses(404, 422, 503, 507))
+async def delete(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> CountOut:
+    """Remove dead letters for good."""
+    letters = await _own(shared, principal, body.dead_letters)
+    ids = [letter.id for letter in letters]
+    return CountOut(count=await shared.broker.change(lambda transaction: transaction.remove_dead_letters(ids)))
+
+
+async def _own(shared: Context, principal: Principal, numbers: Sequence[int]) -> list[DeadLetter]:
+    """Dead letters by their numbers.
+
+    Raises:
+        NotFound: One of them is not there, or belongs to another tenant.
+    """
+
+    def find() -> list[DeadLetter]:
+        letters = []
+        for number in dict.fromkeys(numbers):
+            found = shared.broker.store.dead_letters(principal.tenant_id, before_id=number + 1, limit=1)
+            if not found or found[0].id != number:
+                raise NotFound(f"there is no dead letter with the number {number}")
+            letters.append(found[0])
+        return letters
+
+    return await asyncio.to_thread(find)

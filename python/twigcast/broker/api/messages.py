@@ -1,0 +1,269 @@
+"""``/messages`` and ``/rejected``: publishing, and what was published."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from twigcast.broker.api import batches, problems
+from twigcast.broker.api.bodies import ContentType, read, unsupported
+from twigcast.broker.api.context import (
+    NAME_LENGTH_MAX,
+    Context,
+    Publisher,
+    QueryName,
+    Shared,
+    Subscriber,
+    check_name,
+    context_of,
+)
+from twigcast.broker.api.models import (
+    AcceptedOut,
+    BatchOut,
+    CountOut,
+    MessageOut,
+    MessagesOut,
+    RejectedListOut,
+    RejectedOut,
+)
+from twigcast.broker.api.openapi import problem_responses, publish_description
+from twigcast.broker.errors import Invalid, NotFound
+from twigcast.broker.model import Accepted, RejectedMessage, Scope, StoredMessage, Submission
+from twigcast.broker.tracing import tracing
+
+router = APIRouter(tags=["messages"], responses=problem_responses(401, 403))
+
+_SEQ_MAX: Final = 1 << 62
+_JSON: Final = "application/json"
+
+Seq = Annotated[int, Query(ge=0, le=_SEQ_MAX)]
+
+
+@router.post(
+    "/messages",
+    status_code=201,
+    response_model=AcceptedOut | BatchOut,
+    responses=problem_responses(413, 415, 422, 429, 503, 507) | {200: {"model": AcceptedOut | BatchOut}},
+    openapi_extra=publish_description(),
+)
+async def publish(request: Request) -> Response:
+    """Publish one message, or a batch. The answer comes when they are durably stored.
+
+    One message is sent as it is, with `Content-Type: application/xml` (a `charset` there wins over what the document
+    declares); the answer is 201, 200 where it was published before under this id, or 422 with the place of the error
+    where it is malformed or over a limit: it is kept then, see `/rejected`.
+
+    A batch is sent as `Content-Type: application/x-ndjson`: one JSON object a line, with `xml` (text) or `xml_base64`
+    (bytes in whatever encoding), and perhaps `id` and `source`. The answer is 200 and tells of each message. A line
+    that cannot be read refuses the whole batch.
+
+    Both may be packed with `Content-Encoding: gzip`.
+    """
+    # The path with the most load: parameters are read by hand.
+    shared = context_of(request)
+    principal = await shared.gate.admit(request.headers.get("authorization"))
+    principal.require(Scope.PUBLISH)
+    source = _parameter(request, "source") or "default"
+    message_id = _parameter(request, "id")
+    kind = ContentType.of(request)
+    if kind.is_lines:
+        if message_id is not None:
+            raise Invalid("id: in a batch each message has its own")
+        submissions = await batches.read_batch(request, shared.settings, principal.tenant_id, source)
+        shared.rates.take(principal, len(submissions))
+        outcomes = await _publish(shared, submissions)
+        return Response(_batch(outcomes), 200, media_type=_JSON)
+    if not kind.is_xml:
+        raise unsupported(kind.media, "application/xml", "application/x-ndjson")
+    body = await read(request, shared.settings.body_bytes_max)
+    shared.rates.take(principal)
+    (outcome,) = await _publish(shared, [Submission(principal.tenant_id, body, source, message_id, kind.charset)])
+    if isinstance(outcome, RejectedMessage):
+        return problems.response(422, outcome.code, outcome.reason, _place(outcome))
+    status = 200 if outcome.duplicate else 201
+    return Response(
+        orjson.dumps(_accepted(outcome)), status, {"Location": f"/messages/{outcome.seq}"}, media_type=_JSON
+    )
+
+
+def _parameter(request: Request, name: str) -> str | None:
+    value = request.query_params.get(name)
+    if value is None:
+        return None
+    if not 1 <= len(value) <= NAME_LENGTH_MAX:
+        raise Invalid(f"{name}: it is to have between 1 and {NAME_LENGTH_MAX} characters")
+    try:
+        return check_name(value)
+    except ValueError as error:
+        raise Invalid(f"{name}: {error}") from None
+
+
+async def _publish(shared: Context, submissions: Sequence[Submission]) -> list[Accepted | RejectedMessage]:
+    with tracing.publishing(submissions) as span:
+        outcomes = await shared.broker.publish(submissions)
+        span.done(outcomes)
+    return outcomes
+
+
+def _accepted(outcome: Accepted) -> dict[str, Any]:
+    return {
+        "status": "duplicate" if outcome.duplicate else "accepted",
+        "seq": outcome.seq,
+        "id": outcome.message_id,
+        "matches": outcome.matches,
+    }
+
+
+def _place(outcome: RejectedMessage) -> dict[str, Any]:
+    return {
+        "rejected": outcome.id,
+        "id": outcome.message_id,
+        "reason": outcome.reason,
+        "line": outcome.line,
+        "column": outcome.column,
+    }
+
+
+def _batch(outcomes: Sequence[Accepted | RejectedMessage]) -> bytes:
+    results = [
+        {"status": "rejected", "code": outcome.code, **_place(outcome)}
+        if isinstance(outcome, RejectedMessage)
+        else _accepted(outcome)
+        for outcome in outcomes
+    ]
+    counts = dict.fromkeys(("accepted", "duplicate", "rejected"), 0)
+    for result in results:
+        counts[result["status"]] += 1
+    return orjson.dumps(
+        {
+            "accepted": counts["accepted"],
+            "duplicates": counts["duplicate"],
+            "rejected": counts["rejected"],
+            "results": results,
+        }
+    )
+
+
+@router.get("/messages")
+async def list_messages(
+    principal: Subscriber,
+    shared: Shared,
+    after: Seq = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    newest: Annotated[bool, Query(description="Newest first, before `before`, in place of oldest first.")] = False,
+    before: Annotated[int | None, Query(ge=0, le=_SEQ_MAX)] = None,
+    source: QueryName | None = None,
+    message_id: Annotated[QueryName | None, Query(alias="id", description="Only the message of this id.")] = None,
+    xml: Annotated[bool, Query(description="Whether to give the messages themselves too.")] = False,
+) -> MessagesOut:
+    """List messages in the order in which they were accepted."""
+
+    def find() -> MessagesOut:
+        store = shared.broker.store
+        # Before the messages are read: what comes in between is in the list, or after the cursor.
+        reached = store.last_seq()
+        if message_id is not None:
+            one = store.message_by_id(principal.tenant_id, message_id, source)
+            found = [one] if one else []
+        else:
+            found = store.messages(
+                principal.tenant_id,
+                after=after,
+                up_to=None if before is None else max(before - 1, 0),
+                limit=limit + 1,
+                newest_first=newest,
+                source=source,
+            )
+        more = len(found) > limit
+        page = found[:limit]
+        reached = page[-1].seq if more and not newest else max([reached, *(message.seq for message in page)])
+        return MessagesOut(
+            messages=[MessageOut.of(message, whole=xml) for message in page], cursor=max(reached, after), more=more
+        )
+
+    return await asyncio.to_thread(find)
+
+
+@router.get("/messages/{seq}", responses=problem_responses(404))
+async def get_message(seq: int, principal: Subscriber, shared: Shared) -> MessageOut:
+    """Get a message."""
+    return MessageOut.of(await _message(shared, principal.tenant_id, seq), whole=True)
+
+
+@router.get(
+    "/messages/{seq}/xml",
+    response_class=Response,
+    responses=problem_responses(404) | {200: {"content": {"application/xml": {}}}},
+)
+async def get_message_xml(seq: int, principal: Subscriber, shared: Shared) -> Response:
+    """Get a message as it is, without anything around it."""
+    message = await _message(shared, principal.tenant_id, seq)
+    return Response(message.xml, media_type="application/xml")
+
+
+async def _message(shared: Context, tenant_id: int, seq: int) -> StoredMessage:
+    found = await asyncio.to_thread(shared.broker.store.message, tenant_id, seq) if 0 <= seq <= _SEQ_MAX else None
+    if found is None:
+        raise NotFound(f"there is no message with the sequence number {seq}")
+    return found
+
+
+# --- rejected ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/rejected")
+async def list_rejected(
+    principal: Publisher,
+    shared: Shared,
+    before: Annotated[int | None, Query(ge=0, le=_SEQ_MAX)] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> RejectedListOut:
+    """List the messages that could not be processed, newest first."""
+    found = await asyncio.to_thread(
+        shared.broker.store.rejected, principal.tenant_id, before_id=before, limit=limit + 1
+    )
+    page = found[:limit]
+    return RejectedListOut(
+        rejected=[RejectedOut.of(message) for message in page],
+        next=page[-1].id if len(found) > limit else None,
+    )
+
+
+@router.get("/rejected/{rejected}", responses=problem_responses(404))
+async def get_rejected(rejected: int, principal: Publisher, shared: Shared) -> RejectedOut:
+    """Get one of them."""
+    return RejectedOut.of(await _rejected(shared, principal.tenant_id, rejected))
+
+
+@router.get(
+    "/rejected/{rejected}/body",
+    response_class=Response,
+    responses=problem_responses(404) | {200: {"content": {"application/octet-stream": {}}}},
+)
+async def get_rejected_body(rejected: int, principal: Publisher, shared: Shared) -> Response:
+    """Get the bytes of one of them, as they were sent."""
+    message = await _rejected(shared, principal.tenant_id, rejected)
+    return Response(message.body, media_type="application/octet-stream")
+
+
+@router.delete("/rejected/{rejected}", responses=problem_responses(404))
+async def delete_rejected(rejected: int, principal: Publisher, shared: Shared) -> CountOut:
+    """Remove one of them for good."""
+    message = await _rejected(shared, principal.tenant_id, rejected)
+    count = await shared.broker.change(lambda transaction: transaction.remove_rejected([message.id]))
+    return CountOut(count=count)
+
+
+async def _rejected(shared: Context, tenant_id: int, rejected: int) -> RejectedMessage:
+    found = None
+    if 0 <= rejected <= _SEQ_MAX:
+        found = await asyncio.to_thread(shared.broker.store.rejected_message, tenant_id, rejected)
+    if found is None:
+        raise NotFound(f"there is no rejected message with the number {rejected}")
+    return found

@@ -1,0 +1,79 @@
+"""What all bodies share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from twigcast.broker.model import DeliveryId
+from twigcast.characters import NO_CHARACTER, half_pair
+
+
+class Model(BaseModel):
+    """A body; what it does not know it refuses."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def moment(seconds: float) -> datetime:
+    """Seconds since the epoch as a time."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _text(value: str) -> str:
+    if half_pair(value) is not None:
+        raise ValueError(NO_CHARACTER)
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+"""Characters; a JSON string may hold halves of surrogate pairs besides."""
+
+Namespaces = dict[Text, Text]
+"""Prefix to namespace."""
+
+Url = Annotated[Text, StringConstraints(min_length=1, max_length=2_000)]
+
+
+NUMBER_MAX: Final = 1 << 62
+"""Largest number that stands for something stored."""
+
+
+def delivery_id(text: str) -> DeliveryId:
+    """An id of a delivery.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = DeliveryId.parse(text)
+    if max(found) > NUMBER_MAX:
+        raise ValueError(f"{text!r} is no delivery id: its numbers are too large")
+    return found
+
+
+def _delivery_id_text(value: str) -> str:
+    delivery_id(value)
+    return value
+
+
+DeliveryIdText = Annotated[str, StringConstraints(max_length=41), AfterValidator(_delivery_id_text)]
+"""An id of a delivery, such as ``1234-56``."""
+
+
+class CountOut(Model):
+    """How many there were."""
+
+    count: int
+
+
+class ProblemOut(BaseModel):
+    """A problem (RFC 9457)."""
+
+    type: str = Field(description="`urn:twigcast:problem:` and the code.")
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str | None = None

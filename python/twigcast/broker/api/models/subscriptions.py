@@ -1,0 +1,187 @@
+"""Subscriptions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from twigcast.broker.api.context import Name
+from twigcast.broker.api.models.common import Model, Namespaces, Text, Url, moment
+from twigcast.broker.model import (
+    DeliverySettings,
+    ErrorRecord,
+    Subscription,
+    SubscriptionState,
+)
+from twigcast.subscriptions import Dialect
+
+
+class DeliveryIn(Model):
+    """Where deliveries go."""
+
+    kind: Literal["pull", "webhook"] = Field(
+        default="pull",
+        description="`pull`: the subscriber pulls, listens to a stream or reads a feed; `webhook`: it is sent them.",
+    )
+    url: Url | None = Field(default=None, description="Of the webhook.")
+    secret: Annotated[Text, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        default=None, description="What posts are signed with. It is never shown again."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.kind == "webhook" and self.url is None:
+            raise ValueError("a webhook needs a url")
+        if self.kind == "pull" and (self.url is not None or self.secret is not None):
+            raise ValueError("url and secret belong to webhooks")
+        return self
+
+    @property
+    def settings(self) -> DeliverySettings:
+        """As the broker keeps it."""
+        return DeliverySettings(self.kind, self.url, self.secret)
+
+
+class Start(Model):
+    """Where in the past a subscription begins: one of these."""
+
+    seq: int | None = Field(default=None, ge=0, le=1 << 62, description="With the message of this sequence number.")
+    after: int | None = Field(default=None, ge=0, le=1 << 62, description="Right after this cursor.")
+    time: datetime | None = Field(default=None, description="With the first message received at or after this time.")
+    message: Name | None = Field(default=None, description="With the message of this id.")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if len(self.model_fields_set & set(type(self).model_fields)) != 1:
+            raise ValueError("give one of seq, after, time and message")
+        return self
+
+
+class QueryIn(Model):
+    """A query."""
+
+    query: Text = Field(description="XPath, or For-Where-Return.", examples=["//alert[severity = 'high']"])
+    namespaces: Namespaces = Field(
+        default_factory=dict, description="Prefix to namespace; the empty prefix: of element names without one."
+    )
+    dialect: Dialect = Field(default="xpath", description="`legacy`: the spellings of older papers as well.")
+
+
+class ReplacementIn(QueryIn):
+    """A subscription under a key that is known already."""
+
+    subscriber: Name | None = Field(
+        default=None,
+        description="Whose queue its deliveries go to, in one order with others; by default its own, by its key.",
+    )
+    delivery: DeliveryIn = Field(default_factory=DeliveryIn)
+    from_: Start | None = Field(
+        default=None, alias="from", description="Where in the past it begins; by default with the next message."
+    )
+
+
+class SubscriptionIn(ReplacementIn):
+    """A subscription."""
+
+    key: Name = Field(description="Your own identifier of it.", examples=["flood-desk"])
+
+
+class SubscriptionPatch(Model):
+    """What is to change in a subscription."""
+
+    query: Text | None = None
+    namespaces: Namespaces | None = None
+    dialect: Dialect | None = None
+    delivery: DeliveryIn | None = None
+    state: Literal["active", "paused"] | None = None
+
+
+class DeliveryOut(Model):
+    """Where deliveries go."""
+
+    kind: Literal["pull", "webhook", "websub"]
+    url: str | None
+    signed: bool = Field(description="Whether there is a secret.")
+    expires: datetime | None = Field(description="End of a WebSub lease.")
+
+
+class ReplayOut(Model):
+    """How far a replay has come."""
+
+    next: int
+    end: int
+
+
+class SubscriptionOut(Model):
+    """A subscription."""
+
+    key: str
+    query: str
+    namespaces: dict[str, str]
+    dialect: Dialect
+    subscriber: str
+    delivery: DeliveryOut
+    state: SubscriptionState
+    reason: str | None = Field(description="Why the broker suspended it.")
+    created: datetime
+    replay: ReplayOut | None = Field(description="Of the past, while it goes on.")
+    pending: int | None = Field(
+        default=None, description="Deliveries that wait for its subscriber; only where one subscription is asked for."
+    )
+    warnings: list[str] = Field(default_factory=list, description="What looks wrong with the query, when it is new.")
+
+    @classmethod
+    def of(cls, subscription: Subscription, *, pending: int | None = None, warnings: tuple[str, ...] = ()) -> Self:
+        """A subscription as it is shown."""
+        replay = None
+        if subscription.replay_next is not None and subscription.replay_end is not None:
+            replay = ReplayOut(next=subscription.replay_next, end=subscription.replay_end)
+        delivery = subscription.delivery
+        return cls(
+            key=subscription.key,
+            query=subscription.query,
+            namespaces=dict(subscription.namespaces),
+            dialect=subscription.dialect,
+            subscriber=subscription.subscriber,
+            delivery=DeliveryOut(
+                kind=delivery.kind,
+                url=delivery.url,
+                signed=delivery.secret is not None,
+                expires=None if delivery.expires is None else moment(delivery.expires),
+            ),
+            state=subscription.state,
+            reason=subscription.reason,
+            created=moment(subscription.created),
+            replay=replay,
+            pending=pending,
+            warnings=list(warnings),
+        )
+
+
+class SubscriptionsOut(Model):
+    """A page of subscriptions, in order of their keys."""
+
+    subscriptions: list[SubscriptionOut]
+    next: str | None = Field(description="As `after` it gives the next page; null on the last one.")
+
+
+class ErrorOut(Model):
+    """Something that went wrong for one subscription."""
+
+    at: datetime
+    reason: str
+    seq: int | None = Field(description="The message concerned.")
+    count: int = Field(description="How many deliveries it concerns.")
+
+    @classmethod
+    def of(cls, record: ErrorRecord) -> Self:
+        """An error record as it is shown."""
+        return cls(at=moment(record.at), reason=record.reason, seq=record.seq, count=record.count)
+
+
+class ErrorsOut(Model):
+    """What went wrong lately, newest first."""
+
+    errors: list[ErrorOut]

@@ -1,0 +1,110 @@
+"""``/check`` and ``/explain``: questions about queries."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from fastapi import APIRouter
+
+from twigcast.broker.api.access import Principal
+from twigcast.broker.api.context import Context, Shared, Subscriber
+from twigcast.broker.api.models import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut, QueryIn
+from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.api.subscriptions import find
+from twigcast.broker.errors import NotFound
+from twigcast.characters import as_bytes
+from twigcast.errors import QueryError, QueryLimitExceeded, caret
+from twigcast.explanation import explain as explain_query
+from twigcast.limits import Limits
+from twigcast.query_check import check as check_query
+from twigcast.subscriptions import Dialect
+
+router = APIRouter(tags=["queries"], responses=problem_responses(401, 403))
+
+_EXPLAINED_MAX: Final = 1_000
+"""Subscriptions of one subscriber that are explained at a time."""
+
+
+@router.post("/check", responses=problem_responses(422))
+async def check(body: QueryIn, principal: Subscriber, shared: Shared) -> CheckOut:
+    """Say whether a text is a query, how it would run, and what looks wrong with it."""
+    limit = shared.settings.query_bytes_max
+    if len(body.query.encode()) > limit:
+        return _refused(QueryLimitExceeded("query_bytes_max", limit, "the query is too long", body.query))
+    try:
+        report = await asyncio.to_thread(check_query, body.query, namespaces=body.namespaces, dialect=body.dialect)
+    except QueryError as error:
+        return _refused(error)
+    return CheckOut(
+        valid=True,
+        normal_form=report.normal_form,
+        route=report.route,
+        reason=report.reason or None,
+        warnings=list(report.warnings),
+    )
+
+
+def _refused(error: QueryError) -> CheckOut:
+    return CheckOut(
+        valid=False,
+        code=error.code,
+        reason=error.reason,
+        column=error.column,
+        expected=list(error.expected),
+        caret=caret(error.text, error.column),
+    )
+
+
+@router.post("/explain", responses=problem_responses(404, 413, 422))
+async def explain(body: ExplainIn, principal: Subscriber, shared: Shared) -> ExplanationsOut:
+    """Say why queries match a message or not: the first step that fails, and what the message has there.
+
+    The queries: one that is given, that of a subscription, or all those of a subscriber. The message: one that is
+    given, or one that is stored.
+    """
+    xml = await _message(shared, principal, body)
+    asked = await _queries(shared, principal, body)
+    limits = shared.settings.engine_limits
+    async with shared.explaining:
+        found = await asyncio.to_thread(lambda: [_explain(key, query, xml, limits) for key, query in asked])
+    return ExplanationsOut(explanations=found)
+
+
+_Query = tuple[str, dict[str, str], Dialect]
+
+
+def _explain(key: str | None, query: _Query, xml: bytes, limits: Limits) -> ExplanationOut:
+    text, namespaces, dialect = query
+    found = explain_query(text, xml, namespaces=namespaces, dialect=dialect, limits=limits)
+    return ExplanationOut(key=key, query=text, matches=found.matches, text=str(found), details=dict(found.details))
+
+
+async def _message(shared: Context, principal: Principal, body: ExplainIn) -> bytes:
+    if body.xml is not None:
+        return as_bytes(body.xml)
+    store = shared.broker.store
+    if body.seq is not None:
+        message = await asyncio.to_thread(store.message, principal.tenant_id, body.seq)
+    else:
+        message = await asyncio.to_thread(store.message_by_id, principal.tenant_id, body.message or "")
+    if message is None:
+        raise NotFound("there is no such message")
+    return message.xml
+
+
+async def _queries(shared: Context, principal: Principal, body: ExplainIn) -> list[tuple[str | None, _Query]]:
+    if body.query is not None:
+        return [(None, (body.query, body.namespaces, body.dialect))]
+    if body.key is not None:
+        subscriptions = [await find(shared, principal, body.key)]
+    else:
+        subscriptions = await asyncio.to_thread(
+            shared.broker.store.subscriptions,
+            principal.tenant_id,
+            limit=_EXPLAINED_MAX,
+            subscriber=body.subscriber,
+        )
+        if not subscriptions:
+            raise NotFound(f"there is no subscriber {body.subscriber!r}")
+    return [(item.key, (item.query, dict(item.namespaces), item.dialect)) for item in subscriptions]

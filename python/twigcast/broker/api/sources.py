@@ -1,0 +1,97 @@
+"""``/sources``: where messages come from."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from twigcast.broker.api.access import Principal
+from twigcast.broker.api.context import Admin, Anyone, Context, PathName, Shared
+from twigcast.broker.api.models import SourceIn, SourceOut, SourcesOut
+from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.errors import NotFound, TooMany
+from twigcast.broker.model import Source
+
+router = APIRouter(prefix="/sources", tags=["sources"], responses=problem_responses(401, 403))
+
+
+@router.get("")
+async def list_sources(principal: Anyone, shared: Shared) -> SourcesOut:
+    """List the registered sources. Publishers need none: a message may name any source."""
+    found = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
+    return SourcesOut(sources=[SourceOut.of(source) for source in found])
+
+
+@router.get("/{name}", responses=problem_responses(404))
+async def get_source(name: PathName, principal: Anyone, shared: Shared) -> SourceOut:
+    """Get a source."""
+    return SourceOut.of(await _find(shared, principal, name))
+
+
+@router.put("/{name}", responses=problem_responses(422, 429, 503, 507) | {201: {"model": SourceOut}})
+async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: Shared, response: Response) -> SourceOut:
+    """Register a source, or change one. With a kind other than `push` the broker polls it and publishes what is new."""
+    url = None if body.url is None else await shared.urls.check(body.url)
+    known = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
+    is_new = all(source.name != name for source in known)
+    most = principal.limits.sources_max
+    if is_new and len(known) >= most:
+        raise TooMany(f"the limit is sources_max = {most:,} sources of this tenant")
+    stored = await shared.broker.change(
+        lambda transaction: transaction.put_source(
+            principal.tenant_id,
+            name,
+            kind=body.kind,
+            url=url,
+            interval=body.interval,
+            dtd=body.dtd,
+            paused=body.paused,
+        )
+    )
+    response.status_code = 201 if is_new else 200
+    return SourceOut.of(stored)
+
+
+@router.post("/{name}/pause", responses=problem_responses(404, 503, 507))
+async def pause_source(name: PathName, principal: Admin, shared: Shared) -> SourceOut:
+    """Poll a source no more until it is resumed."""
+    return await _set_paused(shared, principal, name, paused=True)
+
+
+@router.post("/{name}/resume", responses=problem_responses(404, 503, 507))
+async def resume_source(name: PathName, principal: Admin, shared: Shared) -> SourceOut:
+    """Poll a source again."""
+    return await _set_paused(shared, principal, name, paused=False)
+
+
+@router.delete("/{name}", status_code=204, responses=problem_responses(404, 503, 507))
+async def delete_source(name: PathName, principal: Admin, shared: Shared) -> None:
+    """Forget a source. Its messages stay."""
+    found = await _find(shared, principal, name)
+    await shared.broker.change(lambda transaction: transaction.delete_source(found.id))
+
+
+async def _find(shared: Context, principal: Principal, name: str) -> Source:
+    found = await asyncio.to_thread(shared.broker.store.source, principal.tenant_id, name)
+    if found is None:
+        raise NotFound(f"there is no source {name!r}")
+    return found
+
+
+async def _set_paused(shared: Context, principal: Principal, name: str, *, paused: bool) -> SourceOut:
+    found = replace(await _find(shared, principal, name), paused=paused)
+    stored = await shared.broker.change(
+        lambda transaction: transaction.put_source(
+            found.tenant_id,
+            found.name,
+            kind=found.kind,
+            url=found.url,
+            interval=found.interval,
+            dtd=found.dtd,
+            paused=found.paused,
+        )
+    )
+    return SourceOut.of(stored)

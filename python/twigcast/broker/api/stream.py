@@ -1,0 +1,207 @@
+"""``GET /deliveries/stream``: Server-Sent Events. The path of the highest throughput.
+
+A group of deliveries is one write to the connection, made of parts that all connections share. Back-pressure is that of
+the connection: as long as its buffer is full, its lane is not asked for more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from twigcast.broker.api.access import Principal
+from twigcast.broker.api.context import Context, QueryName, Shared, context_of
+from twigcast.broker.api.deliveries import acknowledge_through, lane_of
+from twigcast.broker.api.models.common import delivery_id
+from twigcast.broker.api.openapi import SECURITY, problem_responses
+from twigcast.broker.errors import Invalid
+from twigcast.broker.model import Delivery
+from twigcast.broker.model import Scope as TokenScope
+from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.tracing import tracing
+
+router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
+
+_WRITE_BYTES: Final = 512 << 10
+"""About as much is written at a time."""
+
+_BEGIN: Final = b"retry: 1000\n\n"
+_SIGN_OF_LIFE: Final = b":\n\n"
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+AckMode = Annotated[
+    Literal["explicit", "auto"],
+    Query(description="`auto`: a delivery counts as done as soon as it is handed to the connection."),
+]
+After = Annotated[
+    str | None,
+    Query(max_length=41, description="Begin after this delivery, and leave open whether earlier ones are done."),
+]
+Ticket = Annotated[
+    str | None, Query(max_length=100, description="In place of a token: see `POST /deliveries/tickets`.")
+]
+
+
+@router.get(
+    "/stream",
+    response_class=Response,
+    responses=problem_responses(422, 429) | {200: {"content": {"text/event-stream": {}}}},
+    openapi_extra={
+        "security": [*SECURITY, {}],
+        "parameters": [
+            {
+                "name": "Last-Event-ID",
+                "in": "header",
+                "required": False,
+                "description": "Go on after this delivery; all up to it count as done.",
+                "schema": {"type": "string", "maxLength": 41},
+            }
+        ],
+    },
+)
+async def stream(
+    request: Request,
+    shared: Shared,
+    subscriber: QueryName,
+    after: After = None,
+    ack: AckMode = "explicit",
+    bodies: Annotated[bool, Query(description="Whether to give messages that were not rewritten.")] = True,
+    ticket: Ticket = None,
+) -> Response:
+    """Stream the deliveries of a subscriber as Server-Sent Events: what is pending, then what comes.
+
+    Each event has the id of the delivery as its `id`, the type `delivery`, and the delivery as JSON on one line. Done
+    are those that are acknowledged (`POST /deliveries/ack`), and all up to the `Last-Event-ID` of a client that comes
+    again.
+    """
+    principal = await admit(request, subscriber, ticket)
+    lane = await lane_of(shared, principal, subscriber)
+    position = await begin(shared, lane.id, request.headers.get("last-event-id"), after)
+    return EventStream(shared, principal, lane.id, position, automatic=ack == "auto", bodies=bodies)
+
+
+async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None) -> Principal:
+    """Who opens a stream, by token or by ticket.
+
+    Raises:
+        Unauthorized: Neither is known.
+        Forbidden: It may not subscribe.
+    """
+    gate = context_of(connection).gate
+    if ticket is not None:
+        return gate.admit_ticket(ticket, subscriber)
+    principal = await gate.admit(connection.headers.get("authorization"))
+    principal.require(TokenScope.SUBSCRIBE)
+    return principal
+
+
+async def begin(shared: Context, lane_id: int, last: str | None, after: str | None) -> LanePosition | None:
+    """Where a stream begins; what its client says it has is acknowledged."""
+    try:
+        if last:
+            done = delivery_id(last)
+            await acknowledge_through(shared, lane_id, done)
+            return LanePosition(done.seq, done.subscription_id)
+        return LanePosition(*delivery_id(after)) if after else None
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+
+
+def in_writes(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
+    """Deliveries in groups that are written at a time."""
+    first = size = 0
+    for index, delivery in enumerate(deliveries):
+        size += len(delivery.body)
+        if size >= _WRITE_BYTES:
+            yield deliveries[first : index + 1]
+            first, size = index + 1, 0
+    if first < len(deliveries):
+        yield deliveries[first:]
+
+
+class EventStream(Response):
+    """A response that goes on as long as its client listens."""
+
+    def __init__(
+        self,
+        shared: Context,
+        principal: Principal,
+        lane_id: int,
+        position: LanePosition | None,
+        *,
+        automatic: bool,
+        bodies: bool,
+    ) -> None:
+        # Nothing is prepared as a Response would: head and body are sent below.
+        self.status_code = 200
+        self.background = None
+        self.idle = False
+        self._shared = shared
+        self._principal = principal
+        self._lane_id = lane_id
+        self._position = position
+        self._automatic = automatic
+        self._bodies = bodies
+        self._pump: asyncio.Task[None] | None = None
+        self._send: Send
+        self._writing = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the client or the broker ends it."""
+        with self._shared.streams.one_more(self._principal) as is_open:
+            self._send = send
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.body", "body": _BEGIN, "more_body": True})
+            self._pump = asyncio.create_task(self._deliver())
+            watch = asyncio.create_task(self._until_gone(receive))
+            is_open(self)
+            try:
+                await asyncio.wait([self._pump])
+                if not self._pump.cancelled():
+                    self._pump.result()
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            finally:
+                self._pump.cancel()
+                watch.cancel()
+
+    async def _deliver(self) -> None:
+        shared, send, lane_id, bodies = self._shared, self._send, self._lane_id, self._bodies
+        async for group in shared.broker.listen(lane_id, self._position):
+            for part in in_writes(group):
+                self._writing = True
+                data = shared.envelopes.events(part, bodies=bodies)
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+                self._writing = self.idle = False
+                if self._automatic:
+                    shared.automatic_acks.handed_over(lane_id, part)
+                if tracing.is_on:
+                    tracing.handed_over(part, "stream")
+
+    async def _until_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.stop()
+
+    async def beat(self) -> None:
+        """Send a comment, unless a write is waiting already."""
+        if not self._writing:
+            self._writing = True
+            with suppress(RuntimeError):  # it ended in the meantime
+                await self._send({"type": "http.response.body", "body": _SIGN_OF_LIFE, "more_body": True})
+            self._writing = False
+
+    def stop(self) -> None:
+        """End the stream."""
+        if self._pump is not None:
+            self._pump.cancel()

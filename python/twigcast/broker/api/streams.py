@@ -1,0 +1,137 @@
+"""All open streams: how many each tenant has, signs of life for those where nothing happens, and their end.
+
+A stream has no timer of its own: thousands of idle ones share one task, which looks around every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from twigcast.broker.api.access import Principal
+from twigcast.broker.errors import BrokerError, TooMany
+from twigcast.broker.model import Delivery, DeliveryId
+from twigcast.broker.service import Broker
+
+HEARTBEAT_SECONDS: Final = 15.0
+_ACKNOWLEDGED_EVERY: Final = 0.1
+"""Seconds between the commits of automatic acknowledgements, for all streams together."""
+
+_log = logging.getLogger("twigcast.api")
+
+
+class Stream(Protocol):
+    """A stream that is open."""
+
+    idle: bool
+    """Whether nothing was sent since this was last set."""
+
+    async def beat(self) -> None:
+        """Show that it is alive, if it is idle."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
+class Streams:
+    """All open streams of a broker."""
+
+    def __init__(self) -> None:
+        self._open: set[Stream] = set()
+        self._by_tenant: dict[int, int] = {}
+        self.stopping = asyncio.Event()
+        """Set when the broker stops."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextmanager
+    def one_more(self, principal: Principal) -> Iterator[Callable[[Stream], None]]:
+        """Count a stream while it is open; the function given says which one it is.
+
+        Raises:
+            TooMany: Its tenant has as many as it may.
+        """
+        tenant_id, most = principal.tenant_id, principal.limits.streams_max
+        if self._by_tenant.get(tenant_id, 0) >= most:
+            raise TooMany(f"the limit is streams_max = {most:,} streams of this tenant that are open", 10)
+        self._by_tenant[tenant_id] = self._by_tenant.get(tenant_id, 0) + 1
+        opened: list[Stream] = []
+
+        def is_open(stream: Stream) -> None:
+            opened.append(stream)
+            self._open.add(stream)
+            if self.stopping.is_set():
+                stream.stop()
+
+        try:
+            yield is_open
+        finally:
+            self._open.difference_update(opened)
+            self._by_tenant[tenant_id] -= 1
+            if not self._by_tenant[tenant_id]:
+                del self._by_tenant[tenant_id]
+
+    async def beat(self) -> None:
+        """Let idle streams show that they are alive, until cancelled."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            idle = [stream for stream in self._open if stream.idle]
+            for stream in self._open:
+                stream.idle = True
+            if idle:
+                # A stream whose client does not read waits; it must not keep the others.
+                await asyncio.wait([asyncio.ensure_future(stream.beat()) for stream in idle], timeout=1.0)
+
+    def stop(self) -> None:
+        """End all streams, and each that is opened from now on."""
+        self.stopping.set()
+        for stream in list(self._open):
+            stream.stop()
+
+
+class AutomaticAcks:
+    """Acknowledges what was handed to streams that want it so: for all streams together, a few times a second.
+
+    While a lane flows, only its mark is moved, to before the latest message: one row. The deliveries of the latest
+    message are acknowledged when nothing came after them for a while, since the same message may have more.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._moved: dict[int, list[DeliveryId]] = {}
+        self._resting: dict[int, list[DeliveryId]] = {}
+
+    def handed_over(self, lane_id: int, deliveries: list[Delivery]) -> None:
+        """Note deliveries of a lane, in order."""
+        last = deliveries[-1].id.seq
+        waiting = self._moved.pop(lane_id, None) or self._resting.pop(lane_id, [])
+        ids = [known for known in waiting if known.seq == last]
+        ids += [delivery.id for delivery in deliveries if delivery.id.seq == last]
+        self._moved[lane_id] = ids
+
+    async def run(self) -> None:
+        """Acknowledge, until cancelled."""
+        while True:
+            await asyncio.sleep(_ACKNOWLEDGED_EVERY)
+            await self.flush()
+
+    async def flush(self, *, everything: bool = False) -> None:
+        """Acknowledge what is due; with ``everything`` the latest deliveries too."""
+        moved, resting = self._moved, self._resting
+        self._moved, self._resting = {}, moved
+        if everything:
+            resting, self._resting = resting | moved, {}
+        work: list[Awaitable[None]] = [
+            self._broker.acknowledge_up_to(lane_id, ids[0].seq - 1) for lane_id, ids in moved.items()
+        ]
+        work += [self._broker.acknowledge(lane_id, ids) for lane_id, ids in resting.items()]
+        for outcome in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(outcome, BrokerError):
+                # They are handed out again, as at-least-once allows.
+                _log.warning("automatic acknowledgements were not stored: %s", outcome)
+            elif isinstance(outcome, BaseException):
+                raise outcome

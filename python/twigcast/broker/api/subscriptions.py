@@ -1,0 +1,244 @@
+"""``/subscriptions``: standing queries, and where their results go."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace as replace_fields
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from twigcast.broker.api.access import Principal
+from twigcast.broker.api.context import Context, PathName, QueryName, Shared, Subscriber
+from twigcast.broker.api.models import (
+    DeliveryIn,
+    EnvelopesOut,
+    ErrorOut,
+    ErrorsOut,
+    ReplacementIn,
+    Start,
+    SubscriptionIn,
+    SubscriptionOut,
+    SubscriptionPatch,
+    SubscriptionsOut,
+)
+from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.errors import Conflict, Invalid, NotFound
+from twigcast.broker.model import DeliverySettings, NewSubscription, Subscription, SubscriptionState
+from twigcast.query_check import check
+
+router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
+
+
+@router.post("", status_code=201, responses=problem_responses(404, 409, 422, 429, 503, 507))
+async def subscribe(body: SubscriptionIn, principal: Subscriber, shared: Shared, response: Response) -> SubscriptionOut:
+    """Subscribe. It counts from the next message on, or from where `from` says."""
+    added = await add(shared, principal, body.key, body)
+    response.headers["Location"] = f"/subscriptions/{quote(added.key, safe='')}"
+    return SubscriptionOut.of(added, warnings=_warnings(added))
+
+
+@router.get("")
+async def list_subscriptions(
+    principal: Subscriber,
+    shared: Shared,
+    after: Annotated[str | None, Query(max_length=512, description="The key after which the page begins.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    subscriber: QueryName | None = None,
+    key: Annotated[QueryName | None, Query(description="Only the subscription of this key.")] = None,
+) -> SubscriptionsOut:
+    """List subscriptions in order of their keys."""
+    store = shared.broker.store
+    if key is not None:
+        one = await asyncio.to_thread(store.subscription, principal.tenant_id, key)
+        found = [one] if one and subscriber in (None, one.subscriber) else []
+    else:
+        found = await asyncio.to_thread(
+            store.subscriptions, principal.tenant_id, after_key=after, limit=limit + 1, subscriber=subscriber
+        )
+    page = found[:limit]
+    return SubscriptionsOut(
+        subscriptions=[SubscriptionOut.of(subscription) for subscription in page],
+        next=page[-1].key if len(found) > limit else None,
+    )
+
+
+@router.get("/{key}", responses=problem_responses(404))
+async def get_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
+    """Get a subscription, with what its subscriber has pending."""
+    found = await find(shared, principal, key)
+    pending = await asyncio.to_thread(shared.broker.store.pending_count, found.lane_id)
+    return SubscriptionOut.of(found, pending=pending)
+
+
+@router.put("/{key}", responses=problem_responses(404, 409, 422, 429, 503, 507) | {201: {"model": SubscriptionOut}})
+async def put_subscription(
+    key: PathName, body: ReplacementIn, principal: Subscriber, shared: Shared, response: Response
+) -> SubscriptionOut:
+    """Give a subscription another query and delivery, from the next message on; or subscribe where there is none."""
+    known = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
+    if known is None:
+        response.status_code = 201
+        stored = await add(shared, principal, key, body)
+    else:
+        if body.from_ is not None:
+            raise Conflict("from: the subscription is there already; delete it first to have it begin in the past")
+        if body.subscriber not in (None, known.subscriber):
+            raise Conflict(f"subscriber: the subscription belongs to {known.subscriber!r}; delete it first")
+        stored = await replace(shared, known, body)
+    return SubscriptionOut.of(stored, warnings=_warnings(stored))
+
+
+@router.patch("/{key}", responses=problem_responses(404, 409, 422, 503, 507))
+async def patch_subscription(
+    key: PathName, body: SubscriptionPatch, principal: Subscriber, shared: Shared
+) -> SubscriptionOut:
+    """Change what is given, and leave the rest. A secret that is not given stays as it is."""
+    known = await find(shared, principal, key)
+    given = body.model_fields_set - {"state"}
+    if given:
+        settings = known.delivery
+        if body.delivery is not None:
+            settings = await delivery_settings(shared, body.delivery)
+            if "secret" not in body.delivery.model_fields_set and settings.kind == known.delivery.kind:
+                settings = DeliverySettings(settings.kind, settings.url, known.delivery.secret)
+        known = await shared.broker.replace(
+            known,
+            query=known.query if body.query is None else body.query,
+            namespaces=known.namespaces if body.namespaces is None else body.namespaces,
+            dialect=known.dialect if body.dialect is None else body.dialect,
+            delivery=settings,
+        )
+    if body.state is not None:
+        known = await shared.broker.set_state(known, SubscriptionState(body.state))
+    return SubscriptionOut.of(known, warnings=_warnings(known) if given else ())
+
+
+@router.delete("/{key}", status_code=204, responses=problem_responses(404, 503, 507))
+async def delete_subscription(key: PathName, principal: Subscriber, shared: Shared) -> None:
+    """Delete a subscription, with what it has pending."""
+    await shared.broker.unsubscribe(await find(shared, principal, key))
+
+
+@router.post("/{key}/pause", responses=problem_responses(404, 503, 507))
+async def pause_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
+    """Pause a subscription: new messages do not count for it, what is pending waits."""
+    known = await find(shared, principal, key)
+    return SubscriptionOut.of(await shared.broker.set_state(known, SubscriptionState.PAUSED))
+
+
+@router.post("/{key}/resume", responses=problem_responses(404, 503, 507))
+async def resume_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
+    """Let a subscription that was paused or suspended go on, with the next message."""
+    known = await find(shared, principal, key)
+    return SubscriptionOut.of(await shared.broker.set_state(known, SubscriptionState.ACTIVE))
+
+
+@router.get("/{key}/errors", responses=problem_responses(404))
+async def list_errors(
+    key: PathName, principal: Subscriber, shared: Shared, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
+) -> ErrorsOut:
+    """List what went wrong for a subscription lately, newest first."""
+    found = await find(shared, principal, key)
+    records = await asyncio.to_thread(shared.broker.store.errors, found.id, limit)
+    return ErrorsOut(errors=[ErrorOut.of(record) for record in records])
+
+
+@router.get(
+    "/{key}/deliveries",
+    response_model=EnvelopesOut,
+    responses=problem_responses(404),
+)
+async def list_recent_deliveries(
+    key: PathName, principal: Subscriber, shared: Shared, limit: Annotated[int, Query(ge=1, le=100)] = 20
+) -> Response:
+    """List the latest deliveries of a subscription, done or not, newest first. Nothing changes by that."""
+    found = await find(shared, principal, key)
+    deliveries = await asyncio.to_thread(shared.broker.store.recent_deliveries, found.id, limit)
+    return Response(b'{"deliveries":%b}' % shared.envelopes.array(deliveries), media_type="application/json")
+
+
+# --- what other routes use too ----------------------------------------------------------------------------------------
+
+
+async def find(shared: Context, principal: Principal, key: str) -> Subscription:
+    """A subscription of the one who asks.
+
+    Raises:
+        NotFound: There is none.
+    """
+    found = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
+    if found is None:
+        raise NotFound(f"there is no subscription with the key {key!r}")
+    return found
+
+
+async def add(shared: Context, principal: Principal, key: str, body: ReplacementIn) -> Subscription:
+    """Add a subscription, or raise why not."""
+    new = NewSubscription(
+        tenant_id=principal.tenant_id,
+        key=key,
+        query=body.query,
+        namespaces=body.namespaces,
+        dialect=body.dialect,
+        subscriber=body.subscriber,
+        delivery=await delivery_settings(shared, body.delivery),
+        replay_from=await _replay_from(shared, principal, body.from_),
+    )
+    (outcome,) = await shared.broker.subscribe([new])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+async def replace(shared: Context, known: Subscription, body: ReplacementIn) -> Subscription:
+    """Give a subscription what ``body`` says."""
+    return await shared.broker.replace(
+        known,
+        query=body.query,
+        namespaces=body.namespaces,
+        dialect=body.dialect,
+        delivery=await delivery_settings(shared, body.delivery),
+    )
+
+
+async def delivery_settings(shared: Context, body: DeliveryIn) -> DeliverySettings:
+    """Where deliveries go, if they may go there.
+
+    Raises:
+        UrlRefused: They may not.
+    """
+    if body.url is None:
+        return body.settings
+    return replace_fields(body.settings, url=await shared.urls.check(body.url))
+
+
+async def _replay_from(shared: Context, principal: Principal, start: Start | None) -> int | None:
+    if start is None:
+        return None
+    if start.seq is not None:
+        return start.seq
+    if start.after is not None:
+        return start.after + 1
+    store = shared.broker.store
+    if start.message is not None:
+        message = await asyncio.to_thread(store.message_by_id, principal.tenant_id, start.message)
+        if message is None:
+            raise NotFound(f"from: there is no message with the id {start.message!r}")
+        return message.seq
+    if start.time is None or start.time.tzinfo is None:
+        raise Invalid("from: a time needs its offset from UTC, as in 2026-01-31T12:00:00Z")
+    since = start.time.timestamp()
+    if not math.isfinite(since):
+        raise Invalid("from: the time is out of range")
+    # Taken first: a message that comes in between is newer than both.
+    next_seq = await asyncio.to_thread(store.last_seq) + 1
+    first = await asyncio.to_thread(store.first_seq_since, principal.tenant_id, since)
+    return next_seq if first is None else first
+
+
+def _warnings(subscription: Subscription) -> tuple[str, ...]:
+    return check(subscription.query, namespaces=subscription.namespaces, dialect=subscription.dialect).warnings

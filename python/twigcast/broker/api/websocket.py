@@ -1,0 +1,129 @@
+"""``/deliveries/ws``: deliveries over a WebSocket, acknowledged over it too.
+
+The broker sends each delivery as one text frame: the envelope, as streams and pulls have it. The client sends
+``{"ack": ["1234-56", ...]}`` or ``{"up_to": "1234-56"}``; what the broker cannot understand it answers with
+``{"error": problem}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from twigcast.broker.api import problems
+from twigcast.broker.api.context import Context, check_name, context_of
+from twigcast.broker.api.deliveries import acknowledge_through, lane_of
+from twigcast.broker.api.models.common import delivery_id
+from twigcast.broker.api.stream import admit, begin, in_writes
+from twigcast.broker.errors import Invalid
+from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.tracing import tracing
+from twigcast.errors import TwigcastError
+
+router = APIRouter()
+
+_GOING_AWAY: Final = 1001
+_FAILED: Final = 1011
+
+
+@router.websocket("/deliveries/ws")
+async def deliveries(websocket: WebSocket) -> None:
+    """Hand over deliveries until either side ends it."""
+    shared = context_of(websocket)
+    parameters = websocket.query_params
+    try:
+        subscriber = parameters.get("subscriber") or ""
+        check_name(subscriber)
+        principal = await admit(websocket, subscriber, parameters.get("ticket"))
+        lane = await lane_of(shared, principal, subscriber)
+        position = await begin(shared, lane.id, parameters.get("last_event_id"), parameters.get("after"))
+        with shared.streams.one_more(principal) as is_open:
+            await websocket.accept()
+            socket = _Socket(shared, websocket, lane.id, position, parameters)
+            is_open(socket)
+            await socket.run()
+    except ValueError as error:
+        await websocket.send_denial_response(problems.response_to(Invalid(f"subscriber: {error}")))
+    except TwigcastError as error:
+        await websocket.send_denial_response(problems.response_to(error))
+
+
+class _Socket:
+    """One connection: a task that sends, and one that reads."""
+
+    def __init__(
+        self, shared: Context, websocket: WebSocket, lane_id: int, position: LanePosition | None, parameters: Any
+    ) -> None:
+        self.idle = False
+        self._shared = shared
+        self._websocket = websocket
+        self._lane_id = lane_id
+        self._position = position
+        self._automatic = parameters.get("ack") == "auto"
+        self._bodies = parameters.get("bodies") not in {"false", "0", "no"}
+        self._sending: asyncio.Task[None] | None = None
+        self._code = 1000
+
+    async def run(self) -> None:
+        """Work until either side ends it."""
+        self._sending = asyncio.create_task(self._send())
+        reading = asyncio.create_task(self._read())
+        try:
+            await asyncio.wait([self._sending, reading], return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+            elif not self._sending.cancelled() and self._sending.exception():
+                self._code = _FAILED
+        except WebSocketDisconnect:
+            return
+        finally:
+            self._sending.cancel()
+            reading.cancel()
+            await asyncio.wait([self._sending, reading])
+        with suppress(RuntimeError):  # the client was faster
+            await self._websocket.close(self._code)
+
+    async def _send(self) -> None:
+        shared, lane_id, send = self._shared, self._lane_id, self._websocket.send
+        async for group in shared.broker.listen(lane_id, self._position):
+            for part in in_writes(group):
+                for delivery in part:
+                    text = shared.envelopes.json(delivery, bodies=self._bodies).decode()
+                    await send({"type": "websocket.send", "text": text})
+                if self._automatic:
+                    shared.automatic_acks.handed_over(lane_id, part)
+                tracing.handed_over(part, "websocket")
+
+    async def _read(self) -> None:
+        while True:
+            text = await self._websocket.receive_text()
+            try:
+                await self._obey(text)
+            except TwigcastError as error:
+                await self._websocket.send_text(orjson.dumps({"error": problems.of_error(error)}).decode())
+
+    async def _obey(self, text: str) -> None:
+        try:
+            asked = orjson.loads(text)
+            if isinstance(asked, dict) and asked.keys() == {"ack"} and isinstance(asked["ack"], list):
+                ids = [delivery_id(str(item)) for item in asked["ack"]]
+                await self._shared.broker.acknowledge(self._lane_id, ids)
+            elif isinstance(asked, dict) and asked.keys() == {"up_to"}:
+                await acknowledge_through(self._shared, self._lane_id, delivery_id(str(asked["up_to"])))
+            else:
+                raise Invalid('send {"ack": [ids]} or {"up_to": id}')
+        except ValueError as error:
+            raise Invalid(str(error)) from None
+
+    async def beat(self) -> None:
+        """Nothing: the protocol has pings of its own."""
+
+    def stop(self) -> None:
+        """End it: the broker stops."""
+        self._code = _GOING_AWAY
+        if self._sending is not None:
+            self._sending.cancel()

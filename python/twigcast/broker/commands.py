@@ -1,0 +1,88 @@
+"""``twigcast serve``."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twigcast.errors import MissingExtra, TwigcastError
+
+_CANNOT_START = 2
+
+
+class _LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class _LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def register(parent: typer.Typer) -> None:
+    """Add ``serve`` to the command line."""
+    parent.command(name="serve")(serve)
+
+
+def serve(
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="FOLDER|URL", help="A folder for SQLite, or postgresql://...")
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen on; by default 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option("--port", "-p", help="Port to listen on; by default 8080.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", help="Settings, as TOML.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the file. May be repeated."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="Where the first start writes the admin token."),
+    ] = None,
+    log_format: Annotated[_LogFormat | None, typer.Option(help="How is logged, on standard error.")] = None,
+    log_level: Annotated[_LogLevel | None, typer.Option(help="What is logged.")] = None,
+) -> None:
+    """Run a broker: publishers send messages over HTTP, subscribers get what they asked for.
+
+    Without any setting it listens on 127.0.0.1:8080 and keeps everything in the folder twigcast-data. The first start
+    prints an admin token. SIGTERM and Ctrl-C stop it gracefully.
+
+    Exit status: 0 stopped, 2 it cannot start.
+    """
+    flags = {
+        "store": store,
+        "host": host,
+        "port": port,
+        "log_format": log_format and log_format.value,
+        "log_level": log_level and log_level.value,
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    for text in setting or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{text!r} is not of the form NAME=VALUE", param_hint="--set")
+        given[name] = value
+    try:
+        _run(given, config, token_file)
+    except TwigcastError as error:
+        print(f"twigcast: {error}", file=sys.stderr)
+        raise typer.Exit(_CANNOT_START) from None
+
+
+def _run(flags: dict[str, str | int], config: Path | None, token_file: Path | None) -> None:
+    # What a broker is made of is optional, and takes longer to import than the rest of the command line.
+    try:
+        from twigcast.broker import serving
+        from twigcast.broker.config import load
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "twigcast":
+            raise
+        raise MissingExtra(error.name or "fastapi", "broker") from None
+    serving.run(load(flags, config), token_file)

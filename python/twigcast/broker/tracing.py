@@ -1,0 +1,120 @@
+"""Traces: publish, commit and hand-over of messages, as OpenTelemetry spans. Off unless an endpoint is set.
+
+A hand-over may come long after its message was published, in a stream that was opened long before. So it is a trace of
+its own, with a link to the publication, which is remembered for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from twigcast.broker.errors import BrokerError
+from twigcast.broker.model import Accepted, Delivery, RejectedMessage, Submission
+
+_REMEMBERED_MAX: Final = 10_000
+
+
+class Publication(Protocol):
+    """A publication that is going on."""
+
+    def done(self, outcomes: Sequence[Accepted | RejectedMessage]) -> None:
+        """It is stored."""
+
+
+class _Untraced:
+    def done(self, outcomes: Sequence[Accepted | RejectedMessage]) -> None:
+        pass
+
+
+class _Traced:
+    def __init__(self, owner: Tracing, span: Any) -> None:
+        self._owner = owner
+        self._span = span
+
+    def done(self, outcomes: Sequence[Accepted | RejectedMessage]) -> None:
+        accepted = [outcome for outcome in outcomes if isinstance(outcome, Accepted)]
+        self._span.set_attribute("twigcast.accepted", len(accepted))
+        self._span.set_attribute("twigcast.rejected", len(outcomes) - len(accepted))
+        self._span.set_attribute("twigcast.matches", sum(outcome.matches for outcome in accepted))
+        self._owner.remember([outcome.seq for outcome in accepted], self._span.get_span_context())
+
+
+_UNTRACED: Final = _Untraced()
+
+
+class Tracing:
+    """Makes spans, or nothing."""
+
+    def __init__(self) -> None:
+        self._tracer: Any = None
+        self._provider: Any = None
+        self._publications: dict[int, Any] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether spans are made."""
+        return self._tracer is not None
+
+    def start(self, exporter: Any) -> None:
+        """Make spans from now on, and give them to an exporter of the OpenTelemetry SDK."""
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        self._provider = TracerProvider(resource=Resource.create({"service.name": "twigcast"}))
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("twigcast.broker")
+
+    def start_otlp(self, endpoint: str) -> None:
+        """Send spans to an OTLP/HTTP endpoint from now on."""
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        self.start(OTLPSpanExporter(endpoint))
+
+    def stop(self) -> None:
+        """Send what is left, and make no more."""
+        provider, self._provider, self._tracer = self._provider, None, None
+        self._publications.clear()
+        if provider is not None:
+            provider.shutdown()
+
+    @contextmanager
+    def publishing(self, submissions: Sequence[Submission]) -> Iterator[Publication]:
+        """The span ``publish`` around a publication, with ``commit`` in it."""
+        if self._tracer is None:
+            yield _UNTRACED
+            return
+        attributes = {"messaging.system": "twigcast", "messaging.batch.message_count": len(submissions)}
+        with (
+            self._tracer.start_as_current_span("publish", attributes=attributes) as span,
+            self._tracer.start_as_current_span("commit") as commit,
+        ):
+            try:
+                yield _Traced(self, span)
+            except BrokerError as error:
+                commit.set_attribute("error.type", error.code)
+                raise
+
+    def remember(self, seqs: Sequence[int], context: Any) -> None:
+        """Remember the span that published messages."""
+        for seq in seqs:
+            self._publications[seq] = context
+        while len(self._publications) > _REMEMBERED_MAX:
+            del self._publications[next(iter(self._publications))]
+
+    def handed_over(self, deliveries: Sequence[Delivery], how: str) -> None:
+        """Make the span ``hand-over`` of deliveries that were just handed to their subscriber."""
+        if self._tracer is None:
+            return
+        from opentelemetry.trace import Link
+
+        contexts = {delivery.message.seq: self._publications.get(delivery.message.seq) for delivery in deliveries}
+        links = [Link(context) for context in contexts.values() if context is not None]
+        attributes = {"twigcast.how": how, "messaging.batch.message_count": len(deliveries)}
+        self._tracer.start_span("hand-over", links=links, attributes=attributes).end()
+
+
+tracing: Final = Tracing()
+"""The one of this process, as the OpenTelemetry SDK has it too."""
