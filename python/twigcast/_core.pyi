@@ -55,6 +55,9 @@ class Engine:
     def slot_keys(self) -> list[str | None]:
         """Key by slot number (``None``: free slot). Slots are what ``match`` and ``match_batch`` answer with."""
 
+    def slots_of(self, keys: Sequence[str]) -> list[int | None]:
+        """The slots of subscriptions by their keys (``None``: there is no such one), to keep a table after changes."""
+
     def match(self, xml: bytes) -> list[int]:
         """Slots of the matching subscriptions, ascending. Releases the GIL."""
 

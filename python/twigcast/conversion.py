@@ -66,6 +66,59 @@ def to_utf8(data: bytes, bytes_max: int = Limits().message_bytes_max) -> bytes:
     return utf8
 
 
+def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits().message_bytes_max) -> bytes:
+    """A message in UTF-8 and otherwise as it was sent, its DOCTYPE included.
+
+    What names its encoding, from strongest to weakest (RFC 7303): its byte-order mark, the transport, its declaration.
+    A mark goes, and a declaration that no longer holds is blanked, so that lines and columns stay what they were.
+
+    Args:
+        data: The message. It need not be well-formed.
+        transport: The ``charset`` that the transport names.
+        bytes_max: Bytes that the answer may have.
+
+    Raises:
+        MalformedMessage: The bytes do not fit the encoding, or the encoding is unknown or contradicts the bytes.
+        MessageLimitExceeded: The answer would have more than ``bytes_max`` bytes.
+    """
+    if transport is None or data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
+        if _is_plain(data):
+            return data
+        utf8 = _decoded(data).encode()
+    else:
+        codec = _transport_codec(transport)
+        if codec == "utf-8" and _is_plain(data):
+            return data
+        text = _decode(data, codec)
+        utf8 = _blanked(text, _DECLARED_ENCODING.match(text)).encode()
+    if len(utf8) > bytes_max:
+        raise _too_long(bytes_max)
+    return utf8
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether a message is UTF-8 (if anything) without a mark, and does not claim otherwise."""
+    if data.startswith(b"<?xml"):
+        declared = _DECLARED_ENCODING.match(_ascii_prefix(data))
+        return declared is None or declared["name"].lower() in {"utf-8", "us-ascii", "ascii"}
+    return data[:1] not in {b"\xef", b"\xfe", b"\xff", b"\x00"} and data[1:2] != b"\x00"
+
+
+def _transport_codec(name: str) -> str:
+    try:
+        codec = codecs.lookup(name).name
+        # Some of Python's codecs do not make text, which is only told when they are used.
+        bytes(4).decode(codec)
+    except UnicodeError:
+        pass
+    except (LookupError, ValueError):
+        codec = ""
+    if not codec or codec in _CODECS_THAT_ARE_NO_CHARSETS:
+        raise MalformedMessage(1, 1, f"the transport names the encoding {name!r}, which is unknown")
+    # Without a mark it is big-endian (RFC 2781).
+    return "utf-16-be" if codec == "utf-16" else codec
+
+
 def _declares_nothing(utf8: bytes) -> bool:
     """Whether each DOCTYPE surely has no internal subset, and no entity is used that an external one might declare."""
     doctypes = utf8.count(b"<!DOCTYPE")

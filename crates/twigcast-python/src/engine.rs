@@ -178,6 +178,13 @@ impl Engine {
         })
     }
 
+    fn slots_of(&self, py: Python<'_>, keys: Vec<pyo3::pybacked::PyBackedStr>) -> Vec<Option<Slot>> {
+        py.detach(|| {
+            let engine = self.read();
+            keys.iter().map(|key| engine.slot_of(key)).collect()
+        })
+    }
+
     fn query(&self, py: Python<'_>, key: &str) -> Option<(String, BTreeMap<String, String>, &'static str)> {
         py.detach(|| {
             let engine = self.read();

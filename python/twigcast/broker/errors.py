@@ -116,3 +116,10 @@ class UrlRefused(BrokerError):
 
     code = "url-refused"
     status = 422
+
+
+class Stopping(BrokerError):
+    """The broker is being stopped, or has not been started; what was not answered was not done."""
+
+    code = "stopping"
+    status = 503

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from twigcast.broker.hub.metrics import Metrics
 from twigcast.broker.model import (
     Accepted,
     Delivery,
@@ -42,12 +43,25 @@ class Broker(Protocol):
     """
 
     store: Store
+    metrics: Metrics
+    """Counters, for whoever exports them."""
+
+    def readiness(self) -> str | None:
+        """Why no work can be taken at the moment; ``None``: it can."""
+
+    def drain(self) -> None:
+        """Begin a graceful stop: refuse publications, and end all listeners and pulls so that requests can end.
+
+        Acknowledgements are still taken.
+        """
 
     async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedMessage]:
         """Store messages durably, matched and with their deliveries. A rejected one is stored as such.
 
         Raises:
             StoreUnavailable: None of them was stored, as far as can be known.
+            TooMany: Too many wait for the store; with the time after which to try again.
+            Stopping: The broker is being stopped.
         """
 
     async def subscribe(self, new: Sequence[NewSubscription]) -> list[Subscription | Exception]:

@@ -1,0 +1,8 @@
+"""The engine at work: what happens to a message between its acceptance and the lanes of its subscribers.
+
+- ``options``: bounds and times; ``metrics``: what is counted;
+- ``population``: the subscriptions in the engine, by tenant;
+- ``writer``: the one thread that changes the store, many operations in one commit;
+- ``operations``: what it carries out, and ``publishing``: the operation that matters most;
+- ``replay``: the stored past for new subscriptions; ``retention``: its end.
+"""

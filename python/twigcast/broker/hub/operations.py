@@ -1,0 +1,269 @@
+"""What the writing thread carries out beside publishing: changes of subscriptions, acknowledgements, other changes."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from twigcast.broker.errors import NotFound, TooMany
+from twigcast.broker.hub.group import Group, Operation
+from twigcast.broker.hub.population import Member
+from twigcast.broker.model import (
+    DeliveryId,
+    DeliverySettings,
+    NewDelivery,
+    NewSubscription,
+    Subscription,
+    SubscriptionState,
+)
+from twigcast.broker.store.interface import Transaction
+from twigcast.subscriptions import Dialect
+
+
+class Subscribe(Operation):
+    """Add subscriptions.
+
+    Args:
+        new: What is asked for.
+        future: Told for each the subscription, or the error with which it is refused.
+    """
+
+    def __init__(self, new: Sequence[NewSubscription], future: Future[Any]) -> None:
+        super().__init__(future)
+        self._new = new
+
+    def apply(self, group: Group) -> None:
+        """Store them, let them take part, and take out again those that the engine refuses."""
+        results: list[Subscription | Exception | None] = [_over(limit) for limit in self._broken(group)]
+        wanted = [place for place, result in enumerate(results) if result is None]
+        answers = group.transaction.add_subscriptions([self._new[place] for place in wanted], at=group.now)
+        added: list[tuple[int, Subscription]] = []
+        for place, answer in zip(wanted, answers, strict=True):
+            results[place] = answer
+            if isinstance(answer, Subscription):
+                added.append((place, answer))
+        for index, error in group.let_take_part([Member.of(s) for _, s in added]):
+            place, subscription = added[index]
+            group.transaction.delete_subscription(subscription.id)
+            results[place] = error
+        accepted = [result for result in results if isinstance(result, Subscription)]
+        group.changed += accepted
+        group.replays += [(s.lane_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
+        self.result = results
+
+    def _broken(self, group: Group) -> list[int | None]:
+        """The limit that each would break; ``None``: none."""
+        room: dict[int, int] = {}
+        broken: list[int | None] = []
+        for new in self._new:
+            limit = group.limit(new.tenant_id, "subscriptions_max")
+            left = room.setdefault(new.tenant_id, limit - len(group.population.of(new.tenant_id)))
+            room[new.tenant_id] = left - 1
+            broken.append(None if left > 0 else limit)
+        return broken
+
+
+def _over(limit: int | None) -> Subscription | Exception | None:
+    return None if limit is None else TooMany(f"a tenant may have {limit:,} subscriptions, and this one has them")
+
+
+class Replace(Operation):
+    """Give a subscription another query and delivery.
+
+    Args:
+        subscription: Which one.
+        query: The new query; ``namespaces``, ``dialect`` and ``delivery`` go with it.
+        future: Told the subscription as it is then.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        query: str,
+        namespaces: Mapping[str, str],
+        dialect: Dialect,
+        delivery: DeliverySettings,
+        future: Future[Any],
+    ) -> None:
+        super().__init__(future)
+        self._subscription = subscription
+        self._query = query
+        self._namespaces = namespaces
+        self._dialect: Dialect = dialect
+        self._delivery = delivery
+
+    def apply(self, group: Group) -> None:
+        """Change store and engine."""
+        known = _known(group, self._subscription)
+        active = group.population.of(known.tenant_id).active(known.id)
+        wanted = replace(
+            known,
+            query=self._query,
+            namespaces=self._namespaces,
+            dialect=self._dialect,
+            pushed=self._delivery.kind != "pull",
+        )
+        group.put(wanted, active=active)
+        self.result = group.transaction.replace_subscription(
+            known.id,
+            query=self._query,
+            namespaces=self._namespaces,
+            dialect=self._dialect,
+            delivery=self._delivery,
+        )
+        group.changed.append(self.result)
+
+
+class SetState(Operation):
+    """Pause, suspend or resume a subscription.
+
+    Args:
+        subscription: Which one.
+        state: What it is to be.
+        reason: Why it is suspended.
+        future: Told when it is so.
+    """
+
+    def __init__(
+        self, subscription: Subscription, state: SubscriptionState, reason: str | None, future: Future[Any]
+    ) -> None:
+        super().__init__(future)
+        self._subscription = subscription
+        self._state = state
+        self._reason = reason
+
+    def apply(self, group: Group) -> None:
+        """Change store and engine."""
+        known = _known(group, self._subscription)
+        group.put(known, active=self._state is SubscriptionState.ACTIVE)
+        group.transaction.set_subscription_state(known.id, self._state, self._reason)
+        group.reread.append(known)
+        group.room.pop(known.lane_id, None)
+
+
+class Unsubscribe(Operation):
+    """Delete a subscription with what it has pending.
+
+    Args:
+        subscription: Which one.
+        future: Told when it is gone.
+    """
+
+    def __init__(self, subscription: Subscription, future: Future[Any]) -> None:
+        super().__init__(future)
+        self._subscription = subscription
+
+    def apply(self, group: Group) -> None:
+        """Change store and engine."""
+        known = _known(group, self._subscription)
+        group.forget(known)
+        group.transaction.delete_subscription(known.id)
+        group.removed.append(self._subscription)
+
+
+def _known(group: Group, subscription: Subscription) -> Member:
+    """A subscription as it is at this point of the group."""
+    known = group.population.of(subscription.tenant_id).member(subscription.tenant_id, subscription.id)
+    if known is None:
+        raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
+    return known
+
+
+class Acknowledge(Operation):
+    """Acknowledge single deliveries.
+
+    Args:
+        lane_id: Their lane.
+        ids: Which ones.
+        future: Told when it is durable.
+    """
+
+    commutes = True
+
+    def __init__(self, lane_id: int, ids: Sequence[DeliveryId], future: Future[Any]) -> None:
+        super().__init__(future)
+        self._lane_id = lane_id
+        self._ids = ids
+
+    def apply(self, group: Group) -> None:
+        """Change the store."""
+        group.transaction.acknowledge(self._lane_id, self._ids)
+        group.counted.acknowledged += len(self._ids)
+
+
+class AcknowledgeUpTo(Operation):
+    """Acknowledge all deliveries of a lane up to a message that is stored.
+
+    Args:
+        lane_id: The lane.
+        seq: The message.
+        future: Told when it is durable.
+    """
+
+    commutes = True
+
+    def __init__(self, lane_id: int, seq: int, future: Future[Any]) -> None:
+        super().__init__(future)
+        self._lane_id = lane_id
+        self._seq = seq
+
+    def apply(self, group: Group) -> None:
+        """Change the store."""
+        group.transaction.acknowledge_up_to(self._lane_id, self._seq)
+        group.counted.marks += 1
+
+
+class Change(Operation):
+    """Any change of the store that nothing in memory depends on.
+
+    Args:
+        work: Makes it; can be called again after an attempt that was undone.
+        future: Told what it returns.
+    """
+
+    commutes = True
+
+    def __init__(self, work: Callable[[Transaction], object], future: Future[Any]) -> None:
+        super().__init__(future)
+        self._work = work
+
+    def apply(self, group: Group) -> None:
+        """Make it."""
+        self.result = self._work(group.transaction)
+
+
+class Replayed(Operation):
+    """Store what replay found in a piece of the past.
+
+    Args:
+        member: The subscription as it was matched.
+        deliveries: What was found.
+        replay_next: Where replay goes on; ``None``: it is done.
+        future: Told whether the subscription was still what it was matched as, and so the deliveries were stored.
+    """
+
+    def __init__(
+        self, member: Member, deliveries: Sequence[NewDelivery], replay_next: int | None, future: Future[Any]
+    ) -> None:
+        super().__init__(future)
+        self._member = member
+        self._deliveries = deliveries
+        self._next = replay_next
+
+    def apply(self, group: Group) -> None:
+        """Change the store."""
+        member = self._member
+        population = group.population.of(member.tenant_id)
+        known = population.member(member.tenant_id, member.id) if population.active(member.id) else None
+        # Whether it is pushed makes no difference to what it gets.
+        self.result = known is not None and replace(known, pushed=member.pushed) == member
+        if not self.result:
+            return
+        group.transaction.add_deliveries(self._deliveries)
+        group.transaction.set_replay(member.id, self._next)
+        group.replays.append((member.lane_id, member.id, self._next))
+        group.counted.replayed += len(self._deliveries)
+        if self._deliveries and known is not None and known.pushed:
+            group.pushed.add(member.lane_id)

@@ -1,0 +1,67 @@
+"""Bounds and times of the hub and of the lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twigcast.limits import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubOptions:
+    """How much the hub takes on. The defaults suit one broker on a small machine."""
+
+    limits: Limits = field(default_factory=Limits)
+    """Of messages and queries."""
+
+    subscriptions_max: int = 1_000_000
+    """Subscriptions of one tenant, where its own limits do not say otherwise."""
+
+    pending_max: int = 1_000_000
+    """Deliveries that wait for one subscriber, where its tenant's limits do not say otherwise. Beyond it the
+    subscriptions of the lane are suspended."""
+
+    queue_messages_max: int = 20_000
+    """Published messages that wait for the writing thread; more are refused for a moment."""
+
+    queue_bytes_max: int = 128 << 20
+    """Their bytes."""
+
+    group_messages_max: int = 1_000
+    """Published messages in one commit."""
+
+    group_bytes_max: int = 16 << 20
+    """Their bytes."""
+
+    listener_deliveries_max: int = 1_000
+    """Deliveries that wait in memory for one listener; with more it reads from the store."""
+
+    listener_bytes_max: int = 1 << 20
+    """Their bytes, counted for each listener although bodies are shared."""
+
+    listeners_bytes_max: int = 128 << 20
+    """The same for all listeners together."""
+
+    read_deliveries_max: int = 500
+    """Deliveries that a listener reads from the store at once."""
+
+    read_bytes_max: int = 4 << 20
+    """Bytes that are read from the store at once."""
+
+    leases_max: int = 10_000
+    """Deliveries of one lane that are leased at a time."""
+
+    readers: int = 4
+    """Threads that read from the store."""
+
+    replays_max: int = 2
+    """Replays that go on at the same time."""
+
+    retention_seconds: float | None = None
+    """How long messages are kept; ``None``: without end."""
+
+    retention_bytes: int | None = None
+    """Bytes of messages that are kept; ``None``: without bound."""
+
+    upkeep_seconds: float = 10.0
+    """Between two looks at what has expired."""

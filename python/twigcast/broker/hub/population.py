@@ -1,0 +1,245 @@
+"""The subscriptions in the engine, and where the deliveries of each go.
+
+The engine answers in slots, small numbers that are used again. Tables by slot say which subscription and lane that is:
+two numbers, a key and a flag each, so that a million subscriptions fit. The writing thread alone changes and asks them.
+Subscriptions that are paused or suspended are not in the engine, but kept aside as a whole.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final
+
+from twigcast.broker.model import Subscription, SubscriptionState
+from twigcast.conversion import to_utf8
+from twigcast.errors import RejectedMessage, TwigcastError, UndecidedSubscription
+from twigcast.limits import Limits
+from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.subscriptions import Subscription as Query
+
+_LOADED_AT_ONCE: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What the hub needs to know of a subscription."""
+
+    id: int
+    tenant_id: int
+    lane_id: int
+    key: str
+    query: str
+    namespaces: Mapping[str, str]
+    dialect: Dialect
+    pushed: bool
+    """Whether its deliveries are sent to it, so that somebody is to be told of them."""
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> Member:
+        """A subscription as the hub knows it."""
+        s = subscription
+        pushed = s.delivery.kind != "pull"
+        return cls(s.id, s.tenant_id, s.lane_id, s.key, s.query, s.namespaces, s.dialect, pushed)
+
+    def as_query(self) -> Query:
+        """It as the engine knows it: by its number."""
+        return Query(str(self.id), self.query, self.namespaces, self.dialect)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the engine says of one message."""
+
+    slots: Sequence[int] = ()
+    payloads: Sequence[bytes | None] | None = None
+    """By slot; ``None``: all get the message itself."""
+    undecided: Sequence[UndecidedSubscription] = ()
+    """By subscription number."""
+    error: RejectedMessage | None = None
+
+
+class TenantPopulation:
+    """The subscriptions of one tenant.
+
+    Args:
+        limits: Of messages and queries.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.engine = SubscriptionSet(limits=limits)
+        self.dormant: dict[int, Member] = {}
+        """Those that do not take part."""
+        self.ids = array("q")
+        """Subscription by slot."""
+        self.lanes = array("q")
+        """Lane by slot."""
+        self.keys: list[str] = []
+        """Key by slot."""
+        self.pushed = bytearray()
+        """Whether somebody is to be told, by slot."""
+
+    def __len__(self) -> int:
+        return len(self.engine) + len(self.dormant)
+
+    def holds(self, subscription_id: int) -> bool:
+        """Whether there is such a subscription."""
+        return subscription_id in self.dormant or self.active(subscription_id)
+
+    def active(self, subscription_id: int) -> bool:
+        """Whether it takes part."""
+        return str(subscription_id) in self.engine
+
+    def add(self, members: Sequence[Member]) -> list[tuple[int, TwigcastError]]:
+        """Let subscriptions take part, or give those that do another query; index and error of those refused."""
+        refused = [(r.index, r.error) for r in self.engine.add_many((m.as_query() for m in members), replace=True)]
+        bad = {index for index, _ in refused}
+        good = [m for index, m in enumerate(members) if index not in bad] if bad else members
+        self._place(good)
+        return refused
+
+    def _place(self, members: Sequence[Member]) -> None:
+        slots = self.engine.engine.slots_of([str(m.id) for m in members])
+        for slot, member in zip(slots, members, strict=True):
+            assert slot is not None, "it was added just now"
+            if slot >= len(self.ids):
+                self._grow(slot + 1)
+            self.ids[slot] = member.id
+            self.lanes[slot] = member.lane_id
+            self.keys[slot] = member.key
+            self.pushed[slot] = member.pushed
+
+    def _grow(self, size: int) -> None:
+        more = size - len(self.ids)
+        self.ids.extend([0] * more)
+        self.lanes.extend([0] * more)
+        self.keys.extend([""] * more)
+        self.pushed.extend(bytes(more))
+
+    def member(self, tenant_id: int, subscription_id: int) -> Member | None:
+        """A subscription, taking part or not."""
+        dormant = self.dormant.get(subscription_id)
+        if dormant is not None:
+            return dormant
+        found = self.engine.engine.query(str(subscription_id))
+        (slot,) = self.engine.engine.slots_of([str(subscription_id)])
+        if found is None or slot is None:
+            return None
+        query, namespaces, dialect = found
+        return Member(
+            subscription_id,
+            tenant_id,
+            self.lanes[slot],
+            self.keys[slot],
+            query,
+            namespaces,
+            "legacy" if dialect == "legacy" else "xpath",
+            bool(self.pushed[slot]),
+        )
+
+    def remove(self, subscription_id: int) -> None:
+        """Forget a subscription."""
+        self.dormant.pop(subscription_id, None)
+        self.engine.discard(str(subscription_id))
+
+    def of_lane(self, lane_id: int) -> list[int]:
+        """The subscriptions of a lane that take part. Looks at all: for what happens rarely."""
+        candidates = [self.ids[slot] for slot, lane in enumerate(self.lanes) if lane == lane_id]
+        return [number for number in candidates if self.active(number)]
+
+    # Messages
+
+    def match(self, bodies: Sequence[bytes]) -> list[Outcome]:
+        """What each message is for the subscriptions that take part, payloads included."""
+        outcomes, to_convert = self._match(bodies)
+        if to_convert:
+            self._match_converted(bodies, to_convert, outcomes)
+        return outcomes
+
+    def _match(self, bodies: Sequence[bytes]) -> tuple[list[Outcome], list[int]]:
+        offsets = array("q", [0])
+        end = 0
+        for body in bodies:
+            end += len(body)
+            offsets.append(end)
+        result = self.engine.engine.match_batch(offsets.tobytes(), b"".join(bodies), len(bodies), None, True, False, 1)
+        ends, slots = _integers("i", result.key_offsets), _integers("i", result.slots)
+        validity, payloads = result.payload_validity, result.payloads
+        places = _integers("q", result.payload_offsets) if 1 in validity else None
+        outcomes = []
+        for start, end in zip(ends, islice(ends, 1, None), strict=False):
+            mine: list[bytes | None] | None = None
+            if places is not None and 1 in validity[start:end]:
+                mine = [payloads[places[i] : places[i + 1]] if validity[i] else None for i in range(start, end)]
+            outcomes.append(Outcome(slots[start:end], mine))
+        for row, error in result.errors:
+            assert isinstance(error, RejectedMessage), "the engine rejects messages with nothing else"
+            outcomes[row] = Outcome(error=error)
+        for row, failure in result.failures:
+            assert isinstance(failure, UndecidedSubscription), "nothing else fails for one subscription"
+            outcomes[row] = replace(outcomes[row], undecided=(*outcomes[row].undecided, failure))
+        return outcomes, result.needs_conversion
+
+    def _match_converted(self, bodies: Sequence[bytes], rows: Sequence[int], outcomes: list[Outcome]) -> None:
+        """Match what the engine does not read by itself: declared entities and the like."""
+        converted: list[tuple[int, bytes]] = []
+        for row in rows:
+            try:
+                converted.append((row, to_utf8(bodies[row], self.engine.limits.message_bytes_max)))
+            except RejectedMessage as error:
+                outcomes[row] = Outcome(error=error)
+        if converted:
+            answers, _ = self._match([body for _, body in converted])
+            for (row, _), outcome in zip(converted, answers, strict=True):
+                outcomes[row] = outcome
+
+
+class Population:
+    """The subscriptions of all tenants.
+
+    Args:
+        limits: Of messages and queries.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._tenants: dict[int, TenantPopulation] = {}
+
+    def of(self, tenant_id: int) -> TenantPopulation:
+        """The subscriptions of a tenant, perhaps none."""
+        found = self._tenants.get(tenant_id)
+        if found is None:
+            found = self._tenants[tenant_id] = TenantPopulation(self._limits)
+        return found
+
+    def __len__(self) -> int:
+        return sum(map(len, self._tenants.values()))
+
+    def load(self, subscriptions: Iterable[Subscription]) -> list[tuple[Member, TwigcastError]]:
+        """Take in stored subscriptions; those that are active but refused, by limits that are lower now."""
+        refused: list[tuple[Member, TwigcastError]] = []
+        waiting: dict[int, list[Member]] = {}
+        for subscription in subscriptions:
+            member = Member.of(subscription)
+            if subscription.state is not SubscriptionState.ACTIVE:
+                self.of(member.tenant_id).dormant[member.id] = member
+                continue
+            some = waiting.setdefault(member.tenant_id, [])
+            some.append(member)
+            if len(some) >= _LOADED_AT_ONCE:
+                refused += self._load(member.tenant_id, waiting.pop(member.tenant_id))
+        for tenant_id, some in waiting.items():
+            refused += self._load(tenant_id, some)
+        return refused
+
+    def _load(self, tenant_id: int, members: list[Member]) -> list[tuple[Member, TwigcastError]]:
+        population = self.of(tenant_id)
+        refused = [(members[index], error) for index, error in population.add(members)]
+        population.dormant.update((member.id, member) for member, _ in refused)
+        return refused
+
+
+def _integers(typecode: Any, data: bytes) -> list[int]:
+    return array(typecode, data).tolist()

@@ -1,0 +1,180 @@
+"""Publishing: from submissions to stored messages and their deliveries.
+
+All publications of a group that no change of a subscription separates are matched together, a batch for each tenant,
+and stored together.
+"""
+
+from __future__ import annotations
+
+import uuid
+from asyncio import Future
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twigcast.broker.hub.group import Group, Operation, Published
+from twigcast.broker.hub.population import Outcome, TenantPopulation
+from twigcast.broker.hub.suspension import count_pending
+from twigcast.broker.model import (
+    Accepted,
+    ErrorRecord,
+    NewDelivery,
+    RejectedMessage,
+    StoredMessage,
+    Submission,
+)
+from twigcast.conversion import recoded
+from twigcast.errors import RejectedMessage as Rejection
+
+Name = tuple[int, str, str]
+"""What identifies a message: tenant, source, the publisher's id."""
+
+
+class Publish(Operation):
+    """Store messages with their deliveries.
+
+    Args:
+        submissions: Of any tenants and sources.
+        future: Told what became of each.
+    """
+
+    def __init__(self, submissions: Sequence[Submission], future: Future[Any]) -> None:
+        super().__init__(future)
+        self.submissions = submissions
+        self.messages = len(submissions)
+        self.size = sum(len(s.body) for s in submissions)
+
+    def apply(self, group: Group) -> None:
+        """Publish it by itself."""
+        publish([self], group)
+
+
+def publish(operations: Sequence[Publish], group: Group) -> None:
+    """Store the messages of several operations with their deliveries, and give each its results."""
+    submissions = [s for operation in operations for s in operation.submissions]
+    results = _Publication(submissions, group).run()
+    end = 0
+    for operation in operations:
+        start, end = end, end + len(operation.submissions)
+        operation.result = results[start:end]
+
+
+class _Publication:
+    """One run of publishing."""
+
+    def __init__(self, submissions: Sequence[Submission], group: Group) -> None:
+        self._submissions = submissions
+        self._group = group
+        self._transaction = group.transaction
+        self._seq = group.transaction.next_seq()
+        self._messages: list[StoredMessage] = []
+        self._deliveries: list[NewDelivery] = []
+        self._published: list[Published] = []
+        self._errors: list[ErrorRecord] = []
+
+    def run(self) -> list[Accepted | RejectedMessage]:
+        named = [s for s in self._submissions if s.message_id is not None]
+        known = self._transaction.known_messages(named) if named else {}
+        bodies, outcomes = self._match(known)
+        here: dict[Name, Accepted] = {}
+        results: list[Accepted | RejectedMessage] = []
+        for place, submission in enumerate(self._submissions):
+            name = (submission.tenant_id, submission.source, submission.message_id or "")
+            if submission.message_id is not None and (name in here or name in known):
+                results.append(self._duplicate(here.get(name) or known[name]))
+                continue
+            outcome = outcomes[place]
+            if outcome.error is not None:
+                results.append(self._reject(submission, outcome.error))
+                continue
+            accepted = self._accept(submission, bodies[place], outcome)
+            if submission.message_id is not None:
+                here[name] = accepted
+            results.append(accepted)
+        self._store()
+        return results
+
+    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, Outcome]]:
+        """The messages in UTF-8 and what the engine says of them, by place among the submissions."""
+        bodies: dict[int, bytes] = {}
+        outcomes: dict[int, Outcome] = {}
+        places: dict[int, list[int]] = {}
+        bytes_max = self._group.options.limits.message_bytes_max
+        for place, s in enumerate(self._submissions):
+            if s.message_id is not None and (s.tenant_id, s.source, s.message_id) in known:
+                continue
+            try:
+                bodies[place] = recoded(s.body, s.charset, bytes_max)
+            except Rejection as error:
+                outcomes[place] = Outcome(error=error)
+                continue
+            places.setdefault(s.tenant_id, []).append(place)
+        for tenant_id, mine in places.items():
+            answers = self._group.population.of(tenant_id).match([bodies[place] for place in mine])
+            outcomes.update(zip(mine, answers, strict=True))
+        return bodies, outcomes
+
+    def _duplicate(self, before: Accepted | StoredMessage) -> Accepted:
+        self._group.counted.duplicates += 1
+        return Accepted(before.seq, before.message_id, before.matches, duplicate=True)
+
+    def _reject(self, submission: Submission, error: Rejection) -> RejectedMessage:
+        s, now = submission, self._group.now
+        self._group.counted.rejected += 1
+        number = self._transaction.add_rejected(
+            s, code=error.code, reason=error.reason, line=error.line, column=error.column, at=now
+        )
+        return RejectedMessage(
+            id=number,
+            tenant_id=s.tenant_id,
+            source=s.source,
+            message_id=s.message_id,
+            received=now,
+            body=s.body,
+            code=error.code,
+            reason=error.reason,
+            line=error.line,
+            column=error.column,
+        )
+
+    def _accept(self, submission: Submission, body: bytes, outcome: Outcome) -> Accepted:
+        seq = self._seq
+        self._seq += 1
+        population = self._group.population.of(submission.tenant_id)
+        message_id = submission.message_id or uuid.uuid4().hex
+        matches = len(outcome.slots)
+        message = StoredMessage(
+            seq, submission.tenant_id, submission.source, message_id, self._group.now, body, matches
+        )
+        self._messages.append(message)
+        if matches:
+            self._deliver(message, outcome, population)
+        for failure in outcome.undecided:
+            self._errors.append(ErrorRecord(int(failure.key), self._group.now, failure.reason, seq))
+        return Accepted(seq, message_id, matches)
+
+    def _deliver(self, message: StoredMessage, outcome: Outcome, population: TenantPopulation) -> None:
+        seq, slots = message.seq, outcome.slots
+        ids, lanes, keys, pushed = population.ids, population.lanes, population.keys, population.pushed
+        if outcome.payloads is None:
+            deliveries = [NewDelivery(lanes[slot], seq, ids[slot], None) for slot in slots]
+        else:
+            payloads = zip(slots, outcome.payloads, strict=True)
+            deliveries = [NewDelivery(lanes[slot], seq, ids[slot], payload) for slot, payload in payloads]
+        self._deliveries += deliveries
+        self._published.append(Published(message, deliveries, [keys[slot] for slot in slots]))
+        self._group.pushed.update(lanes[slot] for slot in slots if pushed[slot])
+
+    def _store(self) -> None:
+        counted = self._group.counted
+        counted.accepted += len(self._messages)
+        counted.deliveries += len(self._deliveries)
+        counted.undecided += len(self._errors)
+        if self._messages:
+            self._transaction.add_messages(self._messages)
+            self._group.last_seq = self._messages[-1].seq
+        if self._deliveries:
+            self._transaction.add_deliveries(self._deliveries)
+        if self._errors:
+            self._transaction.add_errors(self._errors)
+        self._group.published += self._published
+        count_pending(self._group, self._published)

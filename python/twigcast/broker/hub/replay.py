@@ -1,0 +1,196 @@
+"""Replay: the stored past for a subscription that asked for it, in the background, before what is live.
+
+How far it has come is stored with what it finds, in the same commit, so that it goes on after a restart with no gap and
+no double. Meanwhile live matching fills the lane above the past; the lane's ceiling keeps that back until its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from twigcast.broker.errors import StoreUnavailable
+from twigcast.broker.hub.metrics import Metrics
+from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.hub.population import Member, TenantPopulation
+from twigcast.broker.model import NewDelivery, StoredMessage, Subscription, SubscriptionState
+from twigcast.broker.store.interface import Store
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+CHUNK_MESSAGES: Final = 100
+"""Messages read and matched at a time."""
+
+CHUNK_BYTES: Final = 8 << 20
+"""Bytes that a chunk should have at most; the number of messages follows."""
+
+_RETRY_SECONDS: Final = 1.0
+_FULL_SECONDS: Final = 0.2
+"""Between two looks whether a lane that is half full has been emptied."""
+
+
+class InThread(Protocol):
+    """Runs blocking work in a thread."""
+
+    def __call__(self, work: Callable[[], T]) -> Awaitable[T]:
+        """Its result."""
+
+
+@dataclass(slots=True)
+class _Chunk:
+    deliveries: list[NewDelivery]
+    replay_next: int | None
+    bytes: int
+    messages: int
+
+
+class Replays:
+    """The replays that are to be done.
+
+    Args:
+        store: The past.
+        in_thread: Runs what blocks.
+        write: Lets the writing thread carry out what a chunk found; whether it was stored.
+        options: Bounds.
+        metrics: Counters.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        in_thread: InThread,
+        write: Callable[[Member, Sequence[NewDelivery], int | None], Awaitable[bool]],
+        options: HubOptions,
+        metrics: Metrics,
+    ) -> None:
+        self._store = store
+        self._in_thread = in_thread
+        self._write = write
+        self._options = options
+        self._metrics = metrics
+        self._turns = asyncio.Semaphore(options.replays_max)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._changed: dict[int, Subscription] = {}
+        """Subscriptions that changed while they were replayed."""
+
+    def changed(self, subscription: Subscription) -> None:
+        """A subscription is new or has changed: begin or go on where it has a past to see."""
+        if subscription.replay_next is None or subscription.state is not SubscriptionState.ACTIVE:
+            return
+        if subscription.id in self._tasks:
+            # The task may be about to end because of what the subscription was before.
+            self._changed[subscription.id] = subscription
+        else:
+            self._start(subscription)
+
+    def _start(self, subscription: Subscription) -> None:
+        task = asyncio.create_task(self._run(subscription), name=f"replay-{subscription.id}")
+        self._tasks[subscription.id] = task
+        task.add_done_callback(lambda done: self._ended(subscription.id, done))
+
+    def _ended(self, subscription_id: int, task: asyncio.Task[None]) -> None:
+        del self._tasks[subscription_id]
+        changed = self._changed.pop(subscription_id, None)
+        if task.cancelled():
+            return
+        if error := task.exception():
+            logger.error("the replay of subscription %d has ended", subscription_id, exc_info=error)
+        elif changed is not None:
+            self._start(changed)
+
+    async def stop(self) -> None:
+        """End all; they go on after the next start."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, subscription: Subscription) -> None:
+        self._metrics.replays += 1
+        try:
+            async with self._turns:
+                await self._replay(subscription)
+        finally:
+            self._metrics.replays -= 1
+
+    async def _replay(self, subscription: Subscription) -> None:
+        waited = False
+        while True:
+            try:
+                current = await self._as_stored(subscription)
+                if current is None or await self._through(current):
+                    return
+            except StoreUnavailable as error:
+                logger.log(logging.DEBUG if waited else logging.WARNING, "replay waits: %s", error)
+                waited = True
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _through(self, subscription: Subscription) -> bool:
+        """Go through what is left of the past; whether it was for the subscription as it is."""
+        matcher = _Matcher(subscription, self._options)
+        limit = CHUNK_MESSAGES
+        while True:
+            await self._room(subscription)
+            chunk = await self._in_thread(lambda n=limit: matcher.chunk(self._store, n))  # type: ignore[misc]
+            if not await self._write(matcher.member, chunk.deliveries, chunk.replay_next):
+                return False
+            if chunk.replay_next is None:
+                return True
+            matcher.position = chunk.replay_next
+            limit = _next_limit(chunk)
+
+    async def _room(self, subscription: Subscription) -> None:
+        """Wait until the lane is less than half full, so that replay alone suspends nobody."""
+        bound = self._options.pending_max // 2
+        while await self._in_thread(lambda: self._store.pending_count(subscription.lane_id)) > bound:
+            await asyncio.sleep(_FULL_SECONDS)
+
+    async def _as_stored(self, before: Subscription) -> Subscription | None:
+        """The subscription as it is now, if its past still is to be seen."""
+        now = await self._in_thread(lambda: self._store.subscription(before.tenant_id, before.key))
+        if now is None or now.id != before.id or now.state is not SubscriptionState.ACTIVE:
+            return None
+        return now if now.replay_next is not None else None
+
+
+class _Matcher:
+    """Matches the past against one subscription."""
+
+    def __init__(self, subscription: Subscription, options: HubOptions) -> None:
+        self.member = Member.of(subscription)
+        self.position = subscription.replay_next
+        self._end = subscription.replay_end or 0
+        self._population = TenantPopulation(options.limits)
+        for _, error in self._population.add([self.member]):
+            raise error
+
+    def chunk(self, store: Store, limit: int) -> _Chunk:
+        """What the next messages of the past hold for it."""
+        position = self.position or 0
+        found = store.messages(self.member.tenant_id, after=position - 1, up_to=self._end, limit=limit)
+        deliveries = self._match(found) if found else []
+        more = len(found) == limit and found[-1].seq < self._end
+        return _Chunk(deliveries, found[-1].seq + 1 if more else None, sum(len(m.xml) for m in found), len(found))
+
+    def _match(self, messages: Sequence[StoredMessage]) -> list[NewDelivery]:
+        outcomes = self._population.match([message.xml for message in messages])
+        deliveries = []
+        for message, outcome in zip(messages, outcomes, strict=True):
+            if outcome.error is not None:
+                logger.warning("message %d cannot be replayed: %s", message.seq, outcome.error)
+            for failure in outcome.undecided:
+                logger.warning("message %d cannot be replayed for %d: %s", message.seq, self.member.id, failure.reason)
+            payloads = outcome.payloads or [None] * len(outcome.slots)
+            deliveries += [NewDelivery(self.member.lane_id, message.seq, self.member.id, p) for p in payloads]
+        return deliveries
+
+
+def _next_limit(chunk: _Chunk) -> int:
+    """How many messages to read next, so that they are not too many bytes."""
+    average = max(chunk.bytes // max(chunk.messages, 1), 1)
+    return max(1, min(CHUNK_MESSAGES, CHUNK_BYTES // average))

@@ -1,0 +1,56 @@
+"""Lanes that nobody empties: beyond a limit their subscriptions are suspended, which is told and never silent.
+
+Counting what a lane has pending at each message would cost more than the message. So each lane has some *room*: as many
+deliveries as may surely come before it is counted again. Right after a start it is a tenth of the limit, and so it is
+close to the limit; a lane can exceed its limit by no more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from twigcast.broker.hub.group import Group, Published
+from twigcast.broker.model import ErrorRecord, SubscriptionState
+
+_STEPS: Final = 10
+
+
+def count_pending(group: Group, published: Sequence[Published]) -> None:
+    """Count deliveries in, and suspend the subscriptions of lanes that have too many."""
+    room = group.room
+    to_count: dict[int, int] = {}
+    for item in published:
+        tenant_id = item.message.tenant_id
+        unknown = group.limit(tenant_id, "pending_max") // _STEPS
+        for delivery in item.deliveries:
+            lane_id = delivery.lane_id
+            left = room[lane_id] = room.get(lane_id, unknown) - 1
+            if left < 0:
+                to_count[lane_id] = tenant_id
+    for lane_id, tenant_id in to_count.items():
+        _count(group, tenant_id, lane_id)
+
+
+def _count(group: Group, tenant_id: int, lane_id: int) -> None:
+    limit = group.limit(tenant_id, "pending_max")
+    here = sum(d.lane_id == lane_id for item in group.published for d in item.deliveries)
+    pending = group.store.pending_count(lane_id) + here
+    if pending <= limit:
+        group.room[lane_id] = max(limit - pending, limit // _STEPS)
+        return
+    del group.room[lane_id]
+    _suspend(group, tenant_id, lane_id, f"more than {limit:,} deliveries wait for its subscriber")
+
+
+def _suspend(group: Group, tenant_id: int, lane_id: int, reason: str) -> None:
+    population = group.population.of(tenant_id)
+    numbers = population.of_lane(lane_id)
+    for number in numbers:
+        member = population.member(tenant_id, number)
+        assert member is not None, "it takes part"
+        group.put(member, active=False)
+        group.transaction.set_subscription_state(number, SubscriptionState.SUSPENDED, reason)
+        group.reread.append(member)
+    group.transaction.add_errors(ErrorRecord(number, group.now, f"suspended: {reason}") for number in numbers)
+    group.counted.suspended += len(numbers)

@@ -1,0 +1,270 @@
+"""The one thread that changes the store: takes what is waiting, carries it out in one commit, tells the event loop.
+
+While one commit runs the next group gathers, so groups grow with the load by themselves and a lonely message waits for
+nobody. When the store fails, all of the group are told so, the engine is given back what it was, and since a commit may
+have happened although it was reported as failed, the subscriptions concerned are compared with the store before the
+next group, and listeners read again what they may have missed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from typing import cast
+
+from twigcast.broker.errors import BrokerError, StoreUnavailable
+from twigcast.broker.hub.group import Group, HandOver, Operation, Published
+from twigcast.broker.hub.metrics import Metrics
+from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.hub.population import Member, Population
+from twigcast.broker.hub.publishing import Publish, publish
+from twigcast.broker.model import Delivery, DeliveryId, Subscription, SubscriptionState, Tenant
+from twigcast.broker.store.interface import Store
+from twigcast.errors import TwigcastError
+
+logger = logging.getLogger(__name__)
+
+
+class Writer:
+    """The writing thread.
+
+    Args:
+        store: What it changes.
+        population: The engine, which from its start on belongs to this thread.
+        options: Bounds.
+        metrics: Counters.
+        live: Lanes that somebody reads, as the event loop has them.
+        hand_over: Called in the writing thread with what the event loop is to be told.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        population: Population,
+        options: HubOptions,
+        metrics: Metrics,
+        live: Container[int],
+        hand_over: Callable[[HandOver], None],
+    ) -> None:
+        self._store = store
+        self._population = population
+        self._options = options
+        self._metrics = metrics
+        self._live = live
+        self._hand_over = hand_over
+        self._waiting: SimpleQueue[Operation | None] = SimpleQueue()
+        self._room: dict[int, int] = {}
+        self._doubtful: dict[int, Member] = {}
+        """Subscriptions of which store and engine may think differently since a commit failed."""
+        self._incomplete = False
+        """Whether listeners may have missed something since."""
+        self._untold: list[Member] = []
+        """Subscriptions that are to be read and told of with the next group."""
+        self.tenants: dict[int, Tenant] = {}
+        """Settings of the tenants; replaced as a whole by the event loop."""
+        self.trouble: str | None = None
+        """Why the last commit failed."""
+        self._thread = threading.Thread(target=self._run, name="twigcast-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def put(self, operation: Operation) -> None:
+        """Let an operation be carried out after those before it."""
+        self._waiting.put(operation)
+
+    def stop(self) -> None:
+        """Carry out what is waiting and end; blocks."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    # Groups
+
+    def _run(self) -> None:
+        running = True
+        while running:
+            operations, running = self._take()
+            if operations:
+                self._hand_over(self._carry_out(operations))
+
+    def _take(self) -> tuple[list[Operation], bool]:
+        """The next group, waiting for its first operation; whether there will be more."""
+        operation = self._waiting.get()
+        operations: list[Operation] = []
+        messages = size = 0
+        while operation is not None:
+            operations.append(operation)
+            messages += operation.messages
+            size += operation.size
+            if messages >= self._options.group_messages_max or size >= self._options.group_bytes_max:
+                return operations, True
+            try:
+                operation = self._waiting.get_nowait()
+            except Empty:
+                return operations, True
+        return operations, False
+
+    def _carry_out(self, operations: list[Operation]) -> HandOver:
+        """Make operations durable, all that can be; what the event loop is to be told."""
+        begun = time.perf_counter()
+        remaining = list(operations)
+        while remaining:
+            group = None
+            current: Sequence[Operation] = ()
+            try:
+                if self._doubtful:
+                    self._agree()
+                with self._store.transaction() as transaction:
+                    group = self._group(transaction)
+                    for current in _in_order(remaining):
+                        _apply(current, group)
+                    current = ()
+            except Exception as error:
+                if group is not None:
+                    group.undo()
+                if isinstance(error, StoreUnavailable) or not current:
+                    self._fail(remaining, error, group)
+                    break
+                # Something is wrong with these alone: the others go on without them.
+                if not isinstance(error, TwigcastError):
+                    logger.exception("an operation failed")
+                for operation in current:
+                    operation.error = error
+                remaining = [operation for operation in remaining if operation not in current]
+            else:
+                return self._committed(operations, group, begun)
+        return HandOver(operations)
+
+    def _group(self, transaction: object) -> Group:
+        return Group(
+            transaction,  # type: ignore[arg-type]
+            self._store,
+            self._population,
+            self.tenants,
+            self._options,
+            self._room,
+        )
+
+    def _fail(self, operations: Sequence[Operation], error: Exception, group: Group | None) -> None:
+        if group is not None:
+            self._doubtful.update((member.id, member) for member in group.touched)
+        if not isinstance(error, BrokerError):
+            logger.error("a commit failed", exc_info=error)
+        self.trouble = str(error)
+        self._incomplete = True
+        self._metrics.commit_failures += 1
+        for operation in operations:
+            operation.error = error
+
+    def _agree(self) -> None:
+        """Let the engine know the subscriptions concerned by a failure as the store does."""
+        for member in list(self._doubtful.values()):
+            stored = self._store.subscription(member.tenant_id, member.key)
+            population = self._population.of(member.tenant_id)
+            population.remove(member.id)
+            if stored is None:
+                continue
+            # Under the same key there may be another one.
+            known = Member.of(stored)
+            self._untold.append(known)
+            if stored.state is not SubscriptionState.ACTIVE:
+                population.remove(known.id)
+                population.dormant[known.id] = known
+                continue
+            for _, error in population.add([known]):
+                logger.error("the stored subscription %d is refused by the engine: %s", known.id, error)
+        self._doubtful.clear()
+
+    # After the commit
+
+    def _committed(self, operations: list[Operation], group: Group, begun: float) -> HandOver:
+        self.trouble = None
+        self._count(group, time.perf_counter() - begun)
+        over = HandOver(
+            operations,
+            pushed=group.pushed,
+            changed=group.changed + self._read_again(group.reread),
+            removed=group.removed,
+            replays=group.replays,
+            incomplete=self._incomplete,
+        )
+        self._incomplete = False
+        over.last_seq = group.last_seq
+        self._fan_out(group.published, over)
+        return over
+
+    def _count(self, group: Group, seconds: float) -> None:
+        metrics, counted = self._metrics, group.counted
+        metrics.commits += 1
+        for name in ("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "replayed"):
+            setattr(metrics, name, getattr(metrics, name) + getattr(counted, name))
+        metrics.acknowledged += counted.acknowledged
+        metrics.marks += counted.marks
+        metrics.group_seconds.observe(seconds)
+        if counted.accepted:
+            metrics.group_messages.observe(counted.accepted)
+        metrics.subscriptions = len(self._population)
+
+    def _read_again(self, members: Sequence[Member]) -> list[Subscription]:
+        """Subscriptions as they are now, for those who watch; what cannot be read now is told later."""
+        self._untold += members
+        found: list[Subscription] = []
+        while self._untold:
+            member = self._untold[-1]
+            try:
+                stored = self._store.subscription(member.tenant_id, member.key)
+            except StoreUnavailable as error:
+                logger.warning("a changed subscription is told of later: %s", error)
+                break
+            self._untold.pop()
+            if stored is not None and stored.id == member.id:
+                found.append(stored)
+        return found
+
+    def _fan_out(self, published: Sequence[Published], over: HandOver) -> None:
+        """Deliveries for the lanes that somebody reads.
+
+        Who begins to read is live before it looks into the store, and here the commit is over: whatever the order of
+        the two, it gets each delivery from one side at least.
+        """
+        bound = self._options.listener_deliveries_max
+        for item in published:
+            message = item.message
+            for new, key in zip(item.deliveries, item.keys, strict=True):
+                lane_id = new.lane_id
+                mine = over.lanes.get(lane_id)
+                if mine is None:
+                    if lane_id not in self._live:
+                        continue
+                    mine = over.lanes[lane_id] = []
+                number = DeliveryId(new.seq, new.subscription_id)
+                if len(mine) < bound:
+                    mine.append(Delivery(number, lane_id, key, message, new.payload))
+                else:
+                    over.overflown[lane_id] = number
+
+
+def _in_order(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
+    """What is carried out together: first all that commutes, then the others, with adjacent publications as one."""
+    for operation in operations:
+        if operation.commutes:
+            yield [operation]
+    rest = [operation for operation in operations if not operation.commutes]
+    for publishing, run in groupby(rest, lambda operation: isinstance(operation, Publish)):
+        if publishing:
+            yield list(run)
+        else:
+            for operation in run:
+                yield [operation]
+
+
+def _apply(operations: Sequence[Operation], group: Group) -> None:
+    if isinstance(operations[0], Publish):
+        publish(cast("list[Publish]", operations), group)
+    else:
+        operations[0].apply(group)
