@@ -105,9 +105,12 @@ def _ascii_host(host: str) -> str:
         raise UrlRefused("the URL names no host")
     if ":" in host:
         try:
-            return str(ipaddress.IPv6Address(host))
+            address = ipaddress.IPv6Address(host)
         except ValueError:
-            raise UrlRefused(f"{host!r} is no IPv6 address") from None
+            address = None
+        if address is None or address.scope_id is not None:
+            raise UrlRefused(f"{host!r} is no IPv6 address without a zone")
+        return str(address)
     try:
         name = host.encode("idna").decode("ascii").lower()
     except UnicodeError:

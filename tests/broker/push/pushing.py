@@ -1,0 +1,106 @@
+"""What the tests of pushing share: quick settings, and steps in few words."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from tests.broker.push.small_broker import SmallBroker
+from twigcast.broker.delivery.addresses import UrlPolicy
+from twigcast.broker.delivery.backoff import Backoff
+from twigcast.broker.delivery.hosts import HostLimits
+from twigcast.broker.delivery.outgoing import Timeouts
+from twigcast.broker.delivery.push import PushSettings
+from twigcast.broker.delivery.websub import LeaseBounds
+from twigcast.broker.model import (
+    Accepted,
+    DeadLetter,
+    DeliverySettings,
+    ErrorRecord,
+    NewSubscription,
+    Submission,
+    Subscription,
+)
+from twigcast.broker.outward import Outward, OutwardSettings
+from twigcast.broker.sources.schedule import PollSettings
+
+TENANT = 1
+
+
+def quick(
+    *,
+    attempts: int = 3,
+    seconds: float = 60.0,
+    hosts: HostLimits | None = None,
+    policy: UrlPolicy | None = None,
+    timeouts: Timeouts | None = None,
+    leases: LeaseBounds | None = None,
+) -> OutwardSettings:
+    """Settings for tests: waits of milliseconds, from a fixed seed."""
+    backoff = Backoff(first=0.01, longest=0.05, random=random.Random(5))
+    hosts = hosts or HostLimits(breaker_failures=1_000)
+    return OutwardSettings(
+        policy=policy or UrlPolicy(allow_private=True),
+        timeouts=timeouts or Timeouts(connect=1.0, read=1.0, total=2.0),
+        push=PushSettings(attempts, seconds, backoff, hosts),
+        leases=leases or LeaseBounds(shortest=0.2),
+        polls=PollSettings(interval_min=0.05, random=random.Random(5)),
+        grace=0.2,
+    )
+
+
+@asynccontextmanager
+async def running(broker: SmallBroker, settings: OutwardSettings | None = None) -> AsyncIterator[Outward]:
+    """All that the broker does over the network, while it is needed."""
+    outward = Outward(broker, settings or quick())
+    await outward.start()
+    try:
+        yield outward
+    finally:
+        await outward.stop()
+        broker.watchers.clear()
+
+
+async def subscribe(
+    broker: SmallBroker, key: str, url: str | None, query: str = "/*", secret: str | None = None
+) -> Subscription:
+    kind = "pull" if url is None else "webhook"
+    (found,) = await broker.subscribe(
+        [NewSubscription(TENANT, key, query, delivery=DeliverySettings(kind, url, secret))]  # type: ignore[arg-type]
+    )
+    assert isinstance(found, Subscription), found
+    return found
+
+
+async def publish(broker: SmallBroker, *bodies: str | bytes, source: str = "default") -> list[int]:
+    """Publish messages; their sequence numbers."""
+    seqs = []
+    for body in bodies:
+        xml = body.encode() if isinstance(body, str) else body
+        (accepted,) = await broker.publish([Submission(TENANT, xml, source)])
+        assert isinstance(accepted, Accepted), accepted
+        seqs.append(accepted.seq)
+    return seqs
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for what nothing tells of."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def letters(broker: SmallBroker) -> list[DeadLetter]:
+    return broker.store.dead_letters(TENANT, limit=1_000)
+
+
+def errors(broker: SmallBroker, subscription: Subscription) -> list[ErrorRecord]:
+    return broker.store.errors(subscription.id, 100)
+
+
+def now(broker: SmallBroker, subscription: Subscription) -> Subscription:
+    found = broker.store.subscription(subscription.tenant_id, subscription.key)
+    assert found is not None
+    return found
