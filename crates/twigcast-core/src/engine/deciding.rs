@@ -12,7 +12,7 @@ use crate::document::{Message, NO_NODE, NodeId, NodeKind};
 use crate::eval::{Context, EvalError, Evaluator, NodeRef};
 use crate::extract::Session;
 use crate::plan::Distance;
-use crate::predicate::table::{self, AtomId, Waiting};
+use crate::predicate::table::{self, AtomId, Distances, KeyMask, KeyTable, List, PackedKey, Waiting};
 use crate::twig::conditions::{ConditionId, Decided};
 use crate::twig::memo::Memo;
 use crate::twig::shapes::{NO_SHAPE, ShapeId, Shapes};
@@ -31,10 +31,24 @@ pub(super) struct Decisions {
     twig_matches: Vec<u32>,
     /// The element in hand and its ancestors up to the root element.
     chain: Vec<NodeId>,
+    /// Keys that an element satisfies, and those that its ancestors do.
+    asked: Vec<PackedKey>,
+    asked_above: Vec<PackedKey>,
     /// What waits for keys that the ancestors of an element satisfy and needs further tests at the element itself.
     above: Vec<Waiting>,
-    /// Range in `above` by table and parent: siblings have the same ancestors, so they are asked once for all.
-    above_range: FxHashMap<(usize, NodeId), (u32, u32)>,
+    /// What the ancestors of an element say, by table and parent: siblings have the same ancestors, so they are asked
+    /// once for all.
+    above_range: FxHashMap<(usize, NodeId), Above>,
+}
+
+/// What ancestors say to a table.
+#[derive(Clone, Copy, Debug)]
+struct Above {
+    /// Range in [`Decisions::above`].
+    start: u32,
+    end: u32,
+    /// The keys that they satisfy.
+    mask: KeyMask,
 }
 
 const NOT_READ: u32 = u32::MAX;
@@ -66,6 +80,15 @@ impl Decisions {
             Distance::Any => return None,
         };
         self.chain.get(up).copied()
+    }
+
+    /// Accept the queries of a list of which nothing else is asked.
+    fn accept(&mut self, list: List<'_>) {
+        for query in list.satisfied() {
+            if !self.refuted.contains(query) {
+                self.matched.insert(query);
+            }
+        }
     }
 
     fn is_decided(&self, query: u32) -> bool {
@@ -165,60 +188,95 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies.
-    fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &table::KeyTable) {
+    fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) {
         self.chain(decisions, node);
-        if keyed.reads_content() {
+        let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
+        let known = decisions.above_range.get(&site).copied();
+        let distances = keyed.all_distances();
+        let mut mask = known.map(|above| above.mask).unwrap_or_default();
+        let mut asked_above = std::mem::take(&mut decisions.asked_above);
+        asked_above.clear();
+        if known.is_none() {
+            for up in 1..decisions.chain.len() {
+                self.keys_of(decisions, distances, up, &mut asked_above);
+            }
+            asked_above.iter().for_each(|&key| mask.insert(key));
+        }
+        let above_mask = mask;
+        let mut asked = std::mem::take(&mut decisions.asked);
+        asked.clear();
+        self.keys_of(decisions, distances, 0, &mut asked);
+        if distances.content() {
             let mut atoms = std::mem::take(&mut decisions.content_atoms);
             atoms.clear();
             self.population.atoms.of_content(self.message, node, &mut atoms);
-            for &atom in &atoms {
-                self.test_all(decisions, node, keyed.get(table::pack_content(atom)));
-            }
+            asked.extend(atoms.iter().map(|&atom| table::pack_content(atom)));
             decisions.content_atoms = atoms;
         }
-        if !keyed.reads_attributes() {
-            return;
-        }
-        self.ask(decisions, node, keyed, 0, false);
-        let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
-        if let Some(&(start, end)) = decisions.above_range.get(&site) {
-            for index in start..end {
-                self.test_waiting(decisions, node, decisions.above[index as usize]);
+        asked.iter().for_each(|&key| mask.insert(key));
+        keyed.select(&mut asked);
+        for &key in &asked {
+            let list = keyed.get(key);
+            decisions.accept(list);
+            for entry in list.others {
+                self.test_waiting(decisions, node, entry, &mask);
             }
-            return;
         }
-        let start = decisions.above.len() as u32;
-        for up in 1..decisions.chain.len() {
-            self.ask(decisions, node, keyed, up, true);
+        match known {
+            Some(above) => {
+                for index in above.start..above.end {
+                    self.test_waiting(decisions, node, decisions.above[index as usize], &mask);
+                }
+            }
+            None => {
+                let start = decisions.above.len() as u32;
+                keyed.select(&mut asked_above);
+                for &key in &asked_above {
+                    let list = keyed.get(key);
+                    decisions.accept(list);
+                    for entry in list.others {
+                        self.test_waiting(decisions, node, entry, &mask);
+                        if !decisions.is_decided(entry.query) && self.may_hold_at_sibling(decisions, entry, &above_mask)
+                        {
+                            decisions.above.push(entry);
+                        }
+                    }
+                }
+                let end = decisions.above.len() as u32;
+                decisions.above_range.insert(site, Above { start, end, mask: above_mask });
+            }
         }
-        decisions.above_range.insert(site, (start, decisions.above.len() as u32));
+        decisions.asked = asked;
+        decisions.asked_above = asked_above;
     }
 
-    /// Test what waits for the attributes of the element `up` levels above, and keep what siblings have to test again.
-    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &table::KeyTable, up: usize, keep: bool) {
+    /// Could a test that failed at an element succeed at a sibling? Not if a further key is asked of an ancestor.
+    fn may_hold_at_sibling(&self, decisions: &Decisions, entry: Waiting, above: &KeyMask) -> bool {
+        let Some(also) = entry.also else { return true };
+        let (distance, atom) = table::unpack(also.get());
+        let is_own = match distance {
+            Distance::Up(levels) => levels == 0,
+            Distance::Level(level) => usize::from(level) == decisions.chain.len(),
+            Distance::Any => true,
+        };
+        is_own || above.may_hold(also.get()) || self.population.atoms.is_content(atom)
+    }
+
+    /// Append the keys that the attributes of the element `up` levels above satisfy, at distances that are asked for.
+    fn keys_of(&self, decisions: &mut Decisions, wanted: Distances, up: usize, keys: &mut Vec<PackedKey>) {
         let distances = [
             Distance::Up(up.min(Distance::UP_MAX + 1) as u16),
             Distance::Level((decisions.chain.len() - up).min(Distance::LEVEL_MAX + 1) as u16),
             Distance::Any,
         ];
-        let uses = distances.map(|distance| distance.is_in_use() && keyed.uses(distance));
-        if uses == [false; 3] {
+        let used = distances.map(|distance| distance.is_in_use() && wanted.contains(distance));
+        if used == [false; 3] {
             return;
         }
         let (start, end) = self.attribute_atoms(decisions, decisions.chain[up]);
-        for index in start..end {
-            let atom = decisions.attribute_atoms[index as usize];
-            for (distance, used) in distances.into_iter().zip(uses) {
-                if !used {
-                    continue;
-                }
-                for entry in keyed.get(table::pack(distance, atom)) {
-                    self.test_waiting(decisions, node, entry);
-                    if keep && !decisions.is_decided(entry.query) {
-                        decisions.above.push(entry);
-                    }
-                }
-            }
+        let atoms = &decisions.attribute_atoms[start as usize..end as usize];
+        for (distance, _) in distances.into_iter().zip(used).filter(|(_, used)| *used) {
+            keys.extend(atoms.iter().map(|&atom| table::pack(distance, atom)));
         }
     }
 
@@ -230,31 +288,33 @@ impl<'a> Run<'a, '_> {
 
     fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
         self.chain(decisions, node);
-        for &trigger in candidates {
-            self.test(decisions, node, trigger);
+        for &number in candidates {
+            let holds = match self.population.triggers.get(number) {
+                Some(trigger) if trigger.key.is_some() => self.key_holds(decisions, trigger),
+                _ => true,
+            };
+            if holds {
+                self.test(decisions, node, number);
+            }
         }
     }
 
-    fn test_all(&mut self, decisions: &mut Decisions, node: NodeId, waiting: impl Iterator<Item = Waiting>) {
-        for entry in waiting {
-            self.test_waiting(decisions, node, entry);
-        }
-    }
-
-    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting) {
+    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting, mask: &KeyMask) {
         if decisions.is_decided(entry.query) {
             return;
         }
         if let Some(also) = entry.also {
+            if !mask.may_hold(also.get()) {
+                return;
+            }
             let (distance, atom) = table::unpack(also.get());
             if !self.satisfies(decisions, distance, atom) {
                 return;
             }
         }
-        if entry.trigger == Waiting::SATISFIED {
-            decisions.matched.insert(entry.query);
-        } else {
-            self.test(decisions, node, entry.trigger);
+        match entry.trigger {
+            None => decisions.matched.insert(entry.query),
+            Some(trigger) => self.test(decisions, node, trigger),
         }
     }
 

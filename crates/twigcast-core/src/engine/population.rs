@@ -1,6 +1,6 @@
 //! The compiled queries: automaton, twigs, triggers, atoms.
 
-use std::num::NonZeroU64;
+use std::num::NonZeroU32;
 
 use rustc_hash::FxHashMap;
 
@@ -8,7 +8,7 @@ use crate::automaton::dfa::TriggerKeys;
 use crate::automaton::nfa::{Change, Item, Nfa, StateId};
 use crate::plan::{Action, Distance, Key, LinearStep, Route, StepCheck, Verify};
 use crate::predicate::atoms::Atoms;
-use crate::predicate::table::{self, AtomId, KeyTable, KeyedTrigger, Waiting};
+use crate::predicate::table::{self, AtomId, KeyTable, KeyedTrigger, PackedKey, Waiting};
 use crate::query::ast::Expr;
 use crate::twig::conditions::{ConditionId, Conditions};
 use crate::twig::{Required, Twig};
@@ -23,6 +23,13 @@ pub struct Trigger {
     /// What remains.
     pub verify: Remaining,
     home: Home,
+}
+
+impl Trigger {
+    /// Is it looked up by its key? If not, though it has one, the key is tested like all the rest.
+    pub fn is_keyed(&self) -> bool {
+        self.query < table::QUERIES_MAX && self.key.is_some_and(|(_, atom)| atom < table::ATOMS_MAX)
+    }
 }
 
 /// Where a trigger waits.
@@ -210,20 +217,23 @@ impl TriggerKeys for Population {
 
 impl Population {
     fn keyed_trigger(&self, trigger: u32, entry: &Trigger) -> Option<KeyedTrigger> {
+        if !entry.is_keyed() {
+            return None;
+        }
         let (distance, atom) = entry.key?;
         let key = self.pack(distance, atom);
         let (also, remains) = match &entry.verify {
             Remaining::Exact { also, shapes } => {
-                let first = also.first().and_then(|&(distance, atom)| NonZeroU64::new(self.pack(distance, atom)));
-                (first, also.len() > 1 || !shapes.is_empty())
+                let first = also.first().filter(|(_, atom)| *atom < table::ATOMS_MAX);
+                let first = first.and_then(|&(distance, atom)| NonZeroU32::new(self.pack(distance, atom)));
+                (first, also.len() > usize::from(first.is_some()) || !shapes.is_empty())
             }
             Remaining::Upward(_) | Remaining::Whole => (None, true),
         };
-        let trigger = if remains { trigger } else { Waiting::SATISFIED };
-        Some(KeyedTrigger { key, waiting: Waiting { query: entry.query, also, trigger } })
+        Some(KeyedTrigger { key, waiting: Waiting { query: entry.query, also, trigger: remains.then_some(trigger) } })
     }
 
-    fn pack(&self, distance: Distance, atom: AtomId) -> u64 {
+    fn pack(&self, distance: Distance, atom: AtomId) -> PackedKey {
         if self.atoms.is_content(atom) { table::pack_content(atom) } else { table::pack(distance, atom) }
     }
 
@@ -287,7 +297,7 @@ impl Population {
 
     /// Let a trigger wait where a path accepts.
     fn settle(&mut self, number: u32, path: &[LinearStep], layer: Layer, changes: &mut Vec<Change>) {
-        let is_keyed = self.triggers.get(number).is_some_and(|trigger| trigger.key.is_some());
+        let is_keyed = self.triggers.get(number).is_some_and(Trigger::is_keyed);
         // A crowd's table is looked up afresh each time, so joining one disturbs nothing that was learnt.
         let joins_bulk = is_keyed
             && layer == Layer::Recent
@@ -336,7 +346,7 @@ impl Population {
             .nfa
             .items(state)
             .filter_map(|item| match item {
-                Item::Trigger(number) if self.triggers.get(number).is_some_and(|t| t.key.is_some()) => Some(number),
+                Item::Trigger(number) if self.triggers.get(number).is_some_and(Trigger::is_keyed) => Some(number),
                 _ => None,
             })
             .collect();
@@ -366,7 +376,7 @@ impl Population {
     /// Take a trigger away from where it waits; the path that it waited on.
     fn unsettle(&mut self, number: u32, changes: &mut Vec<Change>) -> Option<Vec<LinearStep>> {
         let trigger = self.triggers.get(number)?;
-        let is_keyed = trigger.key.is_some();
+        let is_keyed = trigger.is_keyed();
         let home = trigger.home;
         let entry = self.keyed_trigger(number, trigger);
         self.set_home(number, Home::Nowhere);

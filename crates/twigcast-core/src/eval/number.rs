@@ -10,6 +10,9 @@ pub(super) const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 /// `number(string)`: white space, an optional minus, digits with an optional point, white space; NaN otherwise.
 /// There is no plus sign, no exponent and no word for infinity.
 pub fn parse(text: &str) -> f64 {
+    if let Some(small) = small_integer(text.as_bytes()) {
+        return f64::from(small);
+    }
     let text = text.trim_matches(SPACES);
     let digits = text.strip_prefix('-').unwrap_or(text);
     let mut points = 0;
@@ -25,6 +28,15 @@ pub fn parse(text: &str) -> f64 {
     }
     // What is left is a subset of what the standard library reads, and it rounds correctly.
     text.parse().unwrap_or(f64::NAN)
+}
+
+/// Few digits and nothing else: what most numbers in messages are.
+#[inline]
+fn small_integer(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() || digits.len() > 9 {
+        return None;
+    }
+    digits.iter().try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + u32::from(byte - b'0')))
 }
 
 /// `string(number)`: no exponent, as many digits as tell the number from its neighbours, no point for an integer.
