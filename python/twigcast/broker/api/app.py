@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import Any
@@ -33,29 +33,21 @@ from twigcast.broker.api.context import Context, UrlCheck
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
 from twigcast.broker.config import Settings
 from twigcast.broker.logs import start_request
-from twigcast.broker.model import DeadLetter
 from twigcast.broker.service import Broker
 
 _log = logging.getLogger("twigcast.access")
 
 
-def create_app(
-    broker: Broker,
-    settings: Settings,
-    urls: UrlCheck,
-    retry: Callable[[Sequence[DeadLetter]], None],
-    routers: Sequence[APIRouter] = (),
-) -> FastAPI:
+def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequence[APIRouter] = ()) -> FastAPI:
     """The application in front of a broker.
 
     Args:
         broker: What does the work; started already.
         settings: How it is set up.
         urls: Which addresses webhooks and polled feeds may have.
-        retry: Tries dead letters again.
         routers: Further routes: WebSub, feeds, the console.
     """
-    context = Context(broker, settings, Gate(broker.store, settings), urls, retry)
+    context = Context(broker, settings, Gate(broker.store, settings), urls)
     app = FastAPI(
         title="Twigcast",
         description=DESCRIPTION,

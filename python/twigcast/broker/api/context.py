@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 from urllib.parse import unquote
@@ -18,7 +18,7 @@ from twigcast.broker.api.access import Gate, Principal, Rates
 from twigcast.broker.api.envelopes import Envelopes
 from twigcast.broker.api.streams import AutomaticAcks, Streams
 from twigcast.broker.config import Settings
-from twigcast.broker.model import DeadLetter, Scope
+from twigcast.broker.model import Scope
 from twigcast.broker.service import Broker
 from twigcast.characters import NO_CHARACTER, half_pair
 
@@ -47,8 +47,6 @@ class Context:
     settings: Settings
     gate: Gate
     urls: UrlCheck
-    retry: Callable[[Sequence[DeadLetter]], None]
-    """Tries dead letters again."""
     rates: Rates = field(default_factory=Rates)
     streams: Streams = field(default_factory=Streams)
     automatic_acks: AutomaticAcks = field(init=False)

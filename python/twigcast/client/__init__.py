@@ -1,0 +1,63 @@
+"""A typed client of the broker, for programs that block and for event loops.
+
+::
+
+    from twigcast.client import Client
+
+    with Client("http://127.0.0.1:8080", token) as client:
+        client.subscribe("floods", "//alert[event = 'Flood']")
+        client.publish("<alert><event>Flood</event></alert>")
+        for delivery in client.deliveries("floods", wait=1):
+            print(delivery.xml)
+
+What lives where: ``sync`` and ``asynchronous``: the two clients; ``calls``: each request as a value, shared by both;
+``values``: what they answer with; ``errors``: problems of the broker as errors; ``events``: Server-Sent Events.
+"""
+
+from importlib.util import find_spec
+
+from twigcast.errors import MissingExtra
+
+if find_spec("httpx2") is None:
+    raise MissingExtra("httpx2", "broker")
+
+from twigcast.client.asynchronous import AsyncClient
+from twigcast.client.errors import UnknownProblem, Unreachable
+from twigcast.client.sync import Client
+from twigcast.client.transport import Retries
+from twigcast.client.values import (
+    Accepted,
+    DeadLetter,
+    Delivery,
+    Explanation,
+    Imported,
+    Message,
+    Messages,
+    Publication,
+    QueryReport,
+    RefusedLine,
+    Rejected,
+    Subscription,
+    Webhook,
+)
+
+__all__ = [
+    "Accepted",
+    "AsyncClient",
+    "Client",
+    "DeadLetter",
+    "Delivery",
+    "Explanation",
+    "Imported",
+    "Message",
+    "Messages",
+    "Publication",
+    "QueryReport",
+    "RefusedLine",
+    "Rejected",
+    "Retries",
+    "Subscription",
+    "UnknownProblem",
+    "Unreachable",
+    "Webhook",
+]
