@@ -294,9 +294,19 @@ class Store(Protocol):
         """A subscription by its key."""
 
     def subscriptions(
-        self, tenant_id: int, *, after_key: str | None = None, limit: int, subscriber: str | None = None
+        self,
+        tenant_id: int,
+        *,
+        after_key: str | None = None,
+        limit: int,
+        subscriber: str | None = None,
+        containing: str | None = None,
+        state: SubscriptionState | None = None,
     ) -> list[Subscription]:
-        """Subscriptions of a tenant in order of their keys."""
+        """Subscriptions of a tenant in order of their keys: of one subscriber, in one state, or with a text in them.
+
+        ``containing`` looks in key and query, whatever the case of ASCII letters; it reads all that lie between.
+        """
 
     def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[Subscription]:
         """All subscriptions of all tenants, in a stream: a million takes a few seconds.
@@ -304,8 +314,11 @@ class Store(Protocol):
         With ``pushed_only`` those whose deliveries are not pulled: webhooks and WebSub.
         """
 
-    def subscription_count(self, tenant_id: int) -> int:
-        """How many subscriptions a tenant has."""
+    def subscription_count(self, tenant_id: int, state: SubscriptionState | None = None) -> int:
+        """How many subscriptions a tenant has, perhaps only those in one state."""
+
+    def keys_of_message(self, tenant_id: int, seq: int, limit: int) -> list[str]:
+        """Keys of the subscriptions that have, or had, a delivery of a message; the first in order."""
 
     def errors(self, subscription_id: int, limit: int) -> list[ErrorRecord]:
         """What went wrong for a subscription lately, newest first."""

@@ -91,6 +91,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             url {text}, secret {text}, expires {real}, topic {text}, content_filter {text}, state {text} NOT NULL,
             reason {text}, created {real} NOT NULL, replay_next {int}, replay_end {int}, UNIQUE (tenant_id, key))""",
         "CREATE INDEX subscriptions_of_lane ON subscriptions (lane_id, key)",
+        "CREATE INDEX subscriptions_not_active ON subscriptions (tenant_id, state, key) WHERE state <> 'active'",
         "CREATE INDEX subscriptions_pushed ON subscriptions (id) WHERE kind <> 'pull'",
         """CREATE TABLE errors (
             subscription_id {int} NOT NULL, id {int} NOT NULL, at {real} NOT NULL, reason {text} NOT NULL, seq {int},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from twigcast.broker.errors import Conflict, NotFound
 from twigcast.broker.model import DeliverySettings, ErrorRecord, NewSubscription, Subscription, SubscriptionState
 from twigcast.broker.store.base import Reads, Writes, chunks
-from twigcast.broker.store.database import Row
+from twigcast.broker.store.database import INTEGER_MAX, Row
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
@@ -32,6 +33,8 @@ def _delivery_columns(delivery: DeliverySettings) -> list[object]:
 
 
 _PULL_COLUMNS: Final = _delivery_columns(_PULL)
+
+_LIKE_SPECIAL: Final = re.compile(r"[%_!]")
 
 PAGE: Final = 10_000
 """Rows read at once when all are read, so that memory is bounded and no reader holds up the others."""
@@ -66,6 +69,11 @@ def _subscription(row: Row) -> Subscription:
     )
 
 
+def _in_state(state: SubscriptionState) -> str:
+    """The condition of being in a state; the few that are not active have an index."""
+    return "state = ?" if state is SubscriptionState.ACTIVE else "state = ? AND state <> 'active'"
+
+
 def _namespaces_text(namespaces: Mapping[str, str]) -> str | None:
     return json.dumps(dict(namespaces), ensure_ascii=False) if namespaces else None
 
@@ -78,17 +86,31 @@ class SubscriptionReads(Reads):
         return None if row is None else _subscription(row)
 
     def subscriptions(
-        self, tenant_id: int, *, after_key: str | None = None, limit: int, subscriber: str | None = None
+        self,
+        tenant_id: int,
+        *,
+        after_key: str | None = None,
+        limit: int,
+        subscriber: str | None = None,
+        containing: str | None = None,
+        state: SubscriptionState | None = None,
     ) -> list[Subscription]:
-        conditions, params = ["tenant_id = ?"], [tenant_id, *([] if after_key is None else [after_key])]
+        conditions: list[tuple[str, tuple[object, ...]]] = [("tenant_id = ?", (tenant_id,))]
         if after_key is not None:
-            conditions.append("key > ?")
+            conditions.append(("key > ?", (after_key,)))
         if subscriber is not None:
-            conditions.append("lane_id = (SELECT id FROM lanes WHERE tenant_id = ? AND subscriber = ?)")
-            params += [tenant_id, subscriber]
+            lane = "lane_id = (SELECT id FROM lanes WHERE tenant_id = ? AND subscriber = ?)"
+            conditions.append((lane, (tenant_id, subscriber)))
+        if containing is not None:
+            pattern = "%" + _LIKE_SPECIAL.sub(r"!\g<0>", containing) + "%"
+            text = "(LOWER(key) LIKE LOWER(?) ESCAPE '!' OR LOWER(query) LIKE LOWER(?) ESCAPE '!')"
+            conditions.append((text, (pattern, pattern)))
+        if state is not None:
+            conditions.append((_in_state(state), (state.value,)))
         rows = self.rows(
-            f"SELECT {_COLUMNS} FROM subscriptions WHERE {' AND '.join(conditions)} ORDER BY key LIMIT ?",
-            (*params, limit),
+            f"SELECT {_COLUMNS} FROM subscriptions WHERE {' AND '.join(text for text, _ in conditions)} "
+            "ORDER BY key LIMIT ?",
+            (*(value for _, values in conditions for value in values), limit),
         )
         return [_subscription(row) for row in rows]
 
@@ -102,8 +124,20 @@ class SubscriptionReads(Reads):
             yield from map(_subscription, rows)
             last = rows[-1][0]
 
-    def subscription_count(self, tenant_id: int) -> int:
-        return int(self.one("SELECT COUNT(*) FROM subscriptions WHERE tenant_id = ?", (tenant_id,))[0])
+    def subscription_count(self, tenant_id: int, state: SubscriptionState | None = None) -> int:
+        condition, params = ("", ()) if state is None else (f" AND {_in_state(state)}", (state.value,))
+        sql = f"SELECT COUNT(*) FROM subscriptions WHERE tenant_id = ?{condition}"
+        return int(self.one(sql, (tenant_id, *params))[0])
+
+    def keys_of_message(self, tenant_id: int, seq: int, limit: int) -> list[str]:
+        if seq > INTEGER_MAX:
+            return []
+        rows = self.rows(
+            "SELECT s.key FROM deliveries d JOIN subscriptions s ON s.id = d.subscription_id "
+            "WHERE d.seq = ? AND s.tenant_id = ? ORDER BY s.key LIMIT ?",
+            (seq, tenant_id, limit),
+        )
+        return [key for (key,) in rows]
 
     def errors(self, subscription_id: int, limit: int) -> list[ErrorRecord]:
         rows = self.rows(
