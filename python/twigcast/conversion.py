@@ -181,6 +181,8 @@ def _codec(declared: re.Match[str]) -> str:
         codec = charset(name)
     except LookupError:
         raise _declaration_error(declared, f"the message declares the encoding {name!r}, which is unknown") from None
+    if codec is None and codecs.lookup(name).name in _CODECS_THAT_ARE_NO_CHARSETS:
+        raise _declaration_error(declared, f"the message declares the encoding {name!r}, which documents cannot be in")
     if codec is None:
         raise _declaration_error(declared, f"the message declares the encoding {name!r}, but its bytes are not in it")
     return codec

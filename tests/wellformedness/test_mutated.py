@@ -21,6 +21,7 @@ SAMPLES = [
     b'<r xmlns:p="u" xmlns:q="u2"><p:a p:b="" q:b=""/><q:a xmlns:q="u"/></r>',
     b'<!DOCTYPE a [<!ENTITY e "<b>1</b>"><!ATTLIST a d CDATA "2">]><a>&e;<b c="&e2;"/></a>',
     b'<!DOCTYPE a SYSTEM "x"><a>&e;</a>',
+    b'<?xml version="1.0" encoding="UTF-7"?><!DOCTYPE a [<!ENTITY e "1">]><a>&e;+AOk-</a>',
     '<?xml version="1.0" encoding="ISO-8859-1"?><a b="é">ü</a>'.encode("latin-1"),
     '\ufeff<?xml version="1.0" encoding="UTF-16"?><a b="é">日本</a>'.encode("utf-16le"),
 ]
