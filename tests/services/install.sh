@@ -25,7 +25,7 @@ has_chromium || missing+=(chromium)
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as_root=(sudo -n); else as_root=(false); fi
+    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive); else as_root=(false); fi
 fi
 if command -v apt-get >/dev/null && [ "${as_root[*]:-}" != false ]; then
     echo "installing for the tests: ${missing[*]}" >&2

@@ -314,8 +314,8 @@ class SqliteDatabase:
                 (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
                 if not free:
                     break
-                # Each row that it answers with is a page given back.
-                self._writer.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+                # As a script: otherwise Python stops after the first page, whose row has no columns.
+                self._writer.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
         with self._write_lock, self._errors():
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -1,0 +1,296 @@
+"""Subscriptions in the store, their lanes, errors and dead letters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.broker.store.filling import deliver, publish, subscribe
+from twigcast.broker.errors import Conflict, Invalid, NotFound
+from twigcast.broker.model import (
+    DeliveryId,
+    DeliverySettings,
+    ErrorRecord,
+    NewSubscription,
+    Subscription,
+    SubscriptionState,
+)
+from twigcast.broker.store import subscriptions as subscriptions_module
+from twigcast.broker.store.store import SqlStore
+
+WEBHOOK = DeliverySettings("webhook", "https://example.org/hook", "s3cret")
+WEBSUB = DeliverySettings("websub", "https://example.org/cb", "s", 99.5, "https://hub/topic", "//a[b='ü']")
+
+
+def add(store: SqlStore, *new: NewSubscription) -> list[Subscription | Exception]:
+    with store.transaction() as transaction:
+        return transaction.add_subscriptions(new, at=7.0)
+
+
+def found(store: SqlStore, key: str) -> Subscription:
+    subscription = store.subscription(1, key)
+    assert subscription is not None
+    return subscription
+
+
+def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:
+    new = [
+        NewSubscription(1, "pull ☃", "//a[. = '☃']", {"": "urn:d", "p": "urn:ü"}, "legacy"),
+        NewSubscription(1, "hook", "//b", delivery=WEBHOOK),
+        NewSubscription(1, "sub", "//c", delivery=WEBSUB),
+        NewSubscription(1, "shared", "//d", subscriber="desk"),
+    ]
+    added = [one for one in add(store, *new) if isinstance(one, Subscription)]
+    assert [one.id for one in added] == [1, 2, 3, 4]
+    for wanted, one in zip(new, added, strict=True):
+        assert (one.key, one.query, one.namespaces, one.dialect, one.delivery, one.created, one.state) == (
+            wanted.key,
+            wanted.query,
+            wanted.namespaces,
+            wanted.dialect,
+            wanted.delivery,
+            7.0,
+            SubscriptionState.ACTIVE,
+        )
+        assert one.subscriber == (wanted.subscriber or wanted.key)
+        assert found(store, one.key) == one
+    assert list(store.all_subscriptions()) == added
+    assert list(store.all_subscriptions(pushed_only=True)) == added[1:3]
+    assert store.subscription_count(1) == 4
+    assert store.subscription(2, "hook") is None
+
+
+def test_keys_are_taken_within_one_request_too(store: SqlStore) -> None:
+    first, second, third = add(
+        store, NewSubscription(1, "a", "//a"), NewSubscription(1, "a", "//b"), NewSubscription(1, "b", "//b")
+    )
+    assert isinstance(first, Subscription)
+    assert isinstance(third, Subscription)
+    assert str(second) == "there is a subscription 'a' already"
+    (again,) = add(store, NewSubscription(1, "a", "//c"))
+    assert isinstance(again, Conflict)
+    assert [s.query for s in store.subscriptions(1, limit=9)] == ["//a", "//b"]
+
+
+def test_another_tenant_has_keys_and_subscribers_of_its_own(store: SqlStore) -> None:
+    with store.transaction() as transaction:
+        other = transaction.add_tenant("other", {}).id
+    one, two = add(store, NewSubscription(1, "a", "//a"), NewSubscription(other, "a", "//a"))
+    assert isinstance(one, Subscription)
+    assert isinstance(two, Subscription)
+    assert one.lane_id != two.lane_id
+    assert store.subscriptions(other, limit=9) == [two]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        (DeliverySettings(), DeliverySettings(), True),
+        (DeliverySettings(), WEBHOOK, False),
+        (WEBHOOK, DeliverySettings(), False),
+        (WEBHOOK, WEBHOOK, False),
+    ],
+)
+def test_only_pulled_deliveries_share_a_subscriber(
+    store: SqlStore, first: DeliverySettings, second: DeliverySettings, shared: bool
+) -> None:
+    one, two = add(
+        store,
+        NewSubscription(1, "a", "//a", subscriber="desk", delivery=first),
+        NewSubscription(1, "b", "//a", subscriber="desk", delivery=second),
+    )
+    assert isinstance(one, Subscription)
+    assert isinstance(two, Subscription if shared else Conflict)
+    if isinstance(two, Subscription):
+        assert two.lane_id == one.lane_id
+
+
+def test_replay_needs_a_new_subscriber(store: SqlStore) -> None:
+    publish(store, 2)
+    _, refused = add(
+        store,
+        NewSubscription(1, "a", "//a", subscriber="desk"),
+        NewSubscription(1, "b", "//a", subscriber="desk", replay_from=1),
+    )
+    assert isinstance(refused, Conflict)
+
+
+def test_pages_of_subscriptions_are_in_order_of_code_points(store: SqlStore) -> None:
+    keys = ["b", "B", "a-1", "a1", "ä", "a", "10", "9", "☃"]
+    subscribe(store, *keys)
+    subscribe(store, "z", "y", subscriber="desk")
+    assert [s.key for s in store.subscriptions(1, limit=99)] == sorted([*keys, "y", "z"])
+    assert [s.key for s in store.subscriptions(1, after_key="a", limit=2)] == ["a-1", "a1"]
+    assert [s.key for s in store.subscriptions(1, limit=9, subscriber="desk")] == ["y", "z"]
+    assert [s.key for s in store.subscriptions(1, after_key="y", limit=9, subscriber="desk")] == ["z"]
+    assert store.subscriptions(1, limit=9, subscriber="nobody") == []
+
+
+def test_all_subscriptions_come_in_pages(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions_module, "PAGE", 3)
+    subscriptions = subscribe(store, *(f"s{n}" for n in range(10)))
+    assert list(store.all_subscriptions()) == subscriptions
+
+
+def test_replacing_keeps_id_lane_and_what_is_pending(store: SqlStore) -> None:
+    (one,) = subscribe(store, "one")
+    deliver(store, publish(store, 1), [one])
+    with store.transaction() as transaction:
+        changed = transaction.replace_subscription(
+            one.id, query="//z", namespaces={"p": "urn:x"}, dialect="legacy", delivery=WEBHOOK
+        )
+    assert changed == replace(one, query="//z", namespaces={"p": "urn:x"}, dialect="legacy", delivery=WEBHOOK)
+    assert found(store, "one") == changed
+    assert store.pending_count(one.lane_id) == 1
+    (refused,) = add(store, NewSubscription(1, "two", "//a", subscriber="one"))
+    assert isinstance(refused, Conflict)
+
+
+def test_a_shared_subscriber_cannot_become_a_webhook(store: SqlStore) -> None:
+    one, _ = subscribe(store, "one", "two", subscriber="desk")
+    with store.transaction() as transaction, pytest.raises(Conflict, match="shared"):
+        transaction.replace_subscription(one.id, query="//z", namespaces={}, dialect="xpath", delivery=WEBHOOK)
+    assert found(store, "one") == one
+
+
+def test_state_and_lease(store: SqlStore) -> None:
+    subscribe(store, "one")
+    with store.transaction() as transaction:
+        transaction.set_subscription_state(1, SubscriptionState.SUSPENDED, "its host is gone")
+        transaction.set_lease(1, 123.5)
+    one = found(store, "one")
+    assert (one.state, one.reason, one.delivery.expires) == (SubscriptionState.SUSPENDED, "its host is gone", 123.5)
+
+
+def test_what_is_not_there_cannot_be_changed(store: SqlStore) -> None:
+    with store.transaction() as transaction:
+        with pytest.raises(NotFound):
+            transaction.set_subscription_state(9, SubscriptionState.PAUSED, None)
+        with pytest.raises(NotFound):
+            transaction.set_lease(9, None)
+        with pytest.raises(NotFound):
+            transaction.set_replay(9, None)
+        with pytest.raises(NotFound):
+            transaction.delete_subscription(9)
+        with pytest.raises(NotFound):
+            transaction.replace_subscription(
+                9, query="//z", namespaces={}, dialect="xpath", delivery=DeliverySettings()
+            )
+
+
+def test_a_deleted_subscription_leaves_nothing_and_its_id_is_never_used_again(store: SqlStore) -> None:
+    one, two = subscribe(store, "one", "two", subscriber="desk")
+    messages = publish(store, 3)
+    deliver(store, messages, [one, two])
+    with store.transaction() as transaction:
+        transaction.add_errors([ErrorRecord(one.id, 1.0, "x")])
+        transaction.bury([(store.pending(one.lane_id, limit=1, bytes_max=99)[0], 3, "x")], at=1.0)
+        transaction.delete_subscription(one.id)
+    assert [d.id for d in store.pending(one.lane_id, limit=9, bytes_max=99)] == [(seq, two.id) for seq in (1, 2, 3)]
+    assert (store.errors(one.id, 9), store.dead_letters(1, limit=9)) == ([], [])
+    with store.transaction() as transaction:
+        transaction.delete_subscription(two.id)
+    assert store.lane(1, "desk") is None
+    statistics = store.statistics()
+    assert (statistics.lanes, statistics.pending, statistics.subscriptions) == (0, 0, 0)
+    (three,) = subscribe(store, "one", subscriber="desk")
+    assert three.id > two.id
+    assert three.lane_id > two.lane_id
+    assert store.pending(three.lane_id, limit=9, bytes_max=99) == []
+
+
+def test_a_large_subscription_is_gone_at_once_and_removed_in_steps(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions_module, "REMOVED_AT_ONCE", 5)
+    one, two = subscribe(store, "one", "two", subscriber="desk")
+    deliver(store, publish(store, 40), [one, two])
+    with store.transaction() as transaction:
+        transaction.delete_subscription(one.id)
+    stored = "SELECT COUNT(*) FROM deliveries"
+    assert (store.rows(stored)[0][0], store.pending_count(one.lane_id), store.statistics().pending) == (75, 40, 40)
+    with store.transaction() as transaction:
+        transaction.acknowledge(two.lane_id, [DeliveryId(seq, two.id) for seq in range(1, 11)])
+    lane = store.lane(1, "desk")
+    assert lane is not None
+    assert lane.acked == 10
+    for left in (65, 55, 45, 40, 40):
+        with store.transaction() as transaction:
+            transaction.expire(before=None, bytes_max=None, limit=1, at=1.0)
+        assert store.rows(stored)[0][0] == left
+    assert store.rows("SELECT * FROM leftovers") == []
+
+
+def test_errors_are_kept_newest_first_and_bounded(store: SqlStore) -> None:
+    one, two = subscribe(store, "one", "two")
+    count = subscriptions_module.ERRORS_KEPT + 7
+    with store.transaction() as transaction:
+        transaction.add_errors(ErrorRecord(one.id, float(n), f"e{n}", n, n) for n in range(count))
+        transaction.add_errors([ErrorRecord(two.id, 1.0, "other")])
+        transaction.add_errors([])
+    errors = store.errors(one.id, 1_000)
+    assert errors[0] == ErrorRecord(one.id, count - 1.0, f"e{count - 1}", count - 1, count - 1)
+    assert [e.seq for e in errors] == list(range(count - 1, 6, -1))
+    assert store.errors(two.id, 5) == [ErrorRecord(two.id, 1.0, "other")]
+
+
+def test_half_a_character_is_refused_and_nothing_breaks(store: SqlStore) -> None:
+    with pytest.raises(Invalid):
+        store.subscription(1, "\ud800")
+    with pytest.raises(Invalid):
+        add(store, NewSubscription(1, "\udfff", "//a"))
+    subscribe(store, "fine")
+    assert [s.key for s in store.subscriptions(1, limit=9)] == ["fine"]
+
+
+class TestDeadLetters:
+    """Deliveries that were given up."""
+
+    @staticmethod
+    def bury(store: SqlStore, payload: bytes | None = None) -> tuple[Subscription, list[int]]:
+        (one,) = subscribe(store, "one")
+        messages = publish(store, 3, received=1.0, xml=b"<whole/>")
+        deliver(store, messages, [one], payload)
+        pending = store.pending(one.lane_id, limit=2, bytes_max=999)
+        with store.transaction() as transaction:
+            return one, transaction.bury([(d, 4, f"HTTP 500 on {d.id}") for d in pending], at=9.0)
+
+    def test_they_leave_the_lane_and_outlive_their_message(self, store: SqlStore) -> None:
+        one, (first, second) = self.bury(store)
+        assert [d.id.seq for d in store.pending(one.lane_id, limit=9, bytes_max=99)] == [3]
+        with store.transaction() as transaction:
+            assert transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0) == 3
+        latest, earliest = store.dead_letters(1, limit=9)
+        assert (latest.id, earliest.id) == (second, first)
+        assert (latest.key, latest.seq, latest.message_id, latest.attempts) == ("one", 2, "m2", 4)
+        assert (latest.reason, latest.at, latest.body) == (f"HTTP 500 on 2-{one.id}", 9.0, b"<whole/>")
+        assert [d.id for d in store.dead_letters(1, before_id=second, limit=9, key="one")] == [first]
+        assert store.dead_letters(1, limit=9, key="two") == []
+        assert store.dead_letters(2, limit=9) == []
+        assert store.statistics(1).dead_letters == 2
+
+    @pytest.mark.parametrize("payload", [None, b"<result/>"])
+    def test_what_is_revived_is_whole_and_gone_when_acknowledged(self, store: SqlStore, payload: bytes | None) -> None:
+        one, (first, second) = self.bury(store, payload)
+        with store.transaction() as transaction:
+            transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0)
+        with store.transaction() as transaction:
+            revived = transaction.revive([second, first, 99, 10**30])
+        assert [(d.id, d.lane_id, d.key, d.redelivered) for d in revived] == [
+            ((seq, one.id), one.lane_id, "one", True) for seq in (1, 2)
+        ]
+        assert [d.body for d in revived] == [payload or b"<whole/>"] * 2
+        assert store.dead_letters(1, limit=9) == []
+        with store.transaction() as transaction:
+            assert transaction.revive([first]) == []
+            transaction.acknowledge(one.lane_id, [revived[0].id])
+            assert transaction.bury([(revived[1], 2, "again")], at=10.0) == [second]
+        (left,) = store.dead_letters(1, limit=9)
+        assert (left.id, left.attempts, left.reason, left.at) == (second, 6, "again", 10.0)
+
+    def test_they_can_be_removed(self, store: SqlStore) -> None:
+        _, ids = self.bury(store)
+        with store.transaction() as transaction:
+            assert transaction.remove_dead_letters([*ids, 99, 10**30]) == 2
+        assert store.dead_letters(1, limit=9) == []
