@@ -73,8 +73,12 @@ class Engine:
         ``start`` and ``end`` are bytes from 0, line and column count from 1.
         """
 
-    def deliver(self, xml: bytes) -> list[tuple[int, bytes | None]]:
-        """(slot, payload) per matching subscription; the payload is ``None`` where the message itself is delivered."""
+    def deliver(self, xml: bytes) -> tuple[list[int], list[int | None], list[bytes], list[tuple[str, str]]]:
+        """What one message is delivered as: matching slots, number of the payload for each, payloads, and failures.
+
+        The number is ``None`` where the message itself is delivered. Subscriptions that get the same payload share it.
+        Failures are (key, reason).
+        """
 
     def match_batch(
         self, offsets: bytes, data: bytes, count: int, validity: bytes | None, deliver: bool, nodes: bool, threads: int
@@ -117,16 +121,20 @@ class BatchResult:
         """32-bit number of selected nodes per match; empty unless asked for."""
 
     @property
-    def payload_offsets(self) -> bytes:
-        """64-bit offsets into ``payloads``, one more than there are matches; empty unless deliveries were asked for."""
+    def payload_numbers(self) -> bytes:
+        """32-bit number of the payload per match; any number where there is none; empty unless asked for."""
 
     @property
     def payload_validity(self) -> bytes:
-        """A byte per match: 1 where it has a payload."""
+        """A bit per match, set where it has a payload; empty where all have one."""
+
+    @property
+    def payload_offsets(self) -> bytes:
+        """64-bit offsets into ``payloads``, one more than there are different payloads."""
 
     @property
     def payloads(self) -> bytes:
-        """All payloads, one after the other."""
+        """All different payloads, one after the other."""
 
     @property
     def errors(self) -> list[tuple[int, TwigcastError]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from twigcast import _core
 from twigcast.errors import NeedsConversion, UndecidedSubscription
@@ -158,13 +158,79 @@ class Delivery:
     """Whether the payload is a result of the query."""
 
 
-class Deliveries(list[Delivery]):
-    """The deliveries of one message."""
+class Deliveries(Sequence[Delivery]):
+    """The deliveries of one message, in no particular order.
 
-    def __init__(self, deliveries: Iterable[Delivery], undecided: Sequence[UndecidedSubscription] = ()) -> None:
-        super().__init__(deliveries)
+    They are made when they are looked at: subscriptions that get the same payload share one object.
+
+    Args:
+        message: The message, which is the payload of queries that rewrite nothing.
+        keys: Keys of the matching subscriptions.
+        numbers: By key, the index of its payload; ``None`` for the message.
+        payloads: The different payloads.
+        undecided: The subscriptions that could not be decided on the message.
+    """
+
+    __slots__ = ("_keys", "_message", "_numbers", "_payloads", "undecided")
+
+    def __init__(
+        self,
+        message: bytes,
+        keys: Sequence[str],
+        numbers: Sequence[int | None],
+        payloads: Sequence[bytes],
+        undecided: Sequence[UndecidedSubscription] = (),
+    ) -> None:
+        self._message = message
+        self._keys = keys
+        self._numbers = numbers
+        self._payloads = payloads
         self.undecided = list(undecided)
         """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
+
+    def _made(self, key: str, number: int | None) -> Delivery:
+        if number is None:
+            return Delivery(key, self._message)
+        return Delivery(key, self._payloads[number], rewritten=True)
+
+    @overload
+    def __getitem__(self, index: int) -> Delivery: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Delivery]: ...
+    def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
+        if isinstance(index, slice):
+            return list(map(self._made, self._keys[index], self._numbers[index]))
+        return self._made(self._keys[index], self._numbers[index])
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return map(self._made, self._keys, self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Deliveries | list) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return f"Deliveries([{shown}{', ...' if len(self) > 3 else ''}])"
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The keys, delivery after delivery."""
+        return self._keys
+
+    @property
+    def payload_numbers(self) -> Sequence[int | None]:
+        """By delivery, the index of its payload in ``payloads``; ``None`` where the message itself is delivered."""
+        return self._numbers
+
+    @property
+    def payloads(self) -> Sequence[bytes]:
+        """The different results."""
+        return self._payloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +239,9 @@ class Single:
 
     slots: list[int]
     node_counts: list[int]
-    payloads: list[bytes | None]
-    undecided: list[UndecidedSubscription]
 
 
-def ask_single(engine: _core.Engine, xml: bytes, *, deliver: bool = False, nodes: bool = False) -> Single:
+def ask_single(engine: _core.Engine, xml: bytes, *, nodes: bool = False) -> Single:
     """Ask about one message what only batches can be asked.
 
     Raises:
@@ -185,20 +249,12 @@ def ask_single(engine: _core.Engine, xml: bytes, *, deliver: bool = False, nodes
         NeedsConversion: It is to be converted first.
     """
     offsets = array("q", [0, len(xml)]).tobytes()
-    result = engine.match_batch(offsets, xml, 1, None, deliver, nodes, 1)
+    result = engine.match_batch(offsets, xml, 1, None, False, nodes, 1)
     for _, error in result.errors:
         raise error
     if result.needs_conversion:
         raise NeedsConversion(1, 1, "the message is to be converted")
-    undecided = [error for _, error in result.failures if isinstance(error, UndecidedSubscription)]
-    payloads = list(_payloads(result)) if deliver else []
-    return Single(_integers("i", result.slots), _integers("i", result.node_counts), payloads, undecided)
-
-
-def _payloads(result: _core.BatchResult) -> Iterator[bytes | None]:
-    offsets = _integers("q", result.payload_offsets)
-    for index, present in enumerate(result.payload_validity):
-        yield result.payloads[offsets[index] : offsets[index + 1]] if present else None
+    return Single(_integers("i", result.slots), _integers("i", result.node_counts))
 
 
 def _integers(typecode: Any, data: bytes) -> list[int]:

@@ -33,7 +33,7 @@ UNDECIDED_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("reason", pa.
 
 KEYS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 NODES_TYPE: Final = pa.list_(pa.int32())
-PAYLOADS_TYPE: Final = pa.list_(pa.large_binary())
+PAYLOADS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.large_binary()))
 
 _NO_MESSAGE: Final = UnreadableMessage("there is no message: it is null")
 
@@ -142,19 +142,20 @@ def _wrap(
         counts = pa.Array.from_buffers(pa.int32(), matches, [None, pa.py_buffer(result.node_counts)])
         columns["nodes"] = lists(NODES_TYPE, counts)
     if wanted.deliver:
-        columns["payloads"] = lists(PAYLOADS_TYPE, _payloads(result, matches))
+        columns["payloads"] = lists(PAYLOADS_TYPE, payload_column(result, pa.large_binary()))
     columns["error"] = _errors(errors, count)
     columns["undecided"] = _undecided(result, count)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _payloads(result: _core.BatchResult, matches: int) -> pa.LargeBinaryArray:
-    if not matches:
-        return pa.array([], pa.large_binary())
-    present = pa.Array.from_buffers(pa.uint8(), matches, [None, pa.py_buffer(result.payload_validity)])
-    validity = present.cast(pa.bool_()).buffers()[1]
-    buffers = [validity, pa.py_buffer(result.payload_offsets), pa.py_buffer(result.payloads)]
-    return pa.Array.from_buffers(pa.large_binary(), matches, buffers)
+def payload_column(result: _core.BatchResult, kind: pa.DataType) -> pa.DictionaryArray:
+    """The payload of each match, null for the message itself. ``kind`` is that of the payloads: large binary or string."""
+    matches = len(result.payload_numbers) // 4
+    validity = pa.py_buffer(result.payload_validity) if result.payload_validity else None
+    numbers = pa.Array.from_buffers(pa.int32(), matches, [validity, pa.py_buffer(result.payload_numbers)])
+    offsets = pa.py_buffer(result.payload_offsets)
+    different = pa.Array.from_buffers(kind, offsets.size // 8 - 1, [None, offsets, pa.py_buffer(result.payloads)])
+    return pa.DictionaryArray.from_arrays(numbers, different, safe=False)
 
 
 def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from twigcast import _core
-from twigcast.answers import Deliveries, Delivery, KeyTable, Match, Node, ask_single
+from twigcast.answers import Deliveries, KeyTable, Match, Node, ask_single
 from twigcast.characters import NO_CHARACTER, MessageLike, as_bytes, half_pair
 from twigcast.conversion import to_utf8
 from twigcast.errors import (
@@ -30,6 +30,7 @@ from twigcast.errors import (
     QueryWarning,
     SnapshotError,
     TwigcastError,
+    UndecidedSubscription,
     UnknownKey,
 )
 from twigcast.limits import Limits
@@ -354,13 +355,9 @@ class SubscriptionSet:
             MessageLimitExceeded: It is over a limit.
         """
         whole = as_bytes(message)
-        _, single, table = self._ask(whole, lambda xml: ask_single(self.engine, xml, deliver=True))
-        payloads = zip(table.keys_of(single.slots), single.payloads, strict=True)
-        deliveries = [
-            Delivery(key, whole) if payload is None else Delivery(key, payload, rewritten=True)
-            for key, payload in payloads
-        ]
-        return Deliveries(deliveries, single.undecided)
+        _, (slots, numbers, payloads, failed), table = self._ask(whole, self.engine.deliver)
+        undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
+        return Deliveries(whole, table.keys_of(slots), numbers, payloads, undecided)
 
     def match_batch(
         self,
@@ -383,7 +380,8 @@ class SubscriptionSet:
 
             - ``keys``: ``list<dictionary<int32, string>>``, null where the message was rejected;
             - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
-            - ``payloads`` (if asked for): ``list<large_binary>`` per key, null for the message itself;
+            - ``payloads`` (if asked for): ``list<dictionary<int32, large_binary>>`` per key, null for the message itself;
+              subscriptions that get the same payload share it;
             - ``error``: ``struct<code: string, reason: string, line: int32, column: int32>``, null where all is well;
             - ``undecided``: ``list<struct<key: string, reason: string>>``, subscriptions that failed on the message,
               null (nearly always) where none did.

@@ -7,9 +7,11 @@ use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, Slot};
 use twigcast_core::error::{MessageError, MessageErrorKind};
+use twigcast_core::extract::Payloads;
 
 use crate::engine::{Engine, key_of};
 use crate::errors;
+use crate::payloads::ToPython;
 
 /// Messages that a thread takes at a time.
 const SHARE: usize = 16;
@@ -75,32 +77,42 @@ struct Share {
     ends: Vec<usize>,
     slots: Vec<Slot>,
     node_counts: Vec<u32>,
-    payloads: Vec<Option<Vec<u8>>>,
+    /// Number of each payload among those that one thread made; [`WHOLE`] for the message itself.
+    payloads: Vec<u32>,
     /// By number of message.
     errors: Vec<(usize, MessageError)>,
     /// Number of message, key and reason.
     failures: Vec<(usize, String, String)>,
 }
 
-/// Answers in the order of the messages.
-pub struct Answered(Vec<Share>);
+/// In place of a payload's number: the message itself is delivered.
+const WHOLE: u32 = u32::MAX;
+
+/// Answers in the order of the messages, and all payloads.
+pub struct Answered {
+    shares: Vec<Share>,
+    /// In the order of their numbers, in parts.
+    payloads: Vec<Payloads>,
+    /// Where the bytes of an only part went.
+    sent: ToPython,
+}
 
 /// Match all rows, on several threads.
 pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> Answered {
     let threads = threads.min(rows.count.div_ceil(SHARE)).clamp(1, THREADS_MAX);
     let next = AtomicUsize::new(0);
-    let work = || {
+    let work = |mut payloads: Payloads| {
         engine.with_matcher(|core, matcher| {
             let mut mine = Vec::new();
             loop {
                 let start = next.fetch_add(SHARE, Ordering::Relaxed);
                 if start >= rows.count {
-                    return mine;
+                    return (mine, payloads);
                 }
                 let mut share = Share { start, ..Share::default() };
                 for row in start..(start + SHARE).min(rows.count) {
                     if let Some(source) = rows.get(row) {
-                        share.answer(core, matcher, row, source, wanted);
+                        share.answer(core, matcher, (row, source), wanted, &mut payloads);
                     }
                     share.ends.push(share.slots.len());
                 }
@@ -108,28 +120,47 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> 
             }
         })
     };
+    let sent = ToPython::together();
     if threads == 1 {
-        return Answered(work());
+        let (shares, mut payloads) = work(Payloads::into_sink(Box::new(sent.clone())));
+        payloads.close();
+        return Answered { shares, payloads: vec![payloads], sent };
     }
-    let mut answers: Vec<Share> = std::thread::scope(|scope| {
+    let work = || work(Payloads::default());
+    let parts: Vec<(Vec<Share>, Payloads)> = std::thread::scope(|scope| {
         // Where the system gives no more threads, those that there are do all the work.
         let others: Vec<_> =
             (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
-        let mut all = work();
+        let mut all = vec![work()];
         for other in others {
             match other.join() {
-                Ok(mut answers) => all.append(&mut answers),
+                Ok(part) => all.push(part),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         all
     });
-    answers.sort_unstable_by_key(|share| share.start);
-    Answered(answers)
+    let (mut shares, mut payloads, mut before) = (Vec::new(), Vec::new(), 0);
+    for (mut part, made) in parts {
+        let numbers = part.iter_mut().flat_map(|share| &mut share.payloads);
+        numbers.filter(|number| **number != WHOLE).for_each(|number| *number += before);
+        before += made.len() as u32;
+        shares.append(&mut part);
+        payloads.push(made);
+    }
+    shares.sort_unstable_by_key(|share| share.start);
+    Answered { shares, payloads, sent }
 }
 
 impl Share {
-    fn answer(&mut self, engine: &core::Engine, matcher: &mut Matcher, row: usize, source: &[u8], wanted: Wanted) {
+    fn answer(
+        &mut self,
+        engine: &core::Engine,
+        matcher: &mut Matcher,
+        (row, source): (usize, &[u8]),
+        wanted: Wanted,
+        payloads: &mut Payloads,
+    ) {
         let run = match (wanted.nodes, wanted.deliver) {
             (true, _) => engine.run_counting(matcher, source),
             (false, true) => engine.run_delivering(matcher, source),
@@ -144,7 +175,11 @@ impl Share {
         }
         let first = self.slots.len();
         if wanted.deliver {
-            self.deliver(engine, matcher, row, source);
+            let delivered = engine.deliver(matcher, source, payloads);
+            self.slots.extend(delivered.payloads.iter().map(|&(slot, _)| slot));
+            self.payloads.extend(delivered.payloads.iter().map(|&(_, number)| number.unwrap_or(WHOLE)));
+            let failed = delivered.failures.into_iter();
+            self.failures.extend(failed.map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
         } else {
             engine.slots(matcher, &mut self.slots);
         }
@@ -159,18 +194,6 @@ impl Share {
             }
         }
     }
-
-    fn deliver(&mut self, engine: &core::Engine, matcher: &Matcher, row: usize, source: &[u8]) {
-        for (slot, payload) in engine.deliveries(matcher, source) {
-            match payload {
-                Ok(payload) => {
-                    self.slots.push(slot);
-                    self.payloads.push(payload);
-                }
-                Err(reason) => self.failures.push((row, key_of(engine, slot), reason.to_string())),
-            }
-        }
-    }
 }
 
 /// See the stub file.
@@ -182,6 +205,8 @@ pub struct BatchResult {
     slots: Py<PyBytes>,
     #[pyo3(get)]
     node_counts: Py<PyBytes>,
+    #[pyo3(get)]
+    payload_numbers: Py<PyBytes>,
     #[pyo3(get)]
     payload_offsets: Py<PyBytes>,
     #[pyo3(get)]
@@ -199,7 +224,7 @@ pub struct BatchResult {
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, answered: Answered) -> PyResult<Self> {
-        let shares = answered.0;
+        let Answered { shares, payloads, sent } = answered;
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -212,21 +237,15 @@ impl BatchResult {
         for (row, key, reason) in shares.iter().flat_map(|share| &share.failures) {
             failures.append((*row, errors::undecided(py, key, reason).into_value(py)))?;
         }
-        let (mut payload_offsets, mut payload_validity, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
-        payload_offsets.extend_from_slice(&0_i64.to_le_bytes());
-        for payload in shares.iter().flat_map(|share| &share.payloads) {
-            payload_validity.push(u8::from(payload.is_some()));
-            payloads.extend_from_slice(payload.as_deref().unwrap_or_default());
-            payload_offsets.extend_from_slice(&(payloads.len() as i64).to_le_bytes());
-        }
         let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
         Ok(Self {
             key_offsets: bytes(&key_offsets(&shares)?),
             slots: integers(py, &shares, |share| &share.slots)?,
             node_counts: integers(py, &shares, |share| &share.node_counts)?,
-            payload_offsets: bytes(&payload_offsets),
-            payload_validity: bytes(&payload_validity),
-            payloads: bytes(&payloads),
+            payload_numbers: integers(py, &shares, |share| &share.payloads)?,
+            payload_validity: bytes(&validity(&shares)),
+            payload_offsets: bytes(&payload_offsets(&payloads)),
+            payloads: payload_bytes(py, payloads, &sent)?,
             errors: errors.unbind(),
             failures: failures.unbind(),
             needs_conversion,
@@ -262,6 +281,47 @@ fn integers(py: Python<'_>, shares: &[Share], of: impl Fn(&Share) -> &Vec<u32>) 
                 place.copy_from_slice(&value.to_le_bytes());
             }
             buffer = rest;
+        }
+        Ok(())
+    })?;
+    Ok(bytes.unbind())
+}
+
+/// A bit per match, set where it has a payload of its own; empty where all have one.
+fn validity(shares: &[Share]) -> Vec<u8> {
+    let all = || shares.iter().flat_map(|share| &share.payloads);
+    let mut bits = Vec::new();
+    if all().any(|&number| number == WHOLE) {
+        bits.resize(all().count().div_ceil(8), 0_u8);
+        for (index, _) in all().enumerate().filter(|(_, number)| **number != WHOLE) {
+            bits[index / 8] |= 1 << (index % 8);
+        }
+    }
+    bits
+}
+
+fn payload_offsets(parts: &[Payloads]) -> Vec<u8> {
+    let mut offsets = 0_u64.to_le_bytes().to_vec();
+    let mut before = 0;
+    for part in parts {
+        offsets.extend(part.ends().iter().flat_map(|end| (before + end).to_le_bytes()));
+        before += part.ends().last().copied().unwrap_or_default();
+    }
+    offsets
+}
+
+/// The bytes of all payloads. Those of a single part are with Python already.
+fn payload_bytes(py: Python<'_>, parts: Vec<Payloads>, sent: &ToPython) -> PyResult<Py<PyBytes>> {
+    if parts.len() == 1 {
+        return sent.bytes(py);
+    }
+    let ended = |part: &Payloads| part.ends().last().map_or(0, |&end| end as usize);
+    let size = parts.iter().map(ended).sum();
+    let bytes = PyBytes::new_with(py, size, |mut place| {
+        for part in parts {
+            let (this, rest) = place.split_at_mut(ended(&part));
+            this.copy_from_slice(&part.bytes()[..this.len()]);
+            place = rest;
         }
         Ok(())
     })?;

@@ -6,16 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyList;
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
-use twigcast_core::extract::ExtractError;
+use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::snapshot;
 
 use crate::batch::{self, BatchResult};
 use crate::errors;
+use crate::payloads::ToPython;
 use crate::queries;
 
 /// Matchers kept for the next call; more are made and dropped when more threads match at once.
@@ -253,27 +254,30 @@ impl Engine {
         Ok(selected.into_iter().map(|n| (n.kind.to_owned(), n.name, n.start, n.end, n.line, n.column)).collect())
     }
 
-    fn deliver<'py>(&self, py: Python<'py>, xml: &[u8]) -> PyResult<Vec<(Slot, Option<Bound<'py, PyBytes>>)>> {
-        let deliveries = py
+    /// See the stub file.
+    #[allow(clippy::type_complexity)]
+    fn deliver<'py>(
+        &self,
+        py: Python<'py>,
+        xml: &[u8],
+    ) -> PyResult<(Vec<Slot>, Vec<Option<u32>>, Bound<'py, PyList>, Vec<(String, String)>)> {
+        let sent = ToPython::each();
+        let (delivered, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
                     engine.run_delivering(matcher, xml)?;
-                    let deliveries = engine.deliveries(matcher, xml).into_iter();
-                    let named = |reason: ExtractError, slot| (key_of(engine, slot), reason.to_string());
-                    Ok(deliveries
-                        .map(|(slot, payload)| (slot, payload.map_err(|e| named(e, slot))))
-                        .collect::<Vec<_>>())
+                    let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
+                    let delivered = engine.deliver(matcher, xml, &mut payloads);
+                    payloads.close();
+                    let unmade = delivered.failures.into_iter().map(|(slot, reason)| (slot, reason.to_string()));
+                    let failed = engine.failures(matcher).into_iter().chain(unmade);
+                    let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
+                    Ok((delivered.payloads, failures))
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
-        let mut answer = Vec::with_capacity(deliveries.len());
-        for (slot, payload) in deliveries {
-            match payload {
-                Ok(payload) => answer.push((slot, payload.map(|bytes| PyBytes::new(py, &bytes)))),
-                Err((key, reason)) => return Err(errors::undecided(py, &key, &reason)),
-            }
-        }
-        Ok(answer)
+        let (slots, numbers) = delivered.into_iter().unzip();
+        Ok((slots, numbers, sent.list(py)?, failures))
     }
 
     #[allow(clippy::too_many_arguments)]

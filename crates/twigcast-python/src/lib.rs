@@ -4,6 +4,7 @@ mod batch;
 mod engine;
 mod errors;
 mod events;
+mod payloads;
 mod queries;
 
 use pyo3::prelude::*;

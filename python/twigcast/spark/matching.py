@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twigcast._core import BatchResult, Engine
+from twigcast.batches import payload_column
 from twigcast.conversion import to_utf8
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
 from twigcast.limits import Limits
@@ -255,7 +256,7 @@ class Matcher:
             self._nodes,
             1,
         )
-        size = 2 * len(result.slots) + len(result.payloads)
+        size = 2 * len(result.slots) + (_delivered_bytes(result) if self._deliver else 0)
         if size > _ANSWER_BYTES_HIGH:
             self._step = max(1, self._step // 4)
         elif size < _ANSWER_BYTES_LOW:
@@ -271,9 +272,9 @@ class Matcher:
     ) -> Answers:
         slots = _int32(result.slots)
         if self._deliver:
-            has_payload = _bytes(result.payload_validity).cast(pa.bool_())
-            payloads = _strings(result.payload_offsets, result.payloads, len(slots))
-            payloads = payloads.take(pc.indices_nonzero(has_payload)).cast(pa.string())
+            given = payload_column(result, pa.large_string())
+            has_payload = given.is_valid()
+            payloads = given.filter(has_payload).dictionary_decode().cast(pa.string())
         else:
             has_payload = pa.array([False]).take(pa.nulls(len(slots), pa.int8()).fill_null(0))
             payloads = pa.array([], pa.string())
@@ -336,11 +337,8 @@ def _int32(data: bytes) -> pa.Int32Array:
     return pa.Array.from_buffers(pa.int32(), len(data) // 4, [None, pa.py_buffer(data)])
 
 
-def _bytes(data: bytes) -> pa.UInt8Array:
-    return pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
-
-
-def _strings(offsets: bytes, data: bytes, count: int) -> pa.LargeStringArray:
-    if not count:
-        return pa.array([], pa.large_string())
-    return pa.Array.from_buffers(pa.large_string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+def _delivered_bytes(result: BatchResult) -> int:
+    """Bytes of all payloads, those that several subscriptions get counted for each."""
+    payloads = payload_column(result, pa.large_binary())
+    total = pc.sum(pc.binary_length(payloads.dictionary).take(payloads.indices)).as_py()
+    return int(total or 0)

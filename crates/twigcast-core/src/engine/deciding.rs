@@ -10,7 +10,7 @@ use crate::automaton::dfa::DfaState;
 use crate::automaton::nfa::{INITIAL, Item, StateId};
 use crate::document::{Message, NO_NODE, NodeId, NodeKind};
 use crate::eval::{Context, EvalError, Evaluator, NodeRef};
-use crate::extract::Session;
+use crate::extract::Payloads;
 use crate::plan::Distance;
 use crate::predicate::table::{self, AtomId, Distances, KeyMask, KeyTable, List, PackedKey, Waiting};
 use crate::twig::conditions::{ConditionId, Decided};
@@ -434,7 +434,7 @@ impl<'a> Run<'a, '_> {
                 self.evaluator.boolean(expr, Context::DOCUMENT)
             }
             Evaluated::Bindings(program) => {
-                Session::new(self.message, self.engine.vocabulary(), self.engine.limits()).matches(program)
+                self.engine.session(self.message, &mut Payloads::default()).matches(program)
             }
         };
         match holds {

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
+use crate::extract::family::FamilyRef;
 use crate::extract::{Interner, Program};
 use crate::limits::Limits;
 use crate::plan::{self, Action, Route, Verify};
@@ -37,7 +38,7 @@ use population::{Layer, Population, Registration};
 pub use query_set::QuerySet;
 use registry::Registry;
 pub use registry::{QueryContext, Slot};
-pub use selection::{Delivery, Selected};
+pub use selection::{Delivered, Selected};
 
 /// What of a query is kept for evaluating it by itself.
 #[derive(Clone, Debug)]
@@ -99,6 +100,8 @@ pub struct Engine {
     /// What For-Where-Return queries have in common.
     interner: Interner,
     compiled: Vec<Option<CompiledQuery>>,
+    /// By query: what it has in common with others that rewrite. Apart, so that delivering stays in the cache.
+    families: Vec<FamilyRef>,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
     /// Changes of the recent layer.
@@ -133,6 +136,7 @@ impl Engine {
             registry: Registry::default(),
             interner: Interner::default(),
             compiled: Vec::new(),
+            families: Vec::new(),
             needing: (0, 0, 0),
             log: ChangeLog::default(),
             bulk_version: 0,
@@ -244,6 +248,7 @@ impl Engine {
         let mut changes = Vec::new();
         self.population.remove(query, &compiled.registrations, &mut changes);
         self.log.extend(changes);
+        self.families[query as usize] = FamilyRef::NONE;
         self.registry.free_number(query);
     }
 
@@ -327,11 +332,14 @@ impl Engine {
             self.recent.push(query);
         }
         self.count_needs(new.needs, true);
+        let family = new.program.as_ref().map_or(FamilyRef::NONE, |program| program.family_ref());
         let compiled = Some(new.compiled(registrations));
         if (query as usize) < self.compiled.len() {
             self.compiled[query as usize] = compiled;
+            self.families[query as usize] = family;
         } else {
             self.compiled.push(compiled);
+            self.families.push(family);
         }
         query
     }

@@ -9,7 +9,7 @@ use super::{Engine, Evaluated, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
-use crate::extract::{ExtractError, Session};
+use crate::extract::{ExtractError, Payloads, Session};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
 use crate::scan::{Want, position};
@@ -28,8 +28,14 @@ pub(super) struct ParsedQueries {
     valid_for: (u64, u64),
 }
 
-/// A slot and its payload.
-pub type Delivery = (Slot, Result<Option<Vec<u8>>, ExtractError>);
+/// What one message is delivered as.
+#[derive(Debug, Default)]
+pub struct Delivered {
+    /// Matching subscriptions, each with the number of its payload; `None` where the message itself is delivered.
+    pub payloads: Vec<(Slot, Option<u32>)>,
+    /// Matching subscriptions without a payload, with the reason.
+    pub failures: Vec<(Slot, ExtractError)>,
+}
 
 /// A node that a query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,29 +120,32 @@ impl Engine {
         if self.needing.2 > 0 { self.run_wanting(matcher, source, Want::ALL) } else { self.run(matcher, source) }
     }
 
-    /// What the last message, run with [`Self::run_delivering`], is to be delivered as: by matching subscription the
-    /// payload, `None` where the message itself is delivered, or why there is none.
-    ///
-    /// Subscriptions with the same query share the work.
-    pub fn deliveries(&self, matcher: &Matcher, source: &[u8]) -> Vec<Delivery> {
+    /// What the last message, run with [`Self::run_delivering`], is to be delivered as. The payloads are added to
+    /// `payloads`; subscriptions that get the same one share it.
+    pub fn deliver(&self, matcher: &Matcher, source: &[u8], payloads: &mut Payloads) -> Delivered {
         let message = Message { source, document: &matcher.document };
-        let mut session = Session::new(message, &self.vocabulary, &self.limits);
-        let mut deliveries = Vec::new();
+        let mut session = self.session(message, payloads);
+        let mut delivered = Delivered::default();
         let mut slots = Vec::new();
         for query in matcher.matched().iter() {
+            let family = self.families[query as usize];
             slots.clear();
             self.registry.append_subscribers(query, &mut slots);
-            let payload = match self.program(query) {
-                Some(program) => session.deliver(program),
-                None => Ok(None),
-            };
-            if let Some((&last, others)) = slots.split_last() {
-                deliveries.extend(others.iter().map(|&slot| (slot, payload.clone())));
-                deliveries.push((last, payload));
+            match session.deliver_member(family, || self.program(query)) {
+                Ok(payload) => delivered.payloads.extend(slots.iter().map(|&slot| (slot, payload))),
+                Err(error) => delivered.failures.extend(slots.iter().map(|&slot| (slot, error.clone()))),
             }
         }
-        deliveries.sort_unstable_by_key(|&(slot, _)| slot);
-        deliveries
+        if !delivered.payloads.is_sorted_by_key(|&(slot, _)| slot) {
+            delivered.payloads.sort_unstable_by_key(|&(slot, _)| slot);
+        }
+        delivered.failures.sort_unstable_by_key(|&(slot, _)| slot);
+        delivered
+    }
+
+    /// A session that adds the results of queries to `payloads`.
+    pub(super) fn session<'a>(&'a self, message: Message<'a>, payloads: &'a mut Payloads) -> Session<'a> {
+        Session::new(message, &self.vocabulary, &self.interner, &self.limits, payloads)
     }
 
     pub(super) fn rewrites_query(&self, query: u32) -> bool {

@@ -1,39 +1,178 @@
-//! The bytes of a result.
+//! The bytes of results.
+//!
+//! All results of a message, and of the messages after it, go to one buffer, one after the other. Where there is a
+//! [`Sink`] the buffer is emptied into it whenever it is full, also in the middle of a result, so that a large result is
+//! never in memory twice.
 
 use super::ExtractError;
 
-/// A result under construction, with a limit on its size.
-pub(super) struct Output {
-    pub bytes: Vec<u8>,
+/// Bytes that wait for a sink before they are handed over.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The text between two runs that may not arise from them is no longer than this and one more.
+const LOOK_BACK: usize = 2;
+
+/// Where finished bytes go.
+pub trait Sink: Send {
+    /// Takes the next bytes. `ends` are the places in them at which results end, ascending.
+    fn take(&mut self, bytes: &[u8], ends: &[usize]);
+
+    /// Forgets what was taken of the result that has not ended.
+    fn drop_open(&mut self);
+}
+
+/// Results, numbered in the order in which they are finished.
+#[derive(Default)]
+pub struct Payloads {
+    bytes: Vec<u8>,
+    /// Bytes that the sink has taken, all before `bytes`.
+    taken: u64,
+    /// Where the result under construction starts, counted from the first byte of all.
+    start: u64,
+    /// Where each result ends.
+    ends: Vec<u64>,
+    /// Results whose ends the sink knows.
+    ended: usize,
+    sink: Option<Box<dyn Sink>>,
+    /// Bytes that the result under construction may still grow by, and that one may have.
+    room: usize,
     bytes_max: usize,
 }
 
-impl Output {
-    pub fn new(bytes_max: usize) -> Self {
-        Self { bytes: Vec::new(), bytes_max }
+impl Payloads {
+    /// None yet; they go to a sink.
+    pub fn into_sink(sink: Box<dyn Sink>) -> Self {
+        Self { sink: Some(sink), ..Self::default() }
     }
 
-    /// The result; the next one starts empty. A small result is copied, so that its buffer can be used again and what is
-    /// handed over is no larger than it need be; a large one is handed over as it is.
-    pub fn finished(&mut self) -> Vec<u8> {
-        const COPIED_MAX: usize = 1 << 16;
-        if self.bytes.len() > COPIED_MAX { std::mem::take(&mut self.bytes) } else { self.bytes.clone() }
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Where each ends, counted from the first byte of all.
+    pub fn ends(&self) -> &[u64] {
+        &self.ends
+    }
+
+    /// The bytes that no sink has taken.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// A result that no sink has taken.
+    pub fn get(&self, number: usize) -> Option<&[u8]> {
+        let start = if number == 0 { 0 } else { *self.ends.get(number - 1)? };
+        let place = |at: u64| Some(at.checked_sub(self.taken)? as usize);
+        self.bytes.get(place(start)?..place(*self.ends.get(number)?)?)
+    }
+
+    /// Hands all that is left to the sink, and lets go of it.
+    pub fn close(&mut self) {
+        self.drop_open();
+        self.hand_over(self.bytes.len());
+        self.sink = None;
+    }
+
+    /// Forgets the result under construction.
+    fn drop_open(&mut self) {
+        if self.position() > self.start {
+            self.bytes.truncate(self.open_from());
+            if self.taken > self.start {
+                self.taken = self.start;
+                if let Some(sink) = &mut self.sink {
+                    sink.drop_open();
+                }
+            }
+        }
+    }
+
+    /// Where the result under construction starts in `bytes`, as far as it is there.
+    fn open_from(&self) -> usize {
+        self.start.saturating_sub(self.taken) as usize
+    }
+
+    fn position(&self) -> u64 {
+        self.taken + self.bytes.len() as u64
+    }
+
+    fn hand_over(&mut self, count: usize) {
+        let Some(sink) = &mut self.sink else { return };
+        let ends: Vec<usize> = self.ends[self.ended..].iter().map(|&end| (end - self.taken) as usize).collect();
+        self.ended = self.ends.len();
+        sink.take(&self.bytes[..count], &ends);
+        self.bytes.drain(..count);
+        self.taken += count as u64;
+    }
+}
+
+/// The result under construction.
+pub(super) struct Output<'a> {
+    payloads: &'a mut Payloads,
+}
+
+impl<'a> Output<'a> {
+    pub fn new(payloads: &'a mut Payloads, bytes_max: usize) -> Self {
+        payloads.bytes_max = bytes_max;
+        Self { payloads }
+    }
+
+    /// Begins a result, without anything of an unfinished one.
+    pub fn begin(&mut self) {
+        self.payloads.drop_open();
+        self.payloads.room = self.payloads.bytes_max;
+    }
+
+    /// Ends the result; its number.
+    pub fn finish(&mut self) -> u32 {
+        let payloads = &mut *self.payloads;
+        payloads.start = payloads.position();
+        payloads.ends.push(payloads.start);
+        if payloads.bytes.len() >= CHUNK_BYTES {
+            payloads.hand_over(payloads.bytes.len());
+        }
+        payloads.ends.len() as u32 - 1
+    }
+
+    /// A place in the result.
+    pub fn position(&self) -> u64 {
+        self.payloads.position()
+    }
+
+    /// The bytes since a place, unless they are gone to the sink.
+    pub fn since(&self, position: u64) -> Option<&[u8]> {
+        self.payloads.bytes.get(position.checked_sub(self.payloads.taken)? as usize..)
     }
 
     /// Appends bytes that are fit to stand here.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ExtractError> {
-        if bytes.len() > self.bytes_max - self.bytes.len() {
-            return Err(ExtractError::TooLarge { bytes_max: self.bytes_max });
+        let payloads = &mut *self.payloads;
+        if bytes.len() > payloads.room {
+            return Err(ExtractError::TooLarge { bytes_max: payloads.bytes_max });
         }
-        self.bytes.extend_from_slice(bytes);
+        payloads.room -= bytes.len();
+        payloads.bytes.extend_from_slice(bytes);
+        if payloads.bytes.len() >= CHUNK_BYTES && payloads.sink.is_some() {
+            let open = payloads.bytes.len() - payloads.open_from();
+            payloads.hand_over(payloads.bytes.len() - open.min(LOOK_BACK));
+        }
         Ok(())
+    }
+
+    fn ends_with(&self, end: &[u8]) -> bool {
+        self.payloads.bytes[self.payloads.open_from()..].ends_with(end)
     }
 
     /// Appends a text run as it stands in the message. `]]>` may not arise where two runs meet.
     pub fn push_raw_text(&mut self, text: &[u8]) -> Result<(), ExtractError> {
         let brackets = text.iter().take(2).take_while(|&&byte| byte == b']').count();
-        let meets = text.get(brackets) == Some(&b'>') && self.bytes.ends_with(&b"]]"[brackets..]);
+        let meets = text.get(brackets) == Some(&b'>') && self.ends_with(&b"]]"[brackets..]);
         if !meets || brackets == 2 {
             return self.push(text);
         }

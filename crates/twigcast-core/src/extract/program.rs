@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use crate::query::ast::{CompareOp, Expr, VariableId};
 use crate::query::flwr::{Clause, Content, Element, Flwr, Item, Query, ValuePart};
 use crate::query::matching::{all_variables, free_variables, relative};
 use crate::query::normal::{normalise, normalise_condition};
 use crate::vocabulary::Vocabulary;
 
+use super::family::{Family, FamilyRef, Interner};
 use super::output::escaped;
 
 /// A compiled For-Where-Return query.
@@ -18,32 +17,8 @@ pub struct Program {
     pub(super) body: Op,
     /// How many variables there are.
     pub(super) variables: usize,
-}
-
-/// Keeps one copy of each expression and each result that programs have in common.
-///
-/// What is the same object is computed once a message: see [`super::Session`].
-#[derive(Debug, Default)]
-pub struct Interner {
-    exprs: FxHashMap<String, Arc<Expr>>,
-    results: FxHashMap<String, Arc<Op>>,
-}
-
-impl Interner {
-    fn expr(&mut self, expr: Expr) -> Arc<Expr> {
-        // Floats have no hash; the debugging form tells all expressions apart.
-        Arc::clone(self.exprs.entry(format!("{expr:?}")).or_insert_with(|| Arc::new(expr)))
-    }
-
-    fn result(&mut self, op: Op) -> Arc<Op> {
-        Arc::clone(self.results.entry(format!("{op:?}")).or_insert_with(|| Arc::new(op)))
-    }
-
-    /// Forgets what no program uses any more.
-    pub fn tidy(&mut self) {
-        self.results.retain(|_, result| Arc::strong_count(result) > 1);
-        self.exprs.retain(|_, expr| Arc::strong_count(expr) > 1);
-    }
+    /// What it has in common with others.
+    pub(super) family: Option<Family>,
 }
 
 /// What is done to produce items.
@@ -61,6 +36,8 @@ pub(super) enum Op {
     Markup(Box<[u8]>),
     /// The nodes or the value of an expression.
     Value(Bound),
+    /// A result for each binding found elsewhere: see [`super::family`].
+    Bindings { variable: VariableId, result: Arc<Op> },
 }
 
 /// An expression, and what it is evaluated relative to.
@@ -101,8 +78,8 @@ pub(super) struct ClauseOp {
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
     pub bound: Bound,
-    /// Its form is `path = 'constant'`: the path, relative to the node, and the constant.
-    pub equals: Option<(Arc<Expr>, Box<str>)>,
+    /// Its form is `path = constant`: the path, relative to the node, and the constant, a text or a number.
+    pub equals: Option<(Arc<Expr>, Expr)>,
 }
 
 /// A key of `order by`.
@@ -141,7 +118,19 @@ impl Program {
     pub fn compile(query: &Query, vocabulary: &Vocabulary, interner: &mut Interner) -> Self {
         let mut compiler = Compiler { vocabulary, interner, each: vec![false; query.variables.len()] };
         let body = compiler.item(&query.body);
-        Self { body, variables: query.variables.len() }
+        let family = interner.family(&body);
+        Self { body, variables: query.variables.len(), family }
+    }
+
+    /// The query's place in the table of all.
+    pub(crate) fn family_ref(&self) -> FamilyRef {
+        self.family.as_ref().map_or(FamilyRef::NONE, |family| FamilyRef {
+            group: family.id,
+            constant: match &family.constants[..] {
+                [only] => only.id,
+                _ => super::family::NONE,
+            },
+        })
     }
 }
 
@@ -209,7 +198,7 @@ impl Compiler<'_> {
     fn clause_condition(&mut self, condition: Expr) -> Condition {
         let constant = match &condition {
             Expr::Compare { op: CompareOp::Equal, right, .. } => match &**right {
-                Expr::Literal(constant) => Some(constant.clone()),
+                constant @ (Expr::Literal(_) | Expr::Number(_)) => Some(constant.clone()),
                 _ => None,
             },
             _ => None,
@@ -327,6 +316,7 @@ fn speaks_only_about(op: &Op, variable: VariableId) -> bool {
         }),
         Op::Markup(_) => true,
         Op::Value(bound) => bound_is(bound),
+        Op::Bindings { .. } => false,
     }
 }
 

@@ -11,9 +11,10 @@ use crate::vocabulary::Vocabulary;
 
 use super::ExtractError;
 use super::copy::Scopes;
-use super::output::Output;
+use super::family::Interner;
+use super::output::{Output, Payloads};
 use super::program::{Bound, Condition, ElementOp, Key, Loop, Op, Part, Program};
-use super::shared::Shared;
+use super::shared::{Bindings, Shared};
 
 /// The value of a variable.
 #[derive(Clone, Debug)]
@@ -37,12 +38,15 @@ pub struct Session<'a> {
     pub(super) message: Message<'a>,
     pub(super) evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
+    pub(super) interner: &'a Interner,
     pub(super) shared: Shared,
+    /// What [`Op::Bindings`] is to write.
+    pub(super) bindings: Option<Bindings>,
     /// Nodes that may still be looked at by evaluators other than `evaluator`.
     visits_max: u64,
     visits_elsewhere: u64,
     slots: Vec<Slot<'a>>,
-    pub(super) output: Output,
+    pub(super) output: Output<'a>,
     pub(super) open: Option<OpenTag<'a>>,
     /// Prefixes and URIs that the constructors around declare, innermost last.
     pub(super) scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
@@ -77,18 +81,26 @@ enum KeyValue {
 
 impl<'a> Session<'a> {
     /// A session on a message, which must have been scanned with attributes and text. The programs were compiled with
-    /// the vocabulary.
-    pub fn new(message: Message<'a>, vocabulary: &'a Vocabulary, limits: &Limits) -> Self {
+    /// the vocabulary and the interner; their results are added to the payloads.
+    pub fn new(
+        message: Message<'a>,
+        vocabulary: &'a Vocabulary,
+        interner: &'a Interner,
+        limits: &Limits,
+        payloads: &'a mut Payloads,
+    ) -> Self {
         let visits_max = limits.query_visits_max as u64;
         Self {
             message,
             evaluator: Evaluator::new(message, vocabulary, &[]).with_budget(visits_max),
             vocabulary,
+            interner,
+            bindings: None,
             shared: Shared::new(limits.cache_bytes_max),
             visits_max,
             visits_elsewhere: 0,
             slots: Vec::new(),
-            output: Output::new(limits.result_bytes_max),
+            output: Output::new(payloads, limits.result_bytes_max),
             open: None,
             scope: Vec::new(),
             scopes: Scopes::default(),
@@ -99,12 +111,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn begin(&mut self, program: &Program) {
+    pub(super) fn begin(&mut self, program: &Program) {
         self.evaluator.reset_visits();
         self.visits_elsewhere = 0;
         self.slots.clear();
         self.slots.resize(program.variables, Slot::Unset);
-        self.output.bytes.clear();
+        self.output.begin();
+        self.bindings = None;
         self.open = None;
         self.scope.clear();
         self.constructors = 0;
@@ -113,14 +126,11 @@ impl<'a> Session<'a> {
         self.passed = false;
     }
 
-    /// The result of a program; `None`: no binding passes, so the message does not match.
-    ///
-    /// # Errors
-    /// There are bindings, but no result.
-    pub fn deliver(&mut self, program: &'a Program) -> Result<Option<Vec<u8>>, ExtractError> {
+    /// The payload of a program without what others have found out.
+    pub(super) fn deliver_alone(&mut self, program: &'a Program) -> Result<Option<u32>, ExtractError> {
         self.begin(program);
         self.op(&program.body)?;
-        Ok(self.passed.then(|| self.output.finished()))
+        Ok(self.passed.then(|| self.output.finish()))
     }
 
     /// Does a binding of a program pass?
@@ -158,7 +168,7 @@ impl<'a> Session<'a> {
                 })?;
                 Ok(found)
             }
-            Op::Markup(_) | Op::Value(_) => Ok(false),
+            Op::Markup(_) | Op::Value(_) | Op::Bindings { .. } => Ok(false),
         }
     }
 
@@ -170,7 +180,6 @@ impl<'a> Session<'a> {
     pub(super) fn op(&mut self, op: &'a Op) -> Result<(), ExtractError> {
         match op {
             Op::Sequence(ops) => ops.iter().try_for_each(|op| self.op(op)),
-            Op::Loop(each) if each.alone && self.scope.is_empty() => self.repeat_alone(each),
             Op::Loop(each) => self.repeat(each, &mut |run| run.op(&each.result).map(|()| true)),
             Op::If { condition, then, otherwise } => {
                 let chosen = if self.boolean(condition)? { then } else { otherwise };
@@ -182,13 +191,8 @@ impl<'a> Session<'a> {
                 self.after_value = false;
                 self.output.push(markup)
             }
-            Op::Value(Bound::Node(variable, expr)) if is_path(expr) => {
-                let nodes = self.nodes_from(*variable, expr)?;
-                nodes.iter().try_for_each(|&node| {
-                    self.after_value = false;
-                    self.copy(node)
-                })
-            }
+            Op::Value(Bound::Node(variable, expr)) if is_path(expr) => self.write_path(*variable, expr),
+            Op::Bindings { variable, result } => self.write_bindings(*variable, result),
             Op::Value(bound) => match self.value(bound)? {
                 Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
                     self.after_value = false;
@@ -263,7 +267,7 @@ impl<'a> Session<'a> {
                 value => self.attribute_value(&text_of(value), first),
             },
             // The parser lets no markup into an attribute's value.
-            Op::Element(_) | Op::Markup(_) => Ok(()),
+            Op::Element(_) | Op::Markup(_) | Op::Bindings { .. } => Ok(()),
         }
     }
 
@@ -272,11 +276,6 @@ impl<'a> Session<'a> {
             self.output.push(b" ")?;
         }
         self.output.push_attribute_text(text)
-    }
-
-    /// A binding of the loop at hand passes.
-    pub(super) fn note_passed(&mut self) {
-        self.passed |= self.depth == 0;
     }
 
     /// Binds a `for` variable.
@@ -362,7 +361,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    pub(super) fn all_hold(&mut self, conditions: &'a [Bound]) -> Result<bool, ExtractError> {
+    fn all_hold(&mut self, conditions: &'a [Bound]) -> Result<bool, ExtractError> {
         for condition in conditions {
             if !self.boolean(condition)? {
                 return Ok(false);
@@ -413,7 +412,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    pub(super) fn boolean(&mut self, bound: &'a Bound) -> Result<bool, ExtractError> {
+    fn boolean(&mut self, bound: &'a Bound) -> Result<bool, ExtractError> {
         Ok(match bound {
             Bound::Message(expr) => self.evaluator.boolean(expr, Context::DOCUMENT)?,
             Bound::Node(variable, expr) => self.evaluator.boolean(expr, self.context(*variable))?,

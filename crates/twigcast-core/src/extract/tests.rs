@@ -7,9 +7,26 @@ use crate::query::{Dialect, ParseOptions, Query, matching::matching_condition, p
 use crate::scan::{Scanner, Want};
 use crate::vocabulary::Vocabulary;
 
-use super::{ExtractError, Interner, Program, Session};
+use super::{ExtractError, Interner, Payloads, Program, Session};
 
 const NAMESPACES: [(&str, &str); 3] = [("p", "urn:p"), ("q", "urn:q"), ("d", "urn:d")];
+
+type Delivered = Result<Option<Vec<u8>>, ExtractError>;
+
+/// What programs deliver of one message.
+fn all_delivered(
+    message: Message<'_>,
+    vocabulary: &Vocabulary,
+    interner: &Interner,
+    limits: &Limits,
+    programs: &[&Program],
+) -> Vec<Delivered> {
+    let mut payloads = Payloads::default();
+    let mut session = Session::new(message, vocabulary, interner, limits, &mut payloads);
+    let numbers: Vec<_> = programs.iter().map(|program| session.deliver(program)).collect();
+    let bytes = |number: u32| payloads.get(number as usize).expect("it is finished").to_vec();
+    numbers.into_iter().map(|number| number.map(|number| number.map(bytes))).collect()
+}
 
 fn delivered(xml: &str, query: &str, limits: &Limits) -> Result<Option<String>, ExtractError> {
     let mut vocabulary = Vocabulary::new();
@@ -19,21 +36,24 @@ fn delivered(xml: &str, query: &str, limits: &Limits) -> Result<Option<String>, 
     // Three equal programs: enough for everything in them to be shared.
     let mut interner = Interner::default();
     let programs: Vec<Program> = (0..3).map(|_| Program::compile(&query, &vocabulary, &mut interner)).collect();
-    let alone = Program::compile(&query, &vocabulary, &mut Interner::default());
+    let mut own = Interner::default();
+    let alone = Program::compile(&query, &vocabulary, &mut own);
     let mut document = Document::default();
     Scanner::new().scan(xml.as_bytes(), &vocabulary, limits, Want::ALL, &mut document).expect(xml);
     let message = Message { source: xml.as_bytes(), document: &document };
-    let result = Session::new(message, &vocabulary, limits).deliver(&alone);
-    let cramped = Limits { cache_bytes_max: 300, ..limits.clone() };
-    let mut cramped = Session::new(message, &vocabulary, &cramped);
-    let mut session = Session::new(message, &vocabulary, limits);
-    for program in programs.iter().chain([&alone]) {
-        if limits.query_visits_max == Limits::default().query_visits_max {
-            assert_eq!(session.deliver(program), result, "shared: {xml}");
-            assert_eq!(cramped.deliver(program), result, "shared in little memory: {xml}");
+    let result = all_delivered(message, &vocabulary, &own, limits, &[&alone]).remove(0);
+    if limits.query_visits_max == Limits::default().query_visits_max {
+        for cache_bytes_max in [limits.cache_bytes_max, 0, 100, 300, 1000, 3000] {
+            let limits = Limits { cache_bytes_max, ..limits.clone() };
+            let programs: Vec<&Program> = programs.iter().collect();
+            for shared in all_delivered(message, &vocabulary, &interner, &limits, &programs) {
+                assert_eq!(shared, result, "shared, in {cache_bytes_max} bytes: {xml}");
+            }
         }
     }
     if let Ok(payload) = &result {
+        let mut payloads = Payloads::default();
+        let mut session = Session::new(message, &vocabulary, &own, limits, &mut payloads);
         assert_eq!(session.matches(&alone), Ok(payload.is_some()), "matches: {xml}");
         let condition = matching_condition(&query);
         let evaluator = crate::eval::Evaluator::new(message, &vocabulary, &[]);

@@ -1,0 +1,277 @@
+//! What queries have in common, found when they are compiled.
+//!
+//! Queries of one feed differ in little: they bind the same paths, compare the same paths with different constants, and
+//! return the same few things (Diao 2005, section 6.6). Where the bindings of one `for` clause decide everything, a query
+//! is a *family* of constants in a *group*: the group says what is bound, what is compared and what is made of the
+//! bindings that pass (the *shape*); only the constants are the query's own. Equal parts are one object, so that
+//! `shared.rs` computes them once a message.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::query::ast::Expr;
+
+use super::program::{Bound, Condition, ElementOp, Loop, Op, Part};
+
+/// Number of a [`Group`] or a [`Constant`]; numbers of what is forgotten are used again.
+pub(crate) type GroupId = u32;
+/// See [`GroupId`].
+pub(crate) type ConstantId = u32;
+
+/// What the families of constants are applied to.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// The binding path.
+    pub source: Arc<Expr>,
+    /// Conditions that do not depend on the binding.
+    pub guards: Vec<Arc<Expr>>,
+    /// Paths from a binding that are compared with the constants, in the order of a family's.
+    pub compared: Vec<Arc<Expr>>,
+    /// Other conditions on a binding.
+    pub conditions: Vec<Arc<Expr>>,
+    /// What is made of the bindings that pass.
+    pub shape: Arc<Op>,
+}
+
+/// A constant that a path is compared with.
+#[derive(Debug)]
+pub(super) struct Constant {
+    pub id: ConstantId,
+}
+
+/// A query as a member of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Family {
+    pub id: GroupId,
+    pub group: Arc<Group>,
+    pub constants: Vec<Arc<Constant>>,
+}
+
+impl Family {
+    /// Are there other families of the group? The interner's list holds one reference itself.
+    pub fn is_one_of_several(&self) -> bool {
+        Arc::strong_count(&self.group) > 2
+    }
+}
+
+/// A [`Family`] in brief, for a dense table of all queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FamilyRef {
+    /// [`NONE`] for a query that is no member of a group.
+    pub group: GroupId,
+    /// The constant of a family of one; [`NONE`] for none or several.
+    pub constant: ConstantId,
+}
+
+/// No group, no constant.
+pub(crate) const NONE: u32 = u32::MAX;
+
+impl FamilyRef {
+    /// Of a query that is no member of a group.
+    pub const NONE: Self = Self { group: NONE, constant: NONE };
+}
+
+/// Objects by number.
+#[derive(Debug)]
+struct Numbered<T> {
+    objects: Vec<Option<Arc<T>>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self { objects: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Numbered<T> {
+    fn insert(&mut self, make: impl FnOnce(u32) -> T) -> (u32, Arc<T>) {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.objects.push(None);
+            self.objects.len() as u32 - 1
+        });
+        let object = Arc::new(make(id));
+        self.objects[id as usize] = Some(Arc::clone(&object));
+        (id, object)
+    }
+
+    fn get(&self, id: u32) -> Option<&Arc<T>> {
+        self.objects.get(id as usize)?.as_ref()
+    }
+
+    /// Forgets an object if nothing but this list holds it; whether it did.
+    fn forget_unused(&mut self, id: u32) -> bool {
+        let Some(slot) = self.objects.get_mut(id as usize) else { return true };
+        let unused = slot.as_ref().is_none_or(|object| Arc::strong_count(object) == 1);
+        if unused && slot.take().is_some() {
+            self.free.push(id);
+        }
+        unused
+    }
+}
+
+
+/// An address as a number: equal for the same object, and free to go from thread to thread.
+fn address<T>(object: &Arc<T>) -> usize {
+    Arc::as_ptr(object).addr()
+}
+
+/// Keeps one copy of each expression, result, group and constant that programs have in common.
+#[derive(Debug, Default)]
+pub struct Interner {
+    exprs: FxHashMap<String, Arc<Expr>>,
+    results: FxHashMap<String, Arc<Op>>,
+    groups: FxHashMap<Vec<usize>, GroupId>,
+    group_list: Numbered<Group>,
+    texts: FxHashMap<Box<str>, ConstantId>,
+    /// By bits of the number.
+    numbers: FxHashMap<u64, ConstantId>,
+    constant_list: Numbered<Constant>,
+}
+
+impl Interner {
+    pub(super) fn expr(&mut self, expr: Expr) -> Arc<Expr> {
+        // Floats have no hash; the debugging form tells all expressions apart.
+        Arc::clone(self.exprs.entry(format!("{expr:?}")).or_insert_with(|| Arc::new(expr)))
+    }
+
+    pub(super) fn result(&mut self, op: Op) -> Arc<Op> {
+        Arc::clone(self.results.entry(format!("{op:?}")).or_insert_with(|| Arc::new(op)))
+    }
+
+    /// Forgets what no program uses any more.
+    pub fn tidy(&mut self) {
+        let (groups, constants) = (&mut self.group_list, &mut self.constant_list);
+        self.groups.retain(|_, id| !groups.forget_unused(*id));
+        self.texts.retain(|_, id| !constants.forget_unused(*id));
+        self.numbers.retain(|_, id| !constants.forget_unused(*id));
+        self.results.retain(|_, result| Arc::strong_count(result) > 1);
+        self.exprs.retain(|_, expr| Arc::strong_count(expr) > 1);
+    }
+
+
+    /// The constant that is a text.
+    pub(super) fn text(&self, value: &str) -> Option<ConstantId> {
+        self.texts.get(value).copied()
+    }
+
+    /// The constant that is a number.
+    pub(super) fn number(&self, value: f64) -> Option<ConstantId> {
+        self.numbers.get(&bits(value)).copied()
+    }
+
+    /// Is any constant a number?
+    pub(super) fn has_numbers(&self) -> bool {
+        !self.numbers.is_empty()
+    }
+
+    fn constant(&mut self, constant: &Expr) -> Option<Arc<Constant>> {
+        let known = match constant {
+            Expr::Literal(text) => self.texts.get(text).copied(),
+            Expr::Number(number) if !number.is_nan() => self.numbers.get(&bits(*number)).copied(),
+            _ => return None,
+        };
+        if let Some(known) = known.and_then(|id| self.constant_list.get(id)) {
+            return Some(Arc::clone(known));
+        }
+        let (id, made) = self.constant_list.insert(|id| Constant { id });
+        match constant {
+            Expr::Literal(text) => _ = self.texts.insert(text.clone(), id),
+            Expr::Number(number) => _ = self.numbers.insert(bits(*number), id),
+            _ => {}
+        }
+        Some(made)
+    }
+
+    fn intern_group(&mut self, group: Group) -> (GroupId, Arc<Group>) {
+        let mut key = vec![address(&group.source), address(&group.shape)];
+        for list in [&group.guards, &group.compared, &group.conditions] {
+            key.push(list.len());
+            key.extend(list.iter().map(address));
+        }
+        let known = self.groups.get(&key).and_then(|&id| Some((id, self.group_list.get(id)?)));
+        if let Some((id, known)) = known {
+            return (id, Arc::clone(known));
+        }
+        let (id, made) = self.group_list.insert(|_| group);
+        self.groups.insert(key, id);
+        (id, made)
+    }
+
+    /// The family of a query, if the bindings of one `for` clause decide everything.
+    pub(super) fn family(&mut self, body: &Op) -> Option<Family> {
+        let each = only_loop(body)?;
+        let [clause] = &each.clauses[..] else { return None };
+        let Bound::Message(source) = &clause.value else { return None };
+        let guards = each.guards.iter().map(of_message).collect::<Option<Vec<_>>>()?;
+        let mut group = Group {
+            source: Arc::clone(source),
+            guards,
+            compared: Vec::new(),
+            conditions: Vec::new(),
+            shape: self.result(shape(body)),
+        };
+        let mut constants = Vec::new();
+        for Condition { bound, equals } in &clause.conditions {
+            let equals = equals.as_ref().and_then(|(path, constant)| Some((path, self.constant(constant)?)));
+            match (equals, bound) {
+                (Some((path, constant)), _) => {
+                    group.compared.push(Arc::clone(path));
+                    constants.push(constant);
+                }
+                (None, Bound::Node(_, condition)) => group.conditions.push(Arc::clone(condition)),
+                (None, _) => return None,
+            }
+        }
+        let (id, group) = self.intern_group(group);
+        Some(Family { id, group, constants })
+    }
+}
+
+/// A number's bits, the same for both zeros.
+fn bits(number: f64) -> u64 {
+    if number == 0.0 { 0 } else { number.to_bits() }
+}
+
+fn of_message(bound: &Bound) -> Option<Arc<Expr>> {
+    match bound {
+        Bound::Message(expr) => Some(Arc::clone(expr)),
+        Bound::Node(..) | Bound::Variables(..) => None,
+    }
+}
+
+/// The loop that decides alone about all that is not constant.
+fn only_loop(op: &Op) -> Option<&Loop> {
+    match op {
+        Op::Loop(each) if each.alone => Some(each),
+        Op::Element(element) => {
+            let [Part::Constant(_)] = &element.head[..] else { return None };
+            let mut enclosed = element.content.iter().filter_map(|part| match part {
+                Part::Enclosed(op) => Some(op),
+                Part::Constant(_) => None,
+            });
+            let only = enclosed.next()?;
+            if enclosed.next().is_some() { None } else { only_loop(only) }
+        }
+        _ => None,
+    }
+}
+
+/// An operation with [`Op::Bindings`] in place of the only loop.
+fn shape(op: &Op) -> Op {
+    match op {
+        Op::Loop(each) => match &each.clauses[..] {
+            [clause] => Op::Bindings { variable: clause.variable, result: Arc::clone(&each.result) },
+            _ => op.clone(),
+        },
+        Op::Element(element) => {
+            let content = element.content.iter().map(|part| match part {
+                Part::Enclosed(op) => Part::Enclosed(shape(op)),
+                Part::Constant(_) => part.clone(),
+            });
+            Op::Element(Box::new(ElementOp { content: content.collect(), ..(**element).clone() }))
+        }
+        _ => op.clone(),
+    }
+}
