@@ -122,7 +122,7 @@ class BatchResult:
 
     @property
     def payload_numbers(self) -> bytes:
-        """32-bit number of the payload per match; any number where there is none; empty unless asked for."""
+        """32-bit number of the payload per match, -1 where there is none; empty unless asked for."""
 
     @property
     def payload_validity(self) -> bytes:

@@ -149,7 +149,7 @@ def _wrap(
 
 
 def payload_column(result: _core.BatchResult, kind: pa.DataType) -> pa.DictionaryArray:
-    """The payload of each match, null for the message itself. ``kind`` is that of the payloads: large binary or string."""
+    """The payload of each match, null for the message itself. ``kind``: large binary or large string."""
     matches = len(result.payload_numbers) // 4
     validity = pa.py_buffer(result.payload_validity) if result.payload_validity else None
     numbers = pa.Array.from_buffers(pa.int32(), matches, [validity, pa.py_buffer(result.payload_numbers)])

@@ -380,8 +380,8 @@ class SubscriptionSet:
 
             - ``keys``: ``list<dictionary<int32, string>>``, null where the message was rejected;
             - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
-            - ``payloads`` (if asked for): ``list<dictionary<int32, large_binary>>`` per key, null for the message itself;
-              subscriptions that get the same payload share it;
+            - ``payloads`` (if asked for): ``list<dictionary<int32, large_binary>>`` per key, null for the message
+              itself; subscriptions that get the same payload share it;
             - ``error``: ``struct<code: string, reason: string, line: int32, column: int32>``, null where all is well;
             - ``undecided``: ``list<struct<key: string, reason: string>>``, subscriptions that failed on the message,
               null (nearly always) where none did.

@@ -111,7 +111,6 @@ impl<T> Numbered<T> {
     }
 }
 
-
 /// An address as a number: equal for the same object, and free to go from thread to thread.
 fn address<T>(object: &Arc<T>) -> usize {
     Arc::as_ptr(object).addr()
@@ -149,7 +148,6 @@ impl Interner {
         self.results.retain(|_, result| Arc::strong_count(result) > 1);
         self.exprs.retain(|_, expr| Arc::strong_count(expr) > 1);
     }
-
 
     /// The constant that is a text.
     pub(super) fn text(&self, value: &str) -> Option<ConstantId> {

@@ -216,7 +216,11 @@ impl<'a> Session<'a> {
     }
 
     /// The payload of a program by what it has in common with others; outer `None`: there is no room to.
-    fn deliver_family(&mut self, program: &'a Program, family: &'a Family) -> Result<Option<Option<u32>>, ExtractError> {
+    fn deliver_family(
+        &mut self,
+        program: &'a Program,
+        family: &'a Family,
+    ) -> Result<Option<Option<u32>>, ExtractError> {
         if !self.shared.groups.contains_key(&family.id) {
             self.begin(program);
             let state = match self.group_state(&family.group) {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import pairwise
 from typing import Any, Final
 
 from twigcast.broker.model import Subscription, SubscriptionState
@@ -166,13 +166,13 @@ class TenantPopulation:
             offsets.append(end)
         result = self.engine.engine.match_batch(offsets.tobytes(), b"".join(bodies), len(bodies), None, True, False, 1)
         ends, slots = _integers("i", result.key_offsets), _integers("i", result.slots)
-        validity, payloads = result.payload_validity, result.payloads
-        places = _integers("q", result.payload_offsets) if 1 in validity else None
+        numbers = _integers("i", result.payload_numbers)
+        different = [result.payloads[first:last] for first, last in pairwise(_integers("q", result.payload_offsets))]
         outcomes = []
-        for start, end in zip(ends, islice(ends, 1, None), strict=False):
+        for start, end in pairwise(ends):
             mine: list[bytes | None] | None = None
-            if places is not None and 1 in validity[start:end]:
-                mine = [payloads[places[i] : places[i + 1]] if validity[i] else None for i in range(start, end)]
+            if different and any(number >= 0 for number in numbers[start:end]):
+                mine = [different[number] if number >= 0 else None for number in numbers[start:end]]
             outcomes.append(Outcome(slots[start:end], mine))
         for row, error in result.errors:
             assert isinstance(error, RejectedMessage), "the engine rejects messages with nothing else"

@@ -1,0 +1,96 @@
+"""Deliveries of one message and of batches: shared payloads, large ones, ones that cannot be made."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from twigcast import Delivery, Limits, SubscriptionSet
+
+FEED = b"<f>" + b"".join(b"<i n='%d'><t>title %d</t></i>" % (n % 7, n) for n in range(2000)) + b"</f>"
+
+
+def test_subscriptions_that_get_the_same_share_one_payload() -> None:
+    subscriptions = SubscriptionSet(
+        [
+            ("a", "for $i in /f/i where $i/@n = 1 return <r>{ $i/t }</r>"),
+            ("b", "for $i in //i where $i/@n = '1' return <r>{ $i/t }</r>"),
+            ("c", "for $i in /f/i where $i/@n = 2 return <r>{ $i/t }</r>"),
+            ("d", "//i[@n = 3]"),
+        ]
+    )
+    deliveries = subscriptions.deliver(FEED)
+    assert [delivery.key for delivery in deliveries] == ["a", "b", "c", "d"]
+    a, b, c, d = deliveries
+    assert a.payload is b.payload
+    assert a.payload != c.payload
+    assert (d.payload, d.rewritten) == (FEED, False)
+    assert len(deliveries.payloads) == 2
+    assert deliveries == [a, b, c, d]
+    assert deliveries[1:3] == [b, c]
+    assert deliveries[-1] == d
+    assert a.payload.count(b"<r>") == len(range(1, 2000, 7))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_batch_gives_the_same_as_messages_one_by_one(threads: int) -> None:
+    queries = [f"for $i in /f/i where $i/@n = {n} return <r n='{n // 2}'>{{ $i/t }}</r>" for n in range(7)]
+    subscriptions = SubscriptionSet([(f"q{n}", query) for n, query in enumerate([*queries, "//i", "//nothing"])])
+    messages = [FEED, b"<f/>", b"<f><i n='3'><t/></i></f>", b"<broken", FEED[:-4] + b"<i n='9'/></f>"] * 20
+    batch = subscriptions.match_batch(pa.array(messages), deliver=True, threads=threads)
+    for row, message in enumerate(messages):
+        if message == b"<broken":
+            assert batch.column("payloads")[row].as_py() is None
+            continue
+        expected = [(d.key, d.payload if d.rewritten else None) for d in subscriptions.deliver(message)]
+        keys, payloads = batch.column("keys")[row].as_py(), batch.column("payloads")[row].as_py()
+        assert list(zip(keys, payloads, strict=True)) == expected
+
+
+def test_large_payloads_reach_python_whole() -> None:
+    feed = b"<f><i>" + b"]]" * 700_000 + b"<j/>" + b"&gt;" * 400_000 + b"</i>" + b"<i>x</i></f>"
+    subscriptions = SubscriptionSet(
+        [
+            ("text", "for $i in //i return <r>{ $i/text() }</r>"),
+            ("twice", "for $i in //i return <r>{ $i }{ $i }</r>"),
+            ("small", "for $i in //i[. = 'x'] return <r>{ $i }</r>"),
+        ]
+    )
+    text = b"<r>" + b"]]" * 700_000 + b"&gt;" * 400_000 + b"</r><r>x</r>"
+    first = feed[len(b"<f>") : feed.rindex(b"<i>")]
+    expected = [
+        Delivery("text", text, rewritten=True),
+        Delivery("twice", b"<r>" + first * 2 + b"</r><r><i>x</i><i>x</i></r>", rewritten=True),
+        Delivery("small", b"<r><i>x</i></r>", rewritten=True),
+    ]
+    assert subscriptions.deliver(feed) == expected
+    [payloads] = subscriptions.match_batch(pa.array([feed]), deliver=True).column("payloads").to_pylist()
+    assert payloads == [delivery.payload for delivery in expected]
+
+
+@pytest.mark.parametrize("bytes_max", [10_000, 3_000_000])
+def test_a_result_over_the_limit_is_rejected_and_the_others_go_out(bytes_max: int) -> None:
+    feed = b"<f><i><t>" + b"long " * 300_000 + b"</t></i>" + FEED[3:] if bytes_max > 1_000_000 else FEED
+    limits = Limits(result_bytes_max=bytes_max)
+    twice = "for $i in /f/i return <r>{ $i/t }{ $i/t }{ $i/t }</r>"
+    subscriptions = SubscriptionSet(
+        [
+            ("before", "for $i in /f/i where $i/@n = 3 return <r>{ $i/t }</r>"),
+            ("large", twice),
+            ("same", twice),
+            ("after", "for $i in /f/i where $i/@n = 4 return <r>{ $i/t }</r>"),
+            ("plain", "//i"),
+        ],
+        limits=limits,
+    )
+    deliveries = subscriptions.deliver(feed)
+    assert [delivery.key for delivery in deliveries] == ["before", "after", "plain"]
+    assert deliveries[0].payload.startswith(b"<r><t>title 3</t></r><r><t>title 10</t></r>")
+    assert deliveries[1].payload.endswith(b"</t></r>")
+    assert deliveries[1].payload.startswith(b"<r><t>title 4</t></r>")
+    reason = f"the result is over the limit result_bytes_max = {bytes_max}"
+    assert [(error.key, error.reason) for error in deliveries.undecided] == [("large", reason), ("same", reason)]
+    batch = subscriptions.match_batch(pa.array([feed]), deliver=True)
+    payloads = [None if not delivery.rewritten else delivery.payload for delivery in deliveries]
+    assert batch.column("payloads")[0].as_py() == payloads
+    assert [item["key"] for item in batch.column("undecided")[0].as_py()] == ["large", "same"]
