@@ -15,7 +15,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from twigcast.broker.errors import BrokerError
+from twigcast.broker.delivery.addresses import UrlPolicy
+from twigcast.broker.errors import BrokerError, UrlRefused
 from twigcast.broker.model import Tenant
 from twigcast.limits import MESSAGE_BYTES_CEILING, QUERY_NESTING_CEILING, Limits
 
@@ -127,6 +128,38 @@ class Settings(BaseSettings, TenantLimits):
         default=False,
         description="Whether webhooks and polled feeds may lie at private, link-local and loopback addresses.",
     )
+    allowed_url_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Host names, addresses and networks, such as `10.1.0.0/16`, that webhooks and polled feeds may "
+        "have although they are not public, separated by commas.",
+    )
+    push_attempts_max: int = Field(
+        default=12, ge=1, description="Attempts to push a delivery (webhook, WebSub) until it becomes a dead letter."
+    )
+    push_seconds_max: float = Field(
+        default=_DAY, gt=0, description="Seconds after the first attempt when it becomes one, whatever their number."
+    )
+    push_retry_seconds: float = Field(
+        default=1.0, gt=0, description="Longest wait after a first failed attempt; it doubles with each further one."
+    )
+    push_retry_seconds_max: float = Field(default=3_600.0, gt=0, description="Longest wait between two attempts.")
+    push_timeout_seconds: float = Field(
+        default=30.0, gt=0, description="Seconds that a request to a webhook, callback or feed may take in all."
+    )
+    push_concurrency: int = Field(default=64, ge=1, description="Pushes at one time, to all hosts.")
+    push_concurrency_per_host: int = Field(default=8, ge=1, description="Pushes at one time to one host.")
+    push_breaker_failures: int = Field(
+        default=5, ge=1, description="Failures in a row after which a host is left alone for a while."
+    )
+    websub_lease_seconds: float = Field(
+        default=10 * _DAY, ge=60, description="Lease of WebSub subscribers that ask for none."
+    )
+    websub_lease_seconds_max: float = Field(default=30 * _DAY, ge=60, description="Longest lease that is granted.")
+    poll_concurrency: int = Field(default=8, ge=1, description="Sources that are polled at one time.")
+    poll_interval_min: float = Field(
+        default=10.0, ge=1, description="Seconds between two polls of a source, whatever it asks for."
+    )
+
     metrics_public: bool = Field(
         default=False, description="Whether `/metrics` answers without a token; otherwise an admin token is needed."
     )
@@ -144,10 +177,19 @@ class Settings(BaseSettings, TenantLimits):
         "By default there are none.",
     )
 
-    @field_validator("trusted_hosts", mode="before")
+    @field_validator("trusted_hosts", "allowed_url_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("allowed_url_hosts")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            UrlPolicy.of(permitted=value)
+        except UrlRefused as error:
+            raise ValueError(error.reason) from None
+        return value
 
     @field_validator("public_url", "otel_endpoint")
     @classmethod

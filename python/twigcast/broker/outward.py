@@ -6,15 +6,19 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
+from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
+from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.capabilities import Capabilities
 from twigcast.broker.delivery.channel import Channel
+from twigcast.broker.delivery.hosts import HostLimits
 from twigcast.broker.delivery.outgoing import Outgoing, Timeouts
 from twigcast.broker.delivery.push import Pusher, PushSettings
 from twigcast.broker.delivery.webhook import WebhookChannel
 from twigcast.broker.delivery.websub import LeaseBounds, WebSubChannel, WebSubHub
 from twigcast.broker.model import DeliveryKind
 from twigcast.broker.service import Broker
+from twigcast.broker.sources.poll import PollLimits
 from twigcast.broker.sources.schedule import Poller, PollSettings
 
 _SPARE_CONNECTIONS: Final = 32
@@ -40,6 +44,28 @@ class OutwardSettings:
     leases: LeaseBounds = field(default_factory=LeaseBounds)
     polls: PollSettings = field(default_factory=PollSettings)
     grace: float = 5.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> OutwardSettings:
+        """Those that the broker's settings describe."""
+        backoff = Backoff(settings.push_retry_seconds, settings.push_retry_seconds_max)
+        hosts = HostLimits(
+            settings.push_concurrency, settings.push_concurrency_per_host, settings.push_breaker_failures
+        )
+        total = settings.push_timeout_seconds
+        longest_lease = settings.websub_lease_seconds_max
+        return cls(
+            UrlPolicy.of(allow_private=settings.allow_private_urls, permitted=settings.allowed_url_hosts),
+            Timeouts(connect=min(5.0, total), read=min(15.0, total), total=total),
+            PushSettings(settings.push_attempts_max, settings.push_seconds_max, backoff, hosts),
+            LeaseBounds(longest=longest_lease, default=min(settings.websub_lease_seconds, longest_lease)),
+            PollSettings(
+                settings.poll_concurrency,
+                settings.poll_interval_min,
+                PollLimits(2 * settings.body_bytes_max, settings.body_bytes_max),
+            ),
+            min(5.0, settings.stop_seconds),
+        )
 
 
 class Outward:

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from twigcast.broker.delivery.addresses import parse_url
 from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
 from twigcast.broker.delivery.capabilities import (
     Capabilities,
@@ -228,7 +227,7 @@ class WebSubHub:
         self._spawn(self._verify(intent))
 
     async def _read(self, form: Mapping[str, Sequence[str]], base_url: str, *, is_subscribe: bool) -> Intent:
-        callback = urlunsplit(parse_url(_one(form, "hub.callback")))
+        callback = await self._outgoing.policy.check(_one(form, "hub.callback"))
         topic = await self._topic(_one(form, "hub.topic"), base_url)
         if not is_subscribe:
             return Intent(False, topic, callback, 0.0, None, None)

@@ -25,7 +25,7 @@ from twigcast.broker.sources.poll import Poll, PollLimits, PollResult
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 30.0
 """How often the list of sources is read, should nobody tell that it changed."""
 _LONGEST: Final = 86_400.0
 _DOUBLINGS_MAX: Final = 12

@@ -1,0 +1,179 @@
+"""``/feeds``: an Atom feed of each subscription and source, for readers that cannot send a token."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from twigcast.broker.api.context import Anyone, Context, PathName, Shared, Subscriber
+from twigcast.broker.api.models.common import Model
+from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
+from twigcast.broker.delivery.capabilities import HUB_PATH, Capabilities, FeedKind, FeedName, FeedPath
+from twigcast.broker.delivery.websub import find_feed
+from twigcast.broker.errors import NotFound
+
+ENTRIES: Final = 20
+ENTRIES_MAX: Final = 100
+_BYTES_MAX: Final = 8 << 20
+"""Bytes of content in one page, at least one entry."""
+
+Before = Annotated[int | None, Query(ge=1, le=1 << 62, description="Only entries older than this sequence number.")]
+Limit = Annotated[int, Query(ge=1, le=ENTRIES_MAX, description="Entries of a page, at most.")]
+
+_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The feed.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
+    304: {"description": "It is as the client has it."},
+    **problem_responses(404, 422),
+}
+
+
+class FeedOut(Model):
+    """Where a feed is. Who has the address may read it: it is a secret of its owner."""
+
+    url: str = Field(description="Address of the Atom feed, for any feed reader; also the topic for WebSub.")
+    hub: str = Field(description="Address of the WebSub hub.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    items: Sequence[Item]
+    has_more: bool
+
+
+def base_url(request: Request, context: Context) -> str:
+    """The broker's address as its clients know it, without a slash at its end."""
+    return (context.settings.public_url or str(request.base_url)).rstrip("/")
+
+
+def feed_router(capabilities: Capabilities) -> APIRouter:
+    """The routes of feeds.
+
+    Args:
+        capabilities: Makes and checks their addresses.
+    """
+    router = APIRouter(tags=["feeds"])
+
+    @router.get("/subscriptions/{key}/feed", responses=problem_responses(401, 403, 404))
+    async def get_subscription_feed(key: PathName, request: Request, principal: Subscriber, shared: Shared) -> FeedOut:
+        """Get the address of the Atom feed of a subscription."""
+        return await _address(request, shared, capabilities, "subscriptions", principal.tenant_id, key)
+
+    @router.get("/sources/{name}/feed", responses=problem_responses(401, 403, 404))
+    async def get_source_feed(name: PathName, request: Request, principal: Anyone, shared: Shared) -> FeedOut:
+        """Get the address of the Atom feed of a registered source."""
+        return await _address(request, shared, capabilities, "sources", principal.tenant_id, name)
+
+    async def read_feed(
+        request: Request,
+        shared: Shared,
+        token: str,
+        kind: FeedKind,
+        name: PathName,
+        before: Before = None,
+        limit: Limit = ENTRIES,
+    ) -> Response:
+        """Read a feed: the newest entries first; `next` links lead to older ones. Its address is all that is needed."""
+        feed, updated = await _find(shared, capabilities, FeedPath(token, kind, name))
+        page = await asyncio.to_thread(_read, shared, feed, before, limit)
+        path = base_url(request, shared) + capabilities.path(feed)
+        links = FeedLinks(
+            _with(path, before, limit),
+            base_url(request, shared) + HUB_PATH,
+            _with(path, None, limit),
+            _with(path, page.items[-1].message.seq, limit) if page.has_more else None,
+        )
+        body = await asyncio.to_thread(write_feed, feed, page.items, links, capabilities, updated=updated)
+        modified = max((item.message.received for item in page.items), default=updated)
+        return _response(request, body, links, modified)
+
+    path = "/feeds/{token}/{kind}/{name}"
+    router.get(path, responses=_RESPONSES, response_class=Response)(read_feed)
+    router.head(path, include_in_schema=False)(read_feed)
+    return router
+
+
+async def _address(
+    request: Request, shared: Context, capabilities: Capabilities, kind: FeedKind, tenant_id: int, name: str
+) -> FeedOut:
+    feed, _ = await asyncio.to_thread(find_feed, shared.broker, kind, tenant_id, name)
+    if feed is None:
+        raise NotFound(f"there is no {kind[:-1]} {name!r}")
+    base = base_url(request, shared)
+    return FeedOut(url=base + capabilities.path(feed), hub=base + HUB_PATH)
+
+
+async def _find(shared: Context, capabilities: Capabilities, path: FeedPath) -> tuple[FeedName, float]:
+    """A feed, and when what it is of was made.
+
+    Raises:
+        NotFound: There is none, or the token is not its.
+    """
+    tenant_id = path.tenant_id
+    if tenant_id is not None:
+        feed, subscription = await asyncio.to_thread(find_feed, shared.broker, path.kind, tenant_id, path.name)
+        if feed is not None and capabilities.permits(path.token, feed):
+            return feed, 0.0 if subscription is None else subscription.created
+    raise NotFound("there is no such feed (any more)")
+
+
+def _read(shared: Context, feed: FeedName, before: int | None, limit: int) -> _Page:
+    store = shared.broker.store
+    if feed.kind == "subscriptions":
+        deliveries = store.recent_deliveries(feed.id, limit + 1, before_seq=before)
+        items = [Item.of(delivery) for delivery in deliveries]
+    else:
+        up_to = None if before is None else before - 1
+        messages = store.messages(feed.tenant_id, up_to=up_to, limit=limit + 1, newest_first=True, source=feed.name)
+        items = [Item(message) for message in messages]
+    shown: list[Item] = []
+    size = 0
+    for item in items[:limit]:
+        size += len(item.body)
+        if shown and size > _BYTES_MAX:
+            break
+        shown.append(item)
+    return _Page(shown, len(items) > len(shown))
+
+
+def _with(path: str, before: int | None, limit: int) -> str:
+    query = {"before": before} if before is not None else {}
+    query |= {"limit": limit} if limit != ENTRIES else {}
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _response(request: Request, body: bytes, links: FeedLinks, modified: float) -> Response:
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {
+        "ETag": tag,
+        "Last-Modified": formatdate(modified, usegmt=True),
+        "Link": link_header(links),
+        "Cache-Control": "private, no-cache",
+    }
+    if _is_known(request, tag, modified):
+        return Response(status_code=304, headers=headers)
+    return Response(body, 200, headers, f"{MEDIA_TYPE}; charset=utf-8")
+
+
+def _is_known(request: Request, tag: str, modified: float) -> bool:
+    """Whether the client has this version (RFC 9110, section 13.2.2)."""
+    known = request.headers.get("if-none-match")
+    if known is not None:
+        return known.strip() == "*" or tag in [one.strip().removeprefix("W/") for one in known.split(",")]
+    since = request.headers.get("if-modified-since")
+    if since is None:
+        return False
+    try:
+        return int(modified) <= parsedate_to_datetime(since).timestamp()
+    except ValueError:
+        return False
