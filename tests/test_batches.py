@@ -136,7 +136,40 @@ def test_keys_share_one_dictionary(subs: SubscriptionSet) -> None:
     assert first.buffers()[2].address == second.buffers()[2].address
 
 
-def test_batches_while_the_population_changes() -> None:
+def test_a_table_of_keys_is_made_once_it_has_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", 0)
+    subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number // 10}']") for number in range(300))
+    batch = pa.array([f"<a n='{number % 7}'/>" for number in range(8)])
+
+    def keys_at_hand() -> int:
+        answer = subs.match_batch(batch).column("keys")
+        assert answer.to_pylist() == [subs.match(xml).keys for xml in batch.to_pylist()]
+        return len(answer.values.dictionary)
+
+    assert [keys_at_hand() for _ in range(3)] == [70, 70, 300]  # a round names 160 keys
+    subs.remove("key-5")
+    assert [keys_at_hand() for _ in range(3)] == [69, 69, 300]
+    assert subs.known_table() is subs.known_table()
+
+
+def test_messages_in_other_encodings_right_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both parts of such a batch bring their own keys."""
+    monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", -(10**9))
+    subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number % 5}']") for number in range(20))
+    subs.add("late", "for $a in /a where $a/@n = '3' return <r>{ $a/@n }</r>")
+    texts = [f"<a n='{number}'>é</a>" for number in (3, 9, 1, 3, 4, 1)]
+    encoded = [text.encode(("utf-8", "utf-16")[number % 2]) for number, text in enumerate(texts)]
+    rows = subs.match_batch(pa.array(encoded, pa.binary()), deliver=True, nodes=True).to_pylist()
+    for text, row in zip(texts, rows, strict=True):
+        counts = subs.match(text).node_counts()
+        assert dict(zip(row["keys"], row["nodes"], strict=True)) == counts
+        delivered = {one.key: one.payload if one.rewritten else None for one in subs.deliver(text)}
+        assert dict(zip(row["keys"], row["payloads"], strict=True)) == delivered
+
+
+@pytest.mark.parametrize("table_free", [0, 1_000, -(10**9)])
+def test_batches_while_the_population_changes(monkeypatch: pytest.MonkeyPatch, table_free: int) -> None:
+    monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", table_free)
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -150,5 +183,7 @@ def test_batches_while_the_population_changes() -> None:
         else:
             held.add(f"key-{number}")
             subs.add(f"key-{number}", "/a")
-        (row,) = subs.match_batch(pa.array(["<a/>"])).to_pylist()
-        assert set(row["keys"]) == held
+        for _ in range(chance.randrange(3)):
+            (row,) = subs.match_batch(pa.array(["<a/>"])).to_pylist()
+            assert set(row["keys"]) == held
+            assert set(subs.match("<a/>").keys) == held

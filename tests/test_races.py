@@ -96,8 +96,13 @@ def _by_nodes(subscriptions: SubscriptionSet, value: int) -> None:
         subscriptions.nodes(message, "nobody")
 
 
+@pytest.mark.parametrize("table_free", [0, 1_000, -(10**9)])
 @pytest.mark.parametrize("ask", [_by_match, _by_delivery, _by_batch, _by_nodes])
-def test_answers_are_those_of_some_state_of_the_population(ask: Callable[[SubscriptionSet, int], None]) -> None:
+def test_answers_are_those_of_some_state_of_the_population(
+    ask: Callable[[SubscriptionSet, int], None], table_free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A table of keys by slot once it pays, at once, or never.
+    monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", table_free)
     subscriptions = SubscriptionSet([(key, _query(key, value)) for key, value in STEADY])
     failures: list[BaseException] = []
     changing = threading.Event()

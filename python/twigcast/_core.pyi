@@ -52,8 +52,11 @@ class Engine:
     def version(self) -> int:
         """Grows with each change of the population."""
 
-    def slot_keys(self) -> list[str | None]:
-        """Key by slot number (``None``: free slot). Slots are what ``match`` and ``match_batch`` answer with."""
+    def key_table(self) -> tuple[int, bytes, bytes]:
+        """The version, and the keys by slot as an Arrow string array: 32-bit offsets and text.
+
+        Slots are what ``match`` and ``match_batch`` answer with; those in no use have an empty key.
+        """
 
     def slots_of(self, keys: Sequence[str]) -> list[int | None]:
         """The slots of subscriptions by their keys (``None``: there is no such one), to keep a table after changes."""
@@ -81,9 +84,21 @@ class Engine:
         """
 
     def match_batch(
-        self, offsets: bytes, data: bytes, count: int, validity: bytes | None, deliver: bool, nodes: bool, threads: int
+        self,
+        offsets: bytes,
+        data: bytes,
+        count: int,
+        validity: bytes | None,
+        deliver: bool,
+        nodes: bool,
+        threads: int,
+        known: int | None = None,
     ) -> BatchResult:
-        """Match ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL."""
+        """Match ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL.
+
+        All are matched against the population as it is at one moment. Unless that is of the version ``known``, whose
+        key table the caller has, the answer brings the keys that it needs; ``None``: it never does.
+        """
 
     def save(self, path: str) -> None:
         """Write a snapshot, atomically."""
@@ -114,7 +129,11 @@ class BatchResult:
 
     @property
     def slots(self) -> bytes:
-        """32-bit slots of all matches, message after message."""
+        """32-bit slots of all matches, message after message; where there are ``keys``, places in these."""
+
+    @property
+    def keys(self) -> tuple[bytes, bytes] | None:
+        """Keys of the matching subscriptions, each once, as an Arrow string array: 32-bit offsets and text."""
 
     @property
     def node_counts(self) -> bytes:

@@ -6,9 +6,9 @@ The engine answers in *slots*, the small numbers that it knows subscriptions by;
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from twigcast import _core
 from twigcast.errors import NeedsConversion, UndecidedSubscription
@@ -18,27 +18,46 @@ if TYPE_CHECKING:
 
 
 class KeyTable:
-    """The keys by slot at one version of the engine. Slots in no use have no key."""
+    """The keys by slot at one version of the engine. Slots in no use have an empty one.
 
-    __slots__ = ("_arrow", "_keys", "version")
+    Args:
+        version: The version; -1 for a table that belongs to one answer.
+        offsets: Where each key begins in the text, and where the last one ends: 32-bit integers.
+        text: All keys, one after the other, as UTF-8.
+    """
 
-    def __init__(self, version: int, keys: list[str | None]) -> None:
+    __slots__ = ("_arrow", "_keys", "_offsets", "_text", "version")
+
+    def __init__(self, version: int, offsets: bytes, text: bytes) -> None:
         self.version = version
-        self._keys = keys
+        self._offsets = memoryview(offsets).cast("i")
+        self._text = text
+        self._keys: list[str | None] = [None] * (len(self._offsets) - 1)
         self._arrow: pa.StringArray | None = None
 
-    def keys_of(self, slots: Iterable[int]) -> list[str]:
+    def keys_of(self, slots: Sequence[int]) -> list[str]:
         """The keys of slots in use."""
-        keys = self._keys
-        return [keys[slot] for slot in slots]  # type: ignore[misc]
+        keys = self._keys  # as text of Python's once somebody asks
+        found = [keys[slot] for slot in slots]
+        if None in found:
+            for slot in slots:
+                if keys[slot] is None:
+                    keys[slot] = self._text[self._offsets[slot] : self._offsets[slot + 1]].decode()
+            found = [keys[slot] for slot in slots]
+        return found  # type: ignore[return-value]
 
     def arrow(self) -> pa.StringArray:
         """The keys as an Arrow array, made once."""
         if self._arrow is None:
             import pyarrow as pa
 
-            self._arrow = pa.array(self._keys, pa.string())
+            buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._text)]
+            self._arrow = pa.Array.from_buffers(pa.string(), len(self._keys), buffers)
         return self._arrow
+
+
+NO_KEYS: Final = KeyTable(-1, bytes(4), b"")
+"""The table of no version at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +97,24 @@ class Match:
     Args:
         slots: Slots of the matching subscriptions.
         undecided: Slots and reasons of the subscriptions that failed.
-        table: What the slots stand for.
+        keys_of: Tells the keys that slots stand for.
         find_nodes: Finds the nodes that a subscription's query selects, by key.
         count_nodes: Counts the nodes that each matching subscription selects.
     """
 
-    __slots__ = ("_count_nodes", "_find_nodes", "_keys", "_slots", "_table", "_undecided")
+    __slots__ = ("_count_nodes", "_find_nodes", "_keys", "_keys_of", "_slots", "_undecided")
 
     def __init__(
         self,
         slots: list[int],
         undecided: list[tuple[int, str]],
-        table: KeyTable,
+        keys_of: Callable[[Sequence[int]], list[str]],
         find_nodes: Callable[[str], list[Node]],
         count_nodes: Callable[[], dict[str, int]],
     ) -> None:
         self._slots = slots
         self._undecided = undecided
-        self._table = table
+        self._keys_of = keys_of
         self._find_nodes = find_nodes
         self._count_nodes = count_nodes
         self._keys: list[str] | None = None
@@ -104,13 +123,13 @@ class Match:
     def keys(self) -> list[str]:
         """Keys of the matching subscriptions."""
         if self._keys is None:
-            self._keys = self._table.keys_of(self._slots)
+            self._keys = self._keys_of(self._slots)
         return self._keys
 
     @property
     def undecided(self) -> list[UndecidedSubscription]:
         """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
-        keys = self._table.keys_of(slot for slot, _ in self._undecided)
+        keys = self._keys_of([slot for slot, _ in self._undecided])
         return [UndecidedSubscription(key, reason) for key, (_, reason) in zip(keys, self._undecided, strict=True)]
 
     def nodes(self, key: str) -> list[Node]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from twigcast import _core
+from twigcast.answers import KeyTable
 from twigcast.conversion import to_utf8
 from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UndecidedSubscription, UnreadableMessage
 
@@ -55,43 +56,31 @@ def match_batch(
         raise ValueError(f"threads must not be negative, as {threads} is")
     xml = _message_column(messages)
     wanted = _Wanted(deliver, nodes, threads)
-    converted = _Conversions(xml, subscriptions.limits.message_bytes_max)
-
-    def answer() -> tuple[_core.BatchResult, _core.BatchResult | None]:
-        first = _ask(subscriptions.engine, xml, wanted)
-        rows = first.needs_conversion
-        return first, _ask(subscriptions.engine, converted.take(rows), wanted) if rows else None
-
-    (first, second), table = subscriptions.consistently(answer)
+    table = subscriptions.known_table()
+    first, keys = _ask(subscriptions, xml, wanted, table)
     nulls = pc.indices_nonzero(xml.is_null()).to_pylist() if xml.null_count else []
-    answers = _wrap(first, {**dict(first.errors), **dict.fromkeys(nulls, _NO_MESSAGE)}, table.arrow(), wanted)
-    if second is not None:
-        late = _wrap(second, {**dict(second.errors), **converted.failures}, table.arrow(), wanted)
+    answers = _wrap(first, {**dict(first.errors), **dict.fromkeys(nulls, _NO_MESSAGE)}, keys, wanted)
+    if first.needs_conversion:
+        plain, failures = _converted(xml, first.needs_conversion, subscriptions.limits.message_bytes_max)
+        second, keys = _ask(subscriptions, plain, wanted, table)
+        late = _wrap(second, {**dict(second.errors), **failures}, keys, wanted)
         answers = _replace_rows(answers, first.needs_conversion, late)
     return answers
 
 
-class _Conversions:
-    """Messages of a batch as plain UTF-8. Done once, however often the batch is matched."""
-
-    def __init__(self, xml: pa.LargeBinaryArray, bytes_max: int) -> None:
-        self._xml = xml
-        self._bytes_max = bytes_max
-        self._done: pa.LargeBinaryArray | None = None
-        self.failures: dict[int, TwigcastError] = {}
-
-    def take(self, rows: Iterable[int]) -> pa.LargeBinaryArray:
-        """The rows that need conversion; which these are does not depend on the subscriptions."""
-        if self._done is None:
-            self._done = pa.array([self._convert(*item) for item in enumerate(rows)], pa.large_binary())
-        return self._done
-
-    def _convert(self, number: int, row: int) -> bytes:
+def _converted(
+    xml: pa.LargeBinaryArray, rows: Iterable[int], bytes_max: int
+) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
+    """Some rows as plain UTF-8, and which of these could not be converted."""
+    plain: list[bytes] = []
+    failures: dict[int, TwigcastError] = {}
+    for row in rows:
         try:
-            return to_utf8(self._xml[row].as_py(), self._bytes_max)
+            plain.append(to_utf8(xml[row].as_py(), bytes_max))
         except RejectedMessage as error:
-            self.failures[number] = error
-            return b""
+            failures[len(plain)] = error
+            plain.append(b"")
+    return pa.array(plain, pa.large_binary()), failures
 
 
 def _message_column(messages: Any) -> pa.LargeBinaryArray:
@@ -111,9 +100,12 @@ def _message_column(messages: Any) -> pa.LargeBinaryArray:
     return pa.concat_arrays([xml]) if sliced else xml
 
 
-def _ask(engine: _core.Engine, xml: pa.LargeBinaryArray, wanted: _Wanted) -> _core.BatchResult:
+def _ask(
+    subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, wanted: _Wanted, table: KeyTable
+) -> tuple[_core.BatchResult, pa.StringArray]:
+    """The engine's answer, and the keys that its slots stand for: those of the table, unless that is out of date."""
     _, offsets, data = xml.buffers()
-    return engine.match_batch(
+    result = subscriptions.engine.match_batch(
         bytes(8) if offsets is None else offsets.to_pybytes(),
         b"" if data is None else data.to_pybytes(),
         len(xml),
@@ -121,13 +113,18 @@ def _ask(engine: _core.Engine, xml: pa.LargeBinaryArray, wanted: _Wanted) -> _co
         wanted.deliver,
         wanted.nodes,
         min(wanted.threads, len(xml)),
+        table.version,
     )
+    if result.keys is None:
+        return result, table.arrow()
+    subscriptions.note_named(len(result.slots) // 4)
+    return result, KeyTable(-1, *result.keys).arrow()
 
 
 def _wrap(
     result: _core.BatchResult, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _Wanted
 ) -> pa.RecordBatch:
-    """The engine's buffers as a record batch. ``keys`` are the keys by slot."""
+    """The engine's buffers as a record batch. ``keys`` are what the slots stand for."""
     offsets = pa.py_buffer(result.key_offsets)
     count = offsets.size // 4 - 1
     matches = len(result.slots) // 4

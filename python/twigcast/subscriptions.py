@@ -2,8 +2,9 @@
 
 A :class:`SubscriptionSet` keeps no state of its own but settings and a table of keys by slot. A *slot* is the small
 number that the engine knows a subscription by; numbers are used again after a removal, so an answer in slots is only
-good together with the table of the same engine version. Threads may match, add and remove at the same time: matching
-asks for the version before and after, and in the rare case that it changed asks again, at last with changes held off.
+good together with the table of the same engine version. Threads may match, add and remove at the same time: right after
+a change the engine is asked for keys; later for slots, and for the version before and after, and in the rare case that
+it changed asked again, at last with changes held off.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from twigcast import _core
-from twigcast.answers import Deliveries, KeyTable, Match, Node, ask_single
+from twigcast.answers import NO_KEYS, Deliveries, KeyTable, Match, Node, ask_single
 from twigcast.characters import NO_CHARACTER, MessageLike, as_bytes, half_pair
 from twigcast.conversion import to_utf8
 from twigcast.errors import (
@@ -48,6 +49,9 @@ _BULK: Final = 20_000
 
 _ATTEMPTS: Final = 3
 """How often an answer is asked for while other threads change the population, before they are held off."""
+
+_TABLE_FREE: Final = 1_000
+"""A table of so many keys costs nothing to speak of."""
 
 T = TypeVar("T")
 
@@ -113,8 +117,9 @@ class SubscriptionSet:
         self.engine = _core.Engine(self._limits.as_dict())
         """The compiled engine; internal."""
         self._changing = threading.RLock()
-        self._known_table = KeyTable(-1, [])
-        self._version_seen = -1
+        self._known_table = NO_KEYS
+        self._named = -1, 0
+        """A version, and how many keys were named at it without a table."""
         for refused in self.add_many(subscriptions):
             raise refused.error
 
@@ -283,22 +288,36 @@ class SubscriptionSet:
             MalformedMessage: It is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        if self._just_changed():
-            xml, (keys, failed), table = self._ask(message, self.engine.match_keys, consistent=False)
+        if self.known_table().version == self.engine.version:
+            xml, (slots, undecided), table = self._ask(message, self.engine.match_with_failures)
+            keys_of = table.keys_of
+        else:
+            xml, (keys, failed), _ = self._ask(message, self.engine.match_keys, consistent=False)
+            self.note_named(len(keys))
             slots = list(range(len(keys)))
             undecided = [(len(keys) + index, reason) for index, (_, reason) in enumerate(failed)]
-            table = KeyTable(-1, [*keys, *(key for key, _ in failed)])
-        else:
-            xml, (slots, undecided), table = self._ask(message, self.engine.match_with_failures)
-        return Match(slots, undecided, table, partial(self.nodes, xml), partial(self.count_nodes, xml))
+            keys_of = partial(_at, [*keys, *(key for key, _ in failed)])
+        return Match(slots, undecided, keys_of, partial(self.nodes, xml), partial(self.count_nodes, xml))
 
-    def _just_changed(self) -> bool:
-        """Whether this is the first match since a change. Where changes and matches alternate, tables do not pay."""
+    def known_table(self) -> KeyTable:
+        """The keys by slot at the newest version that a table was made of; internal.
+
+        A change makes the table useless, and a new one costs as much as naming some matches by themselves. So it is
+        made once it has paid: when matches have been named since the change as often as the table would have keys.
+        """
+        table = self._known_table
         version = self.engine.version
-        if version in (self._known_table.version, self._version_seen):
-            return False
-        self._version_seen = version
-        return True
+        if table.version != version:
+            named = self._named[1] if self._named[0] == version else 0
+            if named + _TABLE_FREE >= len(self):
+                return self._table()
+        return table
+
+    def note_named(self, keys: int) -> None:
+        """So many keys were named without a table; internal."""
+        version = self.engine.version
+        before = self._named[1] if self._named[0] == version else 0
+        self._named = version, before + keys
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
         """The nodes that a subscription's query selects in a message, in document order.
@@ -413,10 +432,10 @@ class SubscriptionSet:
             return xml, *self._answer(question, xml, consistent=consistent)
 
     def _answer(self, question: Callable[[bytes], T], xml: bytes, *, consistent: bool) -> tuple[T, KeyTable]:
-        return self.consistently(lambda: question(xml)) if consistent else (question(xml), self._known_table)
+        return self._consistently(lambda: question(xml)) if consistent else (question(xml), self._known_table)
 
-    def consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
-        """An answer in slots, with the keys that the slots had when it was given; internal."""
+    def _consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
+        """An answer in slots, with the keys that the slots had when it was given."""
         for _ in range(_ATTEMPTS):
             table = self._table()
             answer = ask()
@@ -429,8 +448,7 @@ class SubscriptionSet:
         """The keys by slot, as of some version between the call and the return."""
         table = self._known_table
         if self.engine.version != table.version:
-            with self._changing:
-                table = KeyTable(self.engine.version, self.engine.slot_keys())
+            table = KeyTable(*self.engine.key_table())
             self._known_table = table
         return table
 
@@ -480,6 +498,10 @@ def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, li
         except OSError as error:
             raise SnapshotError(str(path), f"it cannot be written: {error.strerror}") from error
         return SubscriptionSet.load(path, namespaces=namespaces, dialect=dialect, limits=limits)
+
+
+def _at(keys: Sequence[str], places: Iterable[int]) -> list[str]:
+    return [keys[place] for place in places]
 
 
 def _as_subscription(item: Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]) -> Subscription:

@@ -11,6 +11,7 @@ use twigcast_core::extract::Payloads;
 
 use crate::engine::{Engine, key_of};
 use crate::errors;
+use crate::keys::Keys;
 use crate::payloads::ToPython;
 
 /// Messages that a thread takes at a time.
@@ -91,18 +92,31 @@ const WHOLE: u32 = u32::MAX;
 /// Answers in the order of the messages, and all payloads.
 pub struct Answered {
     shares: Vec<Share>,
+    /// What the slots stand for, where they are places in this.
+    keys: Option<Keys>,
     /// In the order of their numbers, in parts.
     payloads: Vec<Payloads>,
     /// Where the bytes of an only part went.
     sent: ToPython,
 }
 
-/// Match all rows, on several threads.
-pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> Answered {
+/// Match all rows, on several threads, against the population as it is at one moment.
+///
+/// Keys are answered along with the slots if the population is not of the version `known`, if any.
+pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, known: Option<i64>) -> Answered {
+    let core = engine.read();
+    let mut answered = match_all(engine, &core, rows, wanted, threads);
+    if known.is_some_and(|version| u64::try_from(version) != Ok(core.version())) {
+        answered.keys = Some(Keys::of(&core, answered.shares.iter_mut().map(|share| &mut share.slots)));
+    }
+    answered
+}
+
+fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> Answered {
     let threads = threads.min(rows.count.div_ceil(SHARE)).clamp(1, THREADS_MAX);
     let next = AtomicUsize::new(0);
     let work = |mut payloads: Payloads| {
-        engine.with_matcher(|core, matcher| {
+        engine.lend_matcher(|matcher| {
             let mut mine = Vec::new();
             loop {
                 let start = next.fetch_add(SHARE, Ordering::Relaxed);
@@ -124,7 +138,7 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> 
     if threads == 1 {
         let (shares, mut payloads) = work(Payloads::into_sink(Box::new(sent.clone())));
         payloads.close();
-        return Answered { shares, payloads: vec![payloads], sent };
+        return Answered { shares, keys: None, payloads: vec![payloads], sent };
     }
     let work = || work(Payloads::default());
     let parts: Vec<(Vec<Share>, Payloads)> = std::thread::scope(|scope| {
@@ -149,7 +163,7 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> 
         payloads.push(made);
     }
     shares.sort_unstable_by_key(|share| share.start);
-    Answered { shares, payloads, sent }
+    Answered { shares, keys: None, payloads, sent }
 }
 
 impl Share {
@@ -204,6 +218,8 @@ pub struct BatchResult {
     #[pyo3(get)]
     slots: Py<PyBytes>,
     #[pyo3(get)]
+    keys: Option<(Py<PyBytes>, Py<PyBytes>)>,
+    #[pyo3(get)]
     node_counts: Py<PyBytes>,
     #[pyo3(get)]
     payload_numbers: Py<PyBytes>,
@@ -224,7 +240,7 @@ pub struct BatchResult {
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, answered: Answered) -> PyResult<Self> {
-        let Answered { shares, payloads, sent } = answered;
+        let Answered { shares, keys, payloads, sent } = answered;
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -241,6 +257,7 @@ impl BatchResult {
         Ok(Self {
             key_offsets: bytes(&key_offsets(&shares)?),
             slots: integers(py, &shares, |share| &share.slots)?,
+            keys: keys.map(|keys| keys.buffers(py)).transpose()?,
             node_counts: integers(py, &shares, |share| &share.node_counts)?,
             payload_numbers: integers(py, &shares, |share| &share.payloads)?,
             payload_validity: bytes(&validity(&shares)),

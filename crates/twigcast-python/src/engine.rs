@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
@@ -16,6 +16,7 @@ use twigcast_core::snapshot;
 
 use crate::batch::{self, BatchResult};
 use crate::errors;
+use crate::keys::Keys;
 use crate::payloads::ToPython;
 use crate::queries;
 
@@ -65,10 +66,15 @@ impl Engine {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Run `work` with a matcher of the calling thread's own, while the population stays as it is.
+    fn with_matcher<T>(&self, work: impl FnOnce(&core::Engine, &mut Matcher) -> T) -> T {
+        self.lend_matcher(|matcher| work(&self.read(), matcher))
+    }
+
     /// Run `work` with a matcher of the calling thread's own.
-    pub fn with_matcher<T>(&self, work: impl FnOnce(&core::Engine, &mut Matcher) -> T) -> T {
+    pub fn lend_matcher<T>(&self, work: impl FnOnce(&mut Matcher) -> T) -> T {
         let mut matcher = self.idle().pop().unwrap_or_default();
-        let answer = work(&self.read(), &mut matcher);
+        let answer = work(&mut matcher);
         let mut idle = self.idle();
         if idle.len() < IDLE_MATCHERS_MAX {
             idle.push(matcher);
@@ -172,11 +178,14 @@ impl Engine {
         })
     }
 
-    fn slot_keys(&self, py: Python<'_>) -> Vec<Option<String>> {
-        py.detach(|| {
+    #[allow(clippy::type_complexity)]
+    fn key_table(&self, py: Python<'_>) -> PyResult<(u64, Py<PyBytes>, Py<PyBytes>)> {
+        let (version, keys) = py.detach(|| {
             let engine = self.read();
-            (0..engine.slot_bound() as Slot).map(|slot| engine.key(slot).map(str::to_owned)).collect()
-        })
+            (engine.version(), Keys::by_slot(&engine))
+        });
+        let (offsets, text) = keys.buffers(py)?;
+        Ok((version, offsets, text))
     }
 
     fn slots_of(&self, py: Python<'_>, keys: Vec<pyo3::pybacked::PyBackedStr>) -> Vec<Option<Slot>> {
@@ -281,7 +290,7 @@ impl Engine {
     }
 
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (offsets, data, count, validity, deliver, nodes, threads))]
+    #[pyo3(signature = (offsets, data, count, validity, deliver, nodes, threads, known=None))]
     fn match_batch(
         &self,
         py: Python<'_>,
@@ -292,11 +301,12 @@ impl Engine {
         deliver: bool,
         nodes: bool,
         threads: usize,
+        known: Option<i64>,
     ) -> PyResult<BatchResult> {
         let rows = batch::Rows::new(offsets, data, count, validity)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
         let wanted = batch::Wanted { deliver, nodes };
-        let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1)));
+        let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
         BatchResult::new(py, answered)
     }
 

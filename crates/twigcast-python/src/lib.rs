@@ -4,6 +4,7 @@ mod batch;
 mod engine;
 mod errors;
 mod events;
+mod keys;
 mod payloads;
 mod queries;
 

@@ -104,14 +104,14 @@ class EngineMatcher:
 
         self.engine = Engine()
         self._documents: Sequence[bytes] = ()
-        self._keys: list[str | None] = []
+        self._keys: list[str] = []
 
     def add_all(self, queries: Mapping[str, str]) -> None:
         """Store queries by key."""
         refused = self.engine.add_many(list(queries), list(queries.values()), [{}], "xpath", False)
         if refused:
             raise refused[0][1]
-        self._keys = self.engine.slot_keys()
+        self._keys = self.engine.keys()  # nothing is ever removed, so they stand by slot
 
     def prepare(self, documents: Sequence[bytes]) -> None:
         """Keep the bytes."""
@@ -119,7 +119,7 @@ class EngineMatcher:
 
     def match(self, number: int) -> set[str]:
         """Match one message."""
-        return {str(self._keys[slot]) for slot in self.engine.match(self._documents[number])}
+        return {self._keys[slot] for slot in self.engine.match(self._documents[number])}
 
     def run(self, number: int) -> None:
         """Match one message: slots."""

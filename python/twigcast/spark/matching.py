@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twigcast._core import BatchResult, Engine
+from twigcast.answers import KeyTable
 from twigcast.batches import payload_column
 from twigcast.conversion import to_utf8
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
@@ -196,7 +197,7 @@ class Matcher:
         self._limits = limits
         self._deliver = deliver
         self._nodes = nodes
-        self._keys = pa.array(engine.slot_keys(), pa.string())
+        self._keys = KeyTable(*engine.key_table()).arrow()
         self._step = _STEP_FIRST
 
     def answers(self, messages: pa.RecordBatch) -> Iterator[Answers]:
