@@ -1,38 +1,47 @@
-"""A small broker over a real store, and what it takes to push from it."""
+"""A running broker over a real store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from tests.broker.push.small_broker import SmallBroker
+from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.open import open_store
 
-
-@pytest.fixture
-def open_broker(tmp_path: Path) -> Iterator[Callable[[], SmallBroker]]:
-    """Opens a broker over one store, as often as it is called: each time it closes the one before."""
-    opened: list[SmallBroker] = []
-
-    def open_() -> SmallBroker:
-        if opened:
-            opened[-1].store.close()
-        opened.append(SmallBroker(open_store(tmp_path / "store")))
-        return opened[-1]
-
-    yield open_
-    if opened:
-        opened[-1].store.close()
-
-
-@pytest.fixture
-def broker(open_broker: Callable[[], SmallBroker]) -> SmallBroker:
-    return open_broker()
+OpenBroker = Callable[[], Awaitable[RunningBroker]]
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     """What tests that are coroutines run on."""
     return "asyncio"
+
+
+@pytest.fixture
+async def open_broker(tmp_path: Path) -> AsyncIterator[OpenBroker]:
+    """Starts a broker over one store, as often as it is called; the one before is stopped."""
+    opened: list[RunningBroker] = []
+
+    async def stop() -> None:
+        for broker in opened:
+            await broker.stop()
+            broker.store.close()
+        opened.clear()
+
+    async def open_() -> RunningBroker:
+        await stop()
+        broker = RunningBroker(open_store(tmp_path / "store"))
+        await broker.start()
+        opened.append(broker)
+        return broker
+
+    yield open_
+    await stop()
+
+
+@pytest.fixture
+async def broker(open_broker: OpenBroker) -> RunningBroker:
+    """A running broker."""
+    return await open_broker()

@@ -7,7 +7,6 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from tests.broker.push.small_broker import SmallBroker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.hosts import HostLimits
@@ -24,6 +23,7 @@ from twigcast.broker.model import (
     Subscription,
 )
 from twigcast.broker.outward import Outward, OutwardSettings
+from twigcast.broker.running import RunningBroker
 from twigcast.broker.sources.schedule import PollSettings
 
 TENANT = 1
@@ -52,7 +52,7 @@ def quick(
 
 
 @asynccontextmanager
-async def running(broker: SmallBroker, settings: OutwardSettings | None = None) -> AsyncIterator[Outward]:
+async def running(broker: RunningBroker, settings: OutwardSettings | None = None) -> AsyncIterator[Outward]:
     """All that the broker does over the network, while it is needed."""
     outward = Outward(broker, settings or quick())
     await outward.start()
@@ -60,11 +60,10 @@ async def running(broker: SmallBroker, settings: OutwardSettings | None = None) 
         yield outward
     finally:
         await outward.stop()
-        broker.watchers.clear()
 
 
 async def subscribe(
-    broker: SmallBroker, key: str, url: str | None, query: str = "/*", secret: str | None = None
+    broker: RunningBroker, key: str, url: str | None, query: str = "/*", secret: str | None = None
 ) -> Subscription:
     kind = "pull" if url is None else "webhook"
     (found,) = await broker.subscribe(
@@ -74,7 +73,7 @@ async def subscribe(
     return found
 
 
-async def publish(broker: SmallBroker, *bodies: str | bytes, source: str = "default") -> list[int]:
+async def publish(broker: RunningBroker, *bodies: str | bytes, source: str = "default") -> list[int]:
     """Publish messages; their sequence numbers."""
     seqs = []
     for body in bodies:
@@ -92,15 +91,15 @@ async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
             await asyncio.sleep(0.005)
 
 
-def letters(broker: SmallBroker) -> list[DeadLetter]:
+def letters(broker: RunningBroker) -> list[DeadLetter]:
     return broker.store.dead_letters(TENANT, limit=1_000)
 
 
-def errors(broker: SmallBroker, subscription: Subscription) -> list[ErrorRecord]:
+def errors(broker: RunningBroker, subscription: Subscription) -> list[ErrorRecord]:
     return broker.store.errors(subscription.id, 100)
 
 
-def now(broker: SmallBroker, subscription: Subscription) -> Subscription:
+def now(broker: RunningBroker, subscription: Subscription) -> Subscription:
     found = broker.store.subscription(subscription.tenant_id, subscription.key)
     assert found is not None
     return found

@@ -6,22 +6,22 @@ import asyncio
 import random
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from email.utils import formatdate
 from urllib.parse import unquote
 
 import pytest
 
+from tests.broker.push.conftest import OpenBroker
 from tests.broker.push.pushing import errors, letters, now, publish, quick, running, subscribe, until
 from tests.broker.push.receiver import DROP, HANG, Got, Receiver, Reply, answers
-from tests.broker.push.small_broker import SmallBroker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff, parse_retry_after
 from twigcast.broker.delivery.hosts import HostLimits
 from twigcast.broker.delivery.outgoing import Timeouts
 from twigcast.broker.delivery.webhook import sign, verify
 from twigcast.broker.model import SubscriptionState
+from twigcast.broker.running import RunningBroker
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def messages(receiver: Receiver) -> list[bytes]:
     return [got.body for got in receiver.got]
 
 
-async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: SmallBroker) -> None:
+async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: RunningBroker) -> None:
     async with Receiver() as receiver, running(broker):
         key = "flood desk/\u00e9"
         subscription = await subscribe(broker, key, f"{receiver.url}/hook?x=1", "//a", secret="s3cret")
@@ -42,7 +42,9 @@ async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: Smal
         assert got.headers["content-type"] == "application/xml"
         assert got.headers["twigcast-delivery"] == f"{seqs[0]}-{subscription.id}"
         assert unquote(got.headers["twigcast-key"]) == key
-        assert got.headers["twigcast-message"] == f"m{seqs[0]}"
+        message = broker.store.message(1, seqs[0])
+        assert message is not None
+        assert got.headers["twigcast-message"] == message.message_id
         assert got.headers["twigcast-source"] == "default"
         assert got.headers["twigcast-redelivered"] == "false"
         stamp, signature = got.headers["twigcast-timestamp"], got.headers["twigcast-signature"]
@@ -55,7 +57,7 @@ async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: Smal
         await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
 
 
-async def test_rewritten_results_say_whether_they_are_documents(broker: SmallBroker) -> None:
+async def test_rewritten_results_say_whether_they_are_documents(broker: RunningBroker) -> None:
     async with Receiver() as receiver, running(broker):
         await subscribe(broker, "one", f"{receiver.url}/one", "for $b in /a/b[1] return <c>{$b}</c>")
         await subscribe(broker, "many", f"{receiver.url}/many", "for $b in /a/b return <c>{$b}</c>")
@@ -68,7 +70,7 @@ async def test_rewritten_results_say_whether_they_are_documents(broker: SmallBro
 
 
 @pytest.mark.parametrize("fault", [500, 404, 302, DROP, HANG])
-async def test_a_failure_is_retried_before_anything_later(broker: SmallBroker, fault: int) -> None:
+async def test_a_failure_is_retried_before_anything_later(broker: RunningBroker, fault: int) -> None:
     faults = {"left": 2}
 
     def reply(got: Got) -> Reply:
@@ -90,7 +92,7 @@ async def test_a_failure_is_retried_before_anything_later(broker: SmallBroker, f
         assert all(got.path == "/" for got in receiver.got), "redirects are not followed"
 
 
-async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes_on(broker: SmallBroker) -> None:
+async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes_on(broker: RunningBroker) -> None:
     bad = [b"<a>1</a>", b"<a>3</a>"]
     async with Receiver(lambda got: Reply(503 if got.body in bad else 200)) as receiver, running(broker):
         subscription = await subscribe(broker, "k", receiver.url)
@@ -117,8 +119,8 @@ async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes
         await until(lambda: letters(broker) == [])
 
 
-async def test_b07_attempts_go_on_after_a_kill_between_two_of_them(open_broker: Callable[[], SmallBroker]) -> None:
-    broker = open_broker()
+async def test_b07_attempts_go_on_after_a_kill_between_two_of_them(open_broker: OpenBroker) -> None:
+    broker = await open_broker()
     async with Receiver(answers(500)) as receiver:
         settings = quick(attempts=1_000)
         slow = replace(settings, push=replace(settings.push, backoff=Backoff(first=60.0, random=random.Random(1))))
@@ -127,7 +129,7 @@ async def test_b07_attempts_go_on_after_a_kill_between_two_of_them(open_broker: 
             await publish(broker, "<a>1</a>", "<a>2</a>")
             await receiver.count(1)
             await until(lambda: len(errors(broker, subscription)) == 1)
-        broker = open_broker()
+        broker = await open_broker()
         receiver.reply = answers(200)
         async with running(broker):
             await receiver.count(3)
@@ -139,7 +141,7 @@ async def test_b07_attempts_go_on_after_a_kill_between_two_of_them(open_broker: 
             assert letters(broker) == []
 
 
-async def test_410_suspends_and_resuming_goes_on_where_it_was(broker: SmallBroker) -> None:
+async def test_410_suspends_and_resuming_goes_on_where_it_was(broker: RunningBroker) -> None:
     async with Receiver(answers(200, 410)) as receiver, running(broker):
         subscription = await subscribe(broker, "k", receiver.url)
         await publish(broker, "<a>1</a>", "<a>2</a>", "<a>3</a>")
@@ -153,7 +155,7 @@ async def test_410_suspends_and_resuming_goes_on_where_it_was(broker: SmallBroke
         assert messages(receiver) == [b"<a>1</a>", b"<a>2</a>", b"<a>2</a>", b"<a>3</a>"]
 
 
-async def test_paused_waits_and_a_new_url_is_used_at_once(broker: SmallBroker) -> None:
+async def test_paused_waits_and_a_new_url_is_used_at_once(broker: RunningBroker) -> None:
     settings = quick(attempts=1_000)
     settings = replace(settings, push=replace(settings.push, backoff=Backoff(first=60.0, random=random.Random(1))))
     async with Receiver(answers(500)) as bad, Receiver() as good, running(broker, settings):
@@ -172,7 +174,7 @@ async def test_paused_waits_and_a_new_url_is_used_at_once(broker: SmallBroker) -
         assert len(good.got) == 1
 
 
-async def test_retry_after_is_honoured(broker: SmallBroker) -> None:
+async def test_retry_after_is_honoured(broker: RunningBroker) -> None:
     times: list[float] = []
 
     def reply(got: Got) -> Reply:
@@ -212,7 +214,7 @@ def test_back_off_grows_to_its_bound_and_is_spread() -> None:
     assert backoff.wait(1, retry_after=5_000) == 100
 
 
-async def test_a_host_that_does_not_resolve_or_is_refused_or_closed(broker: SmallBroker) -> None:
+async def test_a_host_that_does_not_resolve_or_is_refused_or_closed(broker: RunningBroker) -> None:
     async def resolver(host: str, port: int) -> list[str]:
         if host == "missing.example":
             raise socket.gaierror("no")
@@ -240,7 +242,7 @@ async def test_a_host_that_does_not_resolve_or_is_refused_or_closed(broker: Smal
             assert "cannot be reached" in reasons["closed"]
 
 
-async def test_slow_and_silent_hosts_hold_up_only_themselves(broker: SmallBroker) -> None:
+async def test_slow_and_silent_hosts_hold_up_only_themselves(broker: RunningBroker) -> None:
     timeouts = Timeouts(connect=0.5, read=0.5, total=0.6)
     hosts = HostLimits(concurrency=8, concurrency_per_host=2, breaker_failures=1_000)
     async with (
@@ -263,7 +265,7 @@ async def test_slow_and_silent_hosts_hold_up_only_themselves(broker: SmallBroker
         assert slow.active_most <= 2
 
 
-async def test_concurrency_is_bounded_in_all(broker: SmallBroker) -> None:
+async def test_concurrency_is_bounded_in_all(broker: RunningBroker) -> None:
     hosts = HostLimits(concurrency=3, concurrency_per_host=2, breaker_failures=1_000)
     async with (
         Receiver(lambda got: Reply(delay=0.02)) as one,
@@ -286,7 +288,7 @@ async def test_concurrency_is_bounded_in_all(broker: SmallBroker) -> None:
         await until(lambda: outward.pusher.busy_lanes == 0)
 
 
-async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: SmallBroker) -> None:
+async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: RunningBroker) -> None:
     hosts = HostLimits(
         concurrency_per_host=4, breaker_failures=4, breaker=Backoff(first=1.0, longest=1.0, random=random.Random(3))
     )
@@ -310,7 +312,7 @@ async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: Smal
         assert letters(broker) == []
 
 
-async def test_what_is_too_old_is_given_up_whatever_the_attempts(broker: SmallBroker) -> None:
+async def test_what_is_too_old_is_given_up_whatever_the_attempts(broker: RunningBroker) -> None:
     async with Receiver(answers(500)) as receiver, running(broker, quick(attempts=1_000_000, seconds=0.3)):
         await subscribe(broker, "k", receiver.url)
         await publish(broker, "<a/>")
@@ -318,7 +320,7 @@ async def test_what_is_too_old_is_given_up_whatever_the_attempts(broker: SmallBr
         assert letters(broker)[0].attempts > 2
 
 
-async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: SmallBroker) -> None:
+async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: RunningBroker) -> None:
     async with Receiver() as receiver, running(broker) as outward:
         for number in range(300):
             await subscribe(broker, f"k{number}", receiver.url, f"/never{number}")
@@ -331,7 +333,7 @@ async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: SmallBr
         await until(lambda: outward.pusher.busy_lanes == 0)
 
 
-async def test_random_faults_lose_nothing_and_keep_the_order(broker: SmallBroker) -> None:
+async def test_random_faults_lose_nothing_and_keep_the_order(broker: RunningBroker) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
@@ -27,6 +28,9 @@ ENTRIES: Final = 20
 ENTRIES_MAX: Final = 100
 _BYTES_MAX: Final = 8 << 20
 """Bytes of content in one page, at least one entry."""
+
+_SETTLED_SECONDS: Final = 2.0
+"""Age from which on a time in whole seconds tells versions apart: before, more may come within the same second."""
 
 Before = Annotated[int | None, Query(ge=1, le=1 << 62, description="Only entries older than this sequence number.")]
 Limit = Annotated[int, Query(ge=1, le=ENTRIES_MAX, description="Entries of a page, at most.")]
@@ -156,10 +160,11 @@ def _response(request: Request, body: bytes, links: FeedLinks, modified: float) 
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {
         "ETag": tag,
-        "Last-Modified": formatdate(modified, usegmt=True),
         "Link": link_header(links),
         "Cache-Control": "private, no-cache",
     }
+    if time.time() - modified >= _SETTLED_SECONDS:
+        headers["Last-Modified"] = formatdate(modified, usegmt=True)
     if _is_known(request, tag, modified):
         return Response(status_code=304, headers=headers)
     return Response(body, 200, headers, f"{MEDIA_TYPE}; charset=utf-8")

@@ -31,6 +31,7 @@ _TITLES: Final = frozenset({"title", "headline", "hedline", "hl1", "subject", "n
 """Local names, in lower case, of elements that usually hold what a reader would call the title."""
 
 _NO_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _SPACE = re.compile(r"\s+")
 
 
@@ -121,7 +122,7 @@ class _Content:
             self._xml = to_utf8(body)
         except RejectedMessage:
             self._xml = body
-        self._root_at = self._end_at = -1
+        self._root_at = self._last_tag_at = 0
         self._default_declared = False
         self._depth = 0
         self._title_depth = 0
@@ -144,12 +145,18 @@ class _Content:
         """The ``content`` element."""
         if not self._is_document:
             return b'<content type="text">%b</content>' % _text(self._xml.decode("utf-8", "replace")).encode()
-        root = self._xml[self._root_at : self._end_at]
+        root = self._xml[self._root_at : self._end()]
         if not self._default_declared:
             name = re.match(rb"<[^\s/>]+", root)
             assert name is not None, "expat has found a tag there"
             root = b'%b xmlns=""%b' % (name.group(), root[name.end() :])
         return b'<content type="application/xml">%b</content>' % root
+
+    def _end(self) -> int:
+        """Where the root ends."""
+        tag = _START_TAG.match(self._xml, self._root_at)
+        assert tag is not None, "expat has found a tag there"
+        return tag.end() if tag.group().endswith(b"/>") else self._xml.index(b">", self._last_tag_at) + 1
 
     def _read(self) -> bool:
         parser = expat.ParserCreate("utf-8")
@@ -168,7 +175,7 @@ class _Content:
                 self._title_depth = 0
             self._depth -= 1
             if self._depth == 0:
-                self._end_at = self._end_of_tag(parser.CurrentByteIndex)
+                self._last_tag_at = parser.CurrentByteIndex
 
         parser.StartElementHandler = start
         parser.EndElementHandler = end
@@ -178,14 +185,6 @@ class _Content:
         except expat.ExpatError:
             return False
         return True
-
-    def _end_of_tag(self, at: int) -> int:
-        """Where the root ends; for an empty element expat tells the place of the one tag it has."""
-        if self._xml.startswith(b"</", at):
-            return self._xml.index(b">", at) + 1
-        tag = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""").match(self._xml, at)
-        assert tag is not None, "expat has found a tag there"
-        return tag.end()
 
     def _on_text(self, text: str) -> None:
         if self._title_depth:
