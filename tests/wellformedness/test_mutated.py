@@ -21,9 +21,9 @@ SAMPLES = [
     b'<r xmlns:p="u" xmlns:q="u2"><p:a p:b="" q:b=""/><q:a xmlns:q="u"/></r>',
     b'<!DOCTYPE a [<!ENTITY e "<b>1</b>"><!ATTLIST a d CDATA "2">]><a>&e;<b c="&e2;"/></a>',
     b'<!DOCTYPE a SYSTEM "x"><a>&e;</a>',
-    b'<?xml version="1.0" encoding="UTF-7"?><!DOCTYPE a [<!ENTITY e "1">]><a>&e;+AOk-</a>',
     '<?xml version="1.0" encoding="ISO-8859-1"?><a b="é">ü</a>'.encode("latin-1"),
     '\ufeff<?xml version="1.0" encoding="UTF-16"?><a b="é">日本</a>'.encode("utf-16le"),
+    "<\u0221a/>".encode("utf-16le"),
 ]
 PIECES = [
     *[b"<", b">", b"/", b'"', b"'", b"&", b";", b"#", b":", b"=", b" ", b"\n", b"\r", b"\t", b"!", b"?", b"-", b"--"],
@@ -118,3 +118,13 @@ def test_what_must_be_refused_is_refused(shared_data: Path, twigcast_reading: Ca
 def test_samples_are_accepted(sample: bytes, twigcast_reading: Callable[[bytes], Any]) -> None:
     reading = twigcast_reading(sample)
     assert reading.accepted == (b"&e2;" not in sample), reading.reason
+
+
+@pytest.mark.parametrize("name", ["UTF-7", "unicode_escape", "raw-unicode-escape", "punycode"])
+@pytest.mark.parametrize("doctype", ["", '<!DOCTYPE a [<!ENTITY e "1">]>'])
+def test_codecs_that_are_no_character_sets_are_refused_on_purpose(
+    name: str, doctype: str, same_reading: Callable[..., Any]
+) -> None:
+    reading = same_reading(f'<?xml version="1.0" encoding="{name}"?>{doctype}<a>1</a>'.encode())
+    assert not reading.accepted
+    assert "documents cannot be in" in reading.reason
