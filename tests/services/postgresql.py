@@ -137,3 +137,20 @@ class PostgresqlServer:
         """Remove a database, whoever still uses it."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
+
+    def new_database_at(self, folder: Path) -> str:
+        """Make an empty database that lies in a folder, such as a small disk; its name."""
+        folder.mkdir()
+        if self._user is not None:
+            os.chown(folder, self._user.pw_uid, self._user.pw_gid)
+        name = f"test{next(self._names)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE TABLESPACE {name}_space LOCATION '{folder}'".encode())
+            connection.execute(f"CREATE DATABASE {name} TABLESPACE {name}_space".encode())
+        return name
+
+    def drop_space(self, database: str) -> None:
+        """Remove a database of :meth:`new_database_at`."""
+        self.drop(database)
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"DROP TABLESPACE {database}_space".encode())

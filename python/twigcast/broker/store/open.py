@@ -1,12 +1,13 @@
-"""Opening a store by its address."""
+"""Opening a store by its address, and making one from a backup."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 from twigcast.broker.errors import Invalid
+from twigcast.broker.store import sqlite
 from twigcast.broker.store.database import Database
-from twigcast.broker.store.sqlite import SqliteDatabase
 from twigcast.broker.store.store import SqlStore
 from twigcast.errors import MissingExtra
 
@@ -26,21 +27,58 @@ def open_store(address: str | Path, *, exclusive: bool = True) -> SqlStore:
         StoreUnavailable: It cannot be opened.
         Invalid: The address is of another kind.
     """
-    text = str(address)
-    if text.startswith(("postgresql://", "postgres://")):
-        return SqlStore(_postgresql(text, exclusive=exclusive), exclusive=exclusive)
-    if text.startswith(_SQLITE):
-        text = text.removeprefix(_SQLITE)
-        if not text.startswith("/"):
-            raise Invalid(f"{address} is no address of a folder; one looks like sqlite:///var/lib/twigcast")
-    elif "://" in text:
-        raise Invalid(f"{text.split('://')[0]} is no kind of store; there is a folder, or postgresql://")
-    return SqlStore(SqliteDatabase(Path(text), exclusive=exclusive), exclusive=exclusive)
-
-
-def _postgresql(address: str, *, exclusive: bool) -> Database:
+    folder = _folder(str(address))
+    database: Database
+    if folder is not None:
+        database = sqlite.SqliteDatabase(folder, exclusive=exclusive)
+    else:
+        database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive)
     try:
-        from twigcast.broker.store.postgresql import PostgresqlDatabase
+        return SqlStore(database, exclusive=exclusive)
+    except BaseException:
+        database.close()
+        raise
+
+
+def restore_store(address: str | Path, backup: Path, *, overwrite: bool = False) -> None:
+    """Make a store from a backup that :meth:`Store.backup` wrote for one of the same kind.
+
+    Args:
+        address: As for :func:`open_store`.
+        backup: The file.
+        overwrite: Give up what the store holds.
+
+    Raises:
+        Conflict: There is a store already, and it is not to be overwritten.
+        NotFound: There is no such file.
+        StoreInUse: A broker works on it.
+        StoreDamaged: The backup is damaged, or none of Twigcast's.
+        StoreUnavailable: It could not be done; what was there is there still.
+    """
+    folder = _folder(str(address))
+    if folder is not None:
+        sqlite.restore(folder, backup, overwrite=overwrite)
+    else:
+        _postgresql().restore(str(address), backup, overwrite=overwrite)
+
+
+def _folder(address: str) -> Path | None:
+    """The folder that an address names; ``None``: a PostgreSQL database."""
+    kind, separator, rest = address.partition("://")
+    if not separator:
+        return Path(address)
+    if kind in ("postgresql", "postgres"):
+        return None
+    if kind != "sqlite":
+        raise Invalid(f"{kind} is no kind of store; there is a folder, for SQLite, or postgresql://")
+    if not rest.startswith("/"):
+        raise Invalid(f"{address} is no address of a folder; one looks like {_SQLITE}/var/lib/twigcast")
+    return Path(rest)
+
+
+def _postgresql() -> ModuleType:
+    try:
+        from twigcast.broker.store import postgresql
     except ImportError as error:
         raise MissingExtra(error.name or "psycopg", "broker") from error
-    return PostgresqlDatabase(address, exclusive=exclusive)
+    return postgresql

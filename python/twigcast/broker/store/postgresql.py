@@ -22,7 +22,16 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg import conninfo, errors
 
-from twigcast.broker.errors import BrokerError, Invalid, StoreDamaged, StoreFull, StoreInUse, StoreUnavailable
+from twigcast.broker.errors import (
+    BrokerError,
+    Conflict,
+    Invalid,
+    NotFound,
+    StoreDamaged,
+    StoreFull,
+    StoreInUse,
+    StoreUnavailable,
+)
 from twigcast.broker.store import postgresql_tools
 from twigcast.broker.store.database import Params, Row
 from twigcast.broker.store.schema import CURRENT, migrate
@@ -124,6 +133,7 @@ class PostgresqlDatabase:
     Args:
         address: A connection URI, as libpq takes it.
         exclusive: Hold the lock while it is open, as the broker does; an operator's command beside it does not.
+        migrating: Make the tables or bring them up to date.
 
     Raises:
         StoreInUse: Another broker holds the lock.
@@ -132,7 +142,7 @@ class PostgresqlDatabase:
         Invalid: The address cannot be read.
     """
 
-    def __init__(self, address: str, *, exclusive: bool = True) -> None:
+    def __init__(self, address: str, *, exclusive: bool = True, migrating: bool = True) -> None:
         try:
             parameters = conninfo.conninfo_to_dict(address)
         except psycopg.ProgrammingError as error:
@@ -149,7 +159,11 @@ class PostgresqlDatabase:
         with self._errors():
             self._writer = self._connect()
             try:
-                self._prepare()
+                locked = self._take_lock(waiting=exclusive)
+                if migrating:
+                    self._bring_up_to_date(locked=locked)
+                if locked and not exclusive:
+                    self._writer.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
             except BaseException:
                 self._writer.close()
                 raise
@@ -168,16 +182,13 @@ class PostgresqlDatabase:
         connection.execute(_SETTINGS)
         return connection
 
-    def _prepare(self) -> None:
-        """Take the lock and bring the tables to the current version."""
-        locked = self._take_lock(waiting=self._exclusive)
+    def _bring_up_to_date(self, *, locked: bool) -> None:
+        """Bring the tables to the current version."""
         version = self._version()
         if version != CURRENT:
             if not locked:
                 raise StoreUnavailable(f"the store at {self.url} has version {version}, and a broker is working on it")
             self._migrate(version)
-        if locked and not self._exclusive:
-            self._writer.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
 
     def _version(self) -> int:
         found = self._writer.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.schema_version",)).fetchone()
@@ -381,11 +392,48 @@ class PostgresqlDatabase:
     def backup(self, path: Path) -> None:
         postgresql_tools.dump(self._address, SCHEMA, path)
 
+    def restore(self, path: Path, *, overwrite: bool) -> None:
+        """Put a backup back; what the schema held before is given up only when that has worked.
+
+        Raises:
+            Conflict: There is a store already, and it is not to be overwritten.
+            StoreDamaged: It is no backup of Twigcast's.
+            StoreUnavailable: It could not be done; what was there is there still.
+        """
+        with self._errors():
+            there = self._writer.execute("SELECT to_regnamespace(%s)", (SCHEMA,)).fetchall()[0][0] is not None
+            if there and not overwrite:
+                raise Conflict(f"there is a store at {self.url}; overwrite it, or name another database")
+            if there:
+                self._writer.execute(f"DROP SCHEMA IF EXISTS {SCHEMA}_before CASCADE")
+                self._writer.execute(f"ALTER SCHEMA {SCHEMA} RENAME TO {SCHEMA}_before")
+            try:
+                postgresql_tools.restore(self._address, path)
+                if self._version() == 0:
+                    raise StoreDamaged(f"{path} is no backup of Twigcast's")
+            except BaseException:
+                self._writer.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+                if there:
+                    self._writer.execute(f"ALTER SCHEMA {SCHEMA}_before RENAME TO {SCHEMA}")
+                raise
+            self._writer.execute(f"DROP SCHEMA IF EXISTS {SCHEMA}_before CASCADE")
+
     def close(self) -> None:
         with self._write_lock:
             self._closed = True
             self._drop_idle()
             self._writer.close()
+
+
+def restore(address: str, backup: Path, *, overwrite: bool) -> None:
+    """Make a store from a backup; see :meth:`PostgresqlDatabase.restore`."""
+    if not backup.is_file():
+        raise NotFound(f"there is no backup {backup}")
+    database = PostgresqlDatabase(address, migrating=False)
+    try:
+        database.restore(backup, overwrite=overwrite)
+    finally:
+        database.close()
 
 
 def _public(parameters: dict[str, Any]) -> str:

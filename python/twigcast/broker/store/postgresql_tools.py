@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg import conninfo
 
+from twigcast.broker.errors import StoreUnavailable
 from twigcast.errors import OutputError
 
 
@@ -33,12 +34,12 @@ def restore(address: str, path: Path) -> None:
     """Put a backup back into a database that does not hold its tables.
 
     Raises:
-        OutputError: pg_restore is missing or failed; nothing was changed.
+        StoreUnavailable: pg_restore is missing or failed; nothing was changed.
     """
     try:
         _run("pg_restore", address, "--no-owner", "--single-transaction", "--exit-on-error", str(path))
     except OSError as error:
-        raise OutputError(str(path), f"the backup could not be restored: {error}") from error
+        raise StoreUnavailable(f"{path} could not be restored: {error}") from error
 
 
 def _run(program: str, address: str, *arguments: str) -> None:

@@ -10,15 +10,26 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-from twigcast.broker.errors import BrokerError, Invalid, StoreDamaged, StoreFull, StoreUnavailable
+from twigcast.broker.errors import (
+    BrokerError,
+    Conflict,
+    Invalid,
+    NotFound,
+    StoreDamaged,
+    StoreFull,
+    StoreInUse,
+    StoreUnavailable,
+)
 from twigcast.broker.store.database import Params, Row
 from twigcast.broker.store.lock import FolderLock
 from twigcast.broker.store.schema import CURRENT, migrate
@@ -27,6 +38,12 @@ from twigcast.errors import OutputError
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+FILE: Final = "twigcast.db"
+LOCK_FILE: Final = "twigcast.lock"
+
+LOCK_SECONDS: Final = 1.0
+"""How long a broker waits for the lock, which an operator's command holds for a moment when it makes a store."""
 
 APPLICATION_ID: Final = 0x54574743
 """``TWGC``: marks the file as one of ours."""
@@ -55,6 +72,20 @@ FREE_BYTES_MIN: Final = 1 << 20
 
 VACUUM_PAGES: Final = 2_000
 """Pages given back in one step, between which the writer goes on."""
+
+
+def _lock(folder: Path, *, waiting: bool) -> FolderLock | None:
+    """The lock of a folder; ``None`` when a broker holds it and it is not waited for."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return FolderLock(folder / LOCK_FILE)
+        except StoreInUse:
+            if not waiting:
+                return None
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(LOCK_SECONDS / 20)
 
 
 class SqliteSession:
@@ -102,8 +133,8 @@ class SqliteDatabase:
     """
 
     def __init__(self, folder: Path, *, exclusive: bool = True) -> None:
-        self.path = folder / "twigcast.db"
-        self.url = f"sqlite:///{self.path}"
+        self.path = folder / FILE
+        self.url = f"sqlite://{folder.absolute()}"
         self._write_lock = threading.Lock()
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
@@ -113,11 +144,15 @@ class SqliteDatabase:
             raise StoreUnavailable(f"the folder {folder} cannot be made: {error.strerror}") from error
         self._committed = threading.Event()
         self._stopping = threading.Event()
-        self._lock = self._take_lock(folder, exclusive)
+        self._lock = _lock(folder, waiting=exclusive)
         try:
             with self._errors():
                 self._writer = self._open()
-                self._prepare(migrating=self._lock is not None)
+                try:
+                    self._prepare(migrating=self._lock is not None)
+                except BaseException:
+                    self._writer.close()
+                    raise
         except BaseException:
             self._release()
             raise
@@ -125,16 +160,6 @@ class SqliteDatabase:
             self._release()
         self._checkpointer = threading.Thread(target=self._checkpoints, name="twigcast-checkpoints", daemon=True)
         self._checkpointer.start()
-
-    def _take_lock(self, folder: Path, exclusive: bool) -> FolderLock | None:
-        path = folder / "twigcast.lock"
-        if exclusive:
-            return FolderLock(path)
-        try:
-            return FolderLock(path)
-        except BrokerError:
-            # A broker runs, which has migrated the store.
-            return None
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -353,3 +378,57 @@ class SqliteDatabase:
                 self._idle.pop().close()
             self._writer.close()
             self._release()
+
+
+def restore(folder: Path, backup: Path, *, overwrite: bool) -> None:
+    """Make the store of a folder from a backup.
+
+    Raises:
+        Conflict: There is a store already, and it is not to be overwritten.
+        StoreInUse: A broker works on it.
+        StoreDamaged: The backup is damaged, or none of Twigcast's.
+        StoreUnavailable: A file cannot be read or written.
+    """
+    target = folder / FILE
+    part = target.with_name(target.name + ".part")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _lock(folder, waiting=True)
+        assert lock is not None
+        try:
+            if target.exists() and not overwrite:
+                raise Conflict(f"there is a store in {folder}; overwrite it, or name another folder")
+            _check_backup(backup)
+            shutil.copyfile(backup, part)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            # The log of the old file would be applied to the new one.
+            for suffix in ("-wal", "-shm"):
+                Path(f"{target}{suffix}").unlink(missing_ok=True)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+            lock.release()
+    except OSError as error:
+        raise StoreUnavailable(f"{backup} could not be restored to {folder}: {error}") from error
+
+
+def _check_backup(path: Path) -> None:
+    if not path.is_file():
+        raise NotFound(f"there is no backup {path}")
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if application != APPLICATION_ID:
+                raise StoreDamaged(f"{path} is no backup of Twigcast's")
+            if version > CURRENT:
+                raise StoreDamaged(f"{path} was made by a newer Twigcast: version {version}, this one has {CURRENT}")
+            (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        raise StoreDamaged(f"{path} is damaged ({error})") from error
+    if found != "ok":
+        raise StoreDamaged(f"{path} is damaged ({found})")
