@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::query::ast::Expr;
 
 use super::program::{Bound, Condition, ElementOp, Loop, Op, Part};
+use super::template::{self, Skeleton};
 
 /// Number of a [`Group`] or a [`Constant`]; numbers of what is forgotten are used again.
 pub(crate) type GroupId = u32;
@@ -23,15 +24,38 @@ pub(crate) type ConstantId = u32;
 #[derive(Debug)]
 pub(super) struct Group {
     /// The binding path.
-    pub source: Arc<Expr>,
+    pub source: Arc<SharedPath>,
     /// Conditions that do not depend on the binding.
     pub guards: Vec<Arc<Expr>>,
     /// Paths from a binding that are compared with the constants, in the order of a family's.
-    pub compared: Vec<Arc<Expr>>,
+    pub compared: Vec<Arc<SharedPath>>,
     /// Other conditions on a binding.
     pub conditions: Vec<Arc<Expr>>,
     /// What is made of the bindings that pass.
     pub shape: Arc<Op>,
+    /// The same as a skeleton and columns, if it is of that kind.
+    pub template: Option<Template>,
+}
+
+/// A path with a number, equal for equal paths.
+#[derive(Debug)]
+pub(super) struct SharedPath {
+    pub id: u32,
+    pub path: Arc<Expr>,
+}
+
+/// See [`super::template`].
+#[derive(Debug)]
+pub(super) struct Template {
+    pub skeleton: Arc<Numbered<Skeleton>>,
+    pub columns: Vec<Arc<SharedPath>>,
+}
+
+/// An object with a number.
+#[derive(Debug)]
+pub(super) struct Numbered<T> {
+    pub id: u32,
+    pub object: T,
 }
 
 /// A constant that a path is compared with.
@@ -52,6 +76,11 @@ impl Family {
     /// Are there other families of the group? The interner's list holds one reference itself.
     pub fn is_one_of_several(&self) -> bool {
         Arc::strong_count(&self.group) > 2
+    }
+
+    /// Will others ask for the columns? Again the list holds one reference itself, and the group another.
+    pub fn shares_columns(&self, template: &Template) -> bool {
+        self.is_one_of_several() || template.columns.iter().all(|path| Arc::strong_count(path) > 2)
     }
 }
 
@@ -74,18 +103,18 @@ impl FamilyRef {
 
 /// Objects by number.
 #[derive(Debug)]
-struct Numbered<T> {
+struct ById<T> {
     objects: Vec<Option<Arc<T>>>,
     free: Vec<u32>,
 }
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for ById<T> {
     fn default() -> Self {
         Self { objects: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Numbered<T> {
+impl<T> ById<T> {
     fn insert(&mut self, make: impl FnOnce(u32) -> T) -> (u32, Arc<T>) {
         let id = self.free.pop().unwrap_or_else(|| {
             self.objects.push(None);
@@ -122,11 +151,16 @@ pub struct Interner {
     exprs: FxHashMap<String, Arc<Expr>>,
     results: FxHashMap<String, Arc<Op>>,
     groups: FxHashMap<Vec<usize>, GroupId>,
-    group_list: Numbered<Group>,
+    group_list: ById<Group>,
     texts: FxHashMap<Box<str>, ConstantId>,
     /// By bits of the number.
     numbers: FxHashMap<u64, ConstantId>,
-    constant_list: Numbered<Constant>,
+    constant_list: ById<Constant>,
+    /// By address of the expression, which the path keeps alive.
+    paths: FxHashMap<usize, u32>,
+    path_list: ById<SharedPath>,
+    skeletons: FxHashMap<String, u32>,
+    skeleton_list: ById<Numbered<Skeleton>>,
 }
 
 impl Interner {
@@ -145,6 +179,9 @@ impl Interner {
         self.groups.retain(|_, id| !groups.forget_unused(*id));
         self.texts.retain(|_, id| !constants.forget_unused(*id));
         self.numbers.retain(|_, id| !constants.forget_unused(*id));
+        let (paths, skeletons) = (&mut self.path_list, &mut self.skeleton_list);
+        self.paths.retain(|_, id| !paths.forget_unused(*id));
+        self.skeletons.retain(|_, id| !skeletons.forget_unused(*id));
         self.results.retain(|_, result| Arc::strong_count(result) > 1);
         self.exprs.retain(|_, expr| Arc::strong_count(expr) > 1);
     }
@@ -183,11 +220,9 @@ impl Interner {
     }
 
     fn intern_group(&mut self, group: Group) -> (GroupId, Arc<Group>) {
-        let mut key = vec![address(&group.source), address(&group.shape)];
-        for list in [&group.guards, &group.compared, &group.conditions] {
-            key.push(list.len());
-            key.extend(list.iter().map(address));
-        }
+        let mut key = vec![address(&group.source), address(&group.shape), group.compared.len(), group.guards.len()];
+        key.extend(group.compared.iter().map(address));
+        key.extend(group.guards.iter().chain(&group.conditions).map(address));
         let known = self.groups.get(&key).and_then(|&id| Some((id, self.group_list.get(id)?)));
         if let Some((id, known)) = known {
             return (id, Arc::clone(known));
@@ -197,6 +232,31 @@ impl Interner {
         (id, made)
     }
 
+    fn path(&mut self, path: &Arc<Expr>) -> Arc<SharedPath> {
+        let known = self.paths.get(&address(path)).and_then(|&id| self.path_list.get(id));
+        if let Some(known) = known {
+            return Arc::clone(known);
+        }
+        let (id, made) = self.path_list.insert(|id| SharedPath { id, path: Arc::clone(path) });
+        self.paths.insert(address(path), id);
+        made
+    }
+
+    fn template(&mut self, body: &Op) -> Option<Template> {
+        let (skeleton, columns) = template::of(body)?;
+        let text = format!("{skeleton:?}");
+        let known = self.skeletons.get(&text).and_then(|&id| self.skeleton_list.get(id));
+        let skeleton = match known {
+            Some(known) => Arc::clone(known),
+            None => {
+                let (id, made) = self.skeleton_list.insert(|id| Numbered { id, object: skeleton });
+                self.skeletons.insert(text, id);
+                made
+            }
+        };
+        Some(Template { skeleton, columns: columns.iter().map(|path| self.path(path)).collect() })
+    }
+
     /// The family of a query, if the bindings of one `for` clause decide everything.
     pub(super) fn family(&mut self, body: &Op) -> Option<Family> {
         let each = only_loop(body)?;
@@ -204,18 +264,19 @@ impl Interner {
         let Bound::Message(source) = &clause.value else { return None };
         let guards = each.guards.iter().map(of_message).collect::<Option<Vec<_>>>()?;
         let mut group = Group {
-            source: Arc::clone(source),
+            source: self.path(source),
             guards,
             compared: Vec::new(),
             conditions: Vec::new(),
             shape: self.result(shape(body)),
+            template: self.template(body),
         };
         let mut constants = Vec::new();
         for Condition { bound, equals } in &clause.conditions {
             let equals = equals.as_ref().and_then(|(path, constant)| Some((path, self.constant(constant)?)));
             match (equals, bound) {
                 (Some((path, constant)), _) => {
-                    group.compared.push(Arc::clone(path));
+                    group.compared.push(self.path(path));
                     constants.push(constant);
                 }
                 (None, Bound::Node(_, condition)) => group.conditions.push(Arc::clone(condition)),

@@ -14,6 +14,7 @@ mod output;
 mod program;
 mod run;
 mod shared;
+mod template;
 #[cfg(test)]
 mod tests;
 

@@ -289,6 +289,11 @@ impl Compiler<'_> {
     }
 }
 
+/// Does the expression select nodes?
+pub(super) fn is_path(expr: &Expr) -> bool {
+    matches!(expr, Expr::Path(_) | Expr::Union(_))
+}
+
 /// Does one `for` variable, bound to nodes of the message, alone decide about conditions and result?
 fn is_alone(clauses: &[ClauseOp], result: &Op) -> bool {
     let [ClauseOp { variable, each: true, value: Bound::Message(_), conditions }] = clauses else { return false };

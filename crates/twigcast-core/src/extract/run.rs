@@ -13,7 +13,7 @@ use super::ExtractError;
 use super::copy::Scopes;
 use super::family::Interner;
 use super::output::{Output, Payloads};
-use super::program::{Bound, Condition, ElementOp, Key, Loop, Op, Part, Program};
+use super::program::{Bound, Condition, ElementOp, Key, Loop, Op, Part, Program, is_path};
 use super::shared::{Bindings, Shared};
 
 /// The value of a variable.
@@ -449,11 +449,6 @@ impl<'a> Session<'a> {
             Slot::Unset => Value::Nodes(Vec::new()),
         }
     }
-}
-
-/// Does the expression select nodes?
-fn is_path(expr: &Expr) -> bool {
-    matches!(expr, Expr::Path(_) | Expr::Union(_))
 }
 
 /// Is the expression a variable and nothing else?

@@ -6,9 +6,10 @@
 //! - the *list* of nodes that a binding path selects; paths that select the same nodes share it;
 //! - by compared path and list, the *set* of bindings from which the path leads to a value, for each value that is some
 //!   query's constant (the shared selection); and the set of those that satisfy any other condition;
-//! - the bytes of the nodes that a path leads to from a binding's node (the shared GroupBy);
-//! - the bytes of a result for a binding (the shared outer join);
-//! - the payload that a shape makes of a set: one, however many queries get it.
+//! - the *column* of a returned path and a list: the bytes of the nodes that the path leads to from each binding (the
+//!   shared GroupBy); paths that lead to the same nodes share it;
+//! - the payload that a skeleton and columns make of a set (the shared outer join): one, however many queries get it;
+//! - for results of other kinds, the bytes of a result for a binding and of a path from it.
 //!
 //! Sets are indices into the list, ascending; equal sets have one number. The memory is bounded: past
 //! [`crate::limits::Limits::cache_bytes_max`] nothing more is kept, and queries are run one by one.
@@ -22,9 +23,10 @@ use crate::eval::{Context, NodeRef, number};
 use crate::query::ast::{Expr, VariableId};
 
 use super::ExtractError;
-use super::family::{ConstantId, Family, FamilyRef, Group, GroupId};
+use super::family::{ConstantId, Family, FamilyRef, GroupId, NONE, SharedPath};
 use super::program::{Op, Program};
 use super::run::Session;
+use super::template::{Piece, Skeleton};
 
 /// An expression or result by its address. It outlives the session.
 type ExprAddress = *const Expr;
@@ -46,11 +48,18 @@ const ENTRY_BYTES: usize = 64;
 /// Start and end in the kept bytes.
 type Place = (usize, usize);
 
-/// Sets of bindings by the constant that a path from them leads to.
-type ByConstant = FxHashMap<ConstantId, SetId>;
+/// Number of a column, of the sets by constant that a path leads to, and of the payloads by set.
+type ColumnId = u32;
+type TableId = u32;
 
 /// A payload's number; `None`: no binding passes.
 pub(super) type Delivered = Result<Option<u32>, ExtractError>;
+
+/// Two numbers as a key.
+#[inline]
+fn key(a: u32, b: u32) -> u64 {
+    u64::from(a) << 32 | u64::from(b)
+}
 
 /// A group on this message.
 enum GroupState {
@@ -58,15 +67,29 @@ enum GroupState {
     Never,
     /// It cannot be evaluated.
     Failed(ExtractError),
-    Ready {
-        list: ListId,
-        /// By path that is compared with a constant.
-        tables: Vec<Rc<ByConstant>>,
-        /// The bindings that satisfy all other conditions; `None`: there are none.
-        others: Option<SetId>,
-        /// Index of its table of payloads.
-        payloads: u32,
-    },
+    Ready(Ready),
+}
+
+/// A group with what its families are looked up in.
+#[derive(Clone, Copy)]
+struct Ready {
+    list: ListId,
+    /// The first of its tables of sets by constant, in the order of the compared paths; there is no other in nearly all
+    /// groups. [`NONE`]: nothing is compared.
+    table: TableId,
+    /// The bindings that satisfy all other conditions; [`NONE`]: there are none.
+    others: SetId,
+    payloads: TableId,
+    /// Where its columns begin among those of all groups; [`NONE`] if its result is not made of columns.
+    columns: u32,
+}
+
+/// What became of a payload.
+#[derive(Clone, Copy)]
+enum Made {
+    Payload(u32),
+    /// Number of the error.
+    Failed(u32),
 }
 
 /// The bindings to make a result of.
@@ -80,15 +103,31 @@ pub(super) struct Bindings {
 /// Results kept for one message.
 pub(super) struct Shared {
     groups: FxHashMap<GroupId, GroupState>,
-    sources: FxHashMap<ExprAddress, ListId>,
+    /// By path.
+    sources: FxHashMap<u32, ListId>,
     lists: Vec<Rc<[NodeRef]>>,
     list_ids: FxHashMap<Rc<[NodeRef]>, ListId>,
     sets: Vec<Rc<[u32]>>,
     set_ids: FxHashMap<Rc<[u32]>, SetId>,
-    by_constant: FxHashMap<(ListId, ExprAddress), Rc<ByConstant>>,
+    /// By list and path.
+    tables: FxHashMap<u64, TableId>,
+    table_count: TableId,
+    /// By table and constant.
+    by_constant: FxHashMap<u64, SetId>,
     passing: FxHashMap<(ListId, ExprAddress), SetId>,
-    payload_tables: FxHashMap<(OpAddress, ListId), u32>,
-    payloads: Vec<FxHashMap<SetId, Result<u32, ExtractError>>>,
+    /// By list and path; `None`: not to be had.
+    columns: FxHashMap<u64, Option<ColumnId>>,
+    /// By list and nodes.
+    column_ids: FxHashMap<Vec<u32>, ColumnId>,
+    /// By column, where its entries begin in `entries`.
+    column_starts: Vec<usize>,
+    entries: Vec<Place>,
+    /// Columns of the groups, one after the other.
+    group_columns: Vec<ColumnId>,
+    payload_tables: FxHashMap<Vec<u32>, TableId>,
+    /// By table and set.
+    payloads: FxHashMap<u64, Made>,
+    errors: Vec<ExtractError>,
     path_bytes: FxHashMap<(ExprAddress, NodeRef), Place>,
     /// Where in `bytes` the result for each binding is.
     rendered: FxHashMap<(OpAddress, ListId), Vec<Option<Place>>>,
@@ -107,10 +146,18 @@ impl Shared {
             list_ids: FxHashMap::default(),
             sets: vec![Rc::clone(&empty)],
             set_ids: FxHashMap::from_iter([(empty, EMPTY)]),
+            tables: FxHashMap::default(),
+            table_count: 0,
             by_constant: FxHashMap::default(),
             passing: FxHashMap::default(),
+            columns: FxHashMap::default(),
+            column_ids: FxHashMap::default(),
+            column_starts: Vec::new(),
+            entries: Vec::new(),
+            group_columns: Vec::new(),
             payload_tables: FxHashMap::default(),
-            payloads: Vec::new(),
+            payloads: FxHashMap::default(),
+            errors: Vec::new(),
             path_bytes: FxHashMap::default(),
             rendered: FxHashMap::default(),
             bytes: Vec::new(),
@@ -161,12 +208,32 @@ impl Shared {
         self.set_id(both)
     }
 
-    /// The table of the payloads that a shape makes of bindings in a list.
-    fn payload_table(&mut self, shape: &Arc<Op>, list: ListId) -> u32 {
-        *self.payload_tables.entry((Arc::as_ptr(shape), list)).or_insert_with(|| {
-            self.payloads.push(FxHashMap::default());
-            self.payloads.len() as u32 - 1
-        })
+    /// The table of the payloads that the same is made in of bindings in the same list.
+    fn payload_table(&mut self, key: Vec<u32>) -> TableId {
+        let next = self.payload_tables.len() as TableId;
+        *self.payload_tables.entry(key).or_insert(next)
+    }
+
+    /// What became of a payload.
+    fn made(&self, table: TableId, set: SetId) -> Option<Result<u32, ExtractError>> {
+        match *self.payloads.get(&key(table, set))? {
+            Made::Payload(number) => Some(Ok(number)),
+            Made::Failed(error) => Some(Err(self.errors[error as usize].clone())),
+        }
+    }
+
+    fn note_made(&mut self, table: TableId, set: SetId, payload: &Result<u32, ExtractError>) {
+        if !self.take_room(ENTRY_BYTES) {
+            return;
+        }
+        let made = match payload {
+            Ok(number) => Made::Payload(*number),
+            Err(error) => {
+                self.errors.push(error.clone());
+                Made::Failed(self.errors.len() as u32 - 1)
+            }
+        };
+        self.payloads.insert(key(table, set), made);
     }
 }
 
@@ -223,71 +290,186 @@ impl<'a> Session<'a> {
     ) -> Result<Option<Option<u32>>, ExtractError> {
         if !self.shared.groups.contains_key(&family.id) {
             self.begin(program);
-            let state = match self.group_state(&family.group) {
+            let state = match self.group_state(family) {
                 Ok(state) => room!(state),
                 Err(error) => GroupState::Failed(error),
             };
             self.shared.groups.insert(family.id, state);
         }
-        let (list, payloads) = match self.shared.groups.get(&family.id) {
-            Some(GroupState::Ready { list, payloads, .. }) => (*list, *payloads as usize),
+        let ready = match self.shared.groups.get(&family.id) {
+            Some(GroupState::Ready(ready)) => *ready,
             Some(GroupState::Failed(error)) => return Err(error.clone()),
             Some(GroupState::Never) | None => return Ok(Some(None)),
         };
-        let set = room!(self.shared.bindings_of(family));
+        let set = room!(self.shared.bindings_of(ready, family));
         if set == EMPTY {
             return Ok(Some(None));
         }
-        if let Some(known) = self.shared.payloads[payloads].get(&set) {
-            return known.clone().map(|number| Some(Some(number)));
+        if let Some(known) = self.shared.made(ready.payloads, set) {
+            return known.map(|number| Some(Some(number)));
         }
         self.begin(program);
-        self.bindings = Some(Bindings { list, set, keeps: family.is_one_of_several() });
-        let payload = self.op(&family.group.shape).map(|()| self.output.finish());
-        if self.shared.take_room(ENTRY_BYTES) {
-            self.shared.payloads[payloads].insert(set, payload.clone());
-        }
+        let written = match &family.group.template {
+            Some(template) if ready.columns != NONE => self.write_template(&template.skeleton.object, ready, set),
+            _ => {
+                self.bindings = Some(Bindings { list: ready.list, set, keeps: family.is_one_of_several() });
+                self.op(&family.group.shape)
+            }
+        };
+        let payload = written.map(|()| self.output.finish());
+        self.shared.note_made(ready.payloads, set, &payload);
         payload.map(|number| Some(Some(number)))
     }
 
     /// Evaluates what the families of a group have in common; `None`: there is no room to keep it.
-    fn group_state(&mut self, group: &'a Group) -> Result<Option<GroupState>, ExtractError> {
+    fn group_state(&mut self, family: &'a Family) -> Result<Option<GroupState>, ExtractError> {
+        let group = &*family.group;
         for guard in &group.guards {
             if !self.evaluator.boolean(guard, Context::DOCUMENT)? {
                 return Ok(Some(GroupState::Never));
             }
         }
         let list = room!(self.list(&group.source)?);
-        let mut tables = Vec::with_capacity(group.compared.len());
-        for path in &group.compared {
-            tables.push(room!(self.by_constant(list, path)?));
+        let mut table = NONE;
+        for path in group.compared.iter().rev() {
+            table = room!(self.table(list, path)?);
         }
-        let mut others = None;
+        let mut others = NONE;
         for condition in &group.conditions {
-            let passing = room!(self.passing(list, condition, others)?);
-            others = Some(match others {
-                Some(others) => room!(self.shared.both(others, passing)),
-                None => passing,
-            });
+            let passing = room!(self.passing(list, condition, Some(others).filter(|&others| others != NONE))?);
+            others = if others == NONE { passing } else { room!(self.shared.both(others, passing)) };
         }
-        if others.is_none() && tables.is_empty() {
+        if others == NONE && table == NONE {
             let count = self.shared.lists[list as usize].len() as u32;
-            others = Some(room!(self.shared.set_id((0..count).collect())));
+            others = room!(self.shared.set_id((0..count).collect()));
         }
-        if !self.shared.take_room(ENTRY_BYTES) {
+        if !self.shared.take_room(2 * ENTRY_BYTES) {
             return Ok(None);
         }
-        let payloads = self.shared.payload_table(&group.shape, list);
-        Ok(Some(GroupState::Ready { list, tables, others, payloads }))
+        let columns = self.columns_of(list, family);
+        let made_of = match &group.template {
+            Some(template) if columns != NONE => {
+                [&[list, template.skeleton.id], &self.shared.group_columns[columns as usize..]].concat()
+            }
+            _ => {
+                let shape = Arc::as_ptr(&group.shape).addr();
+                vec![list, NONE, (shape >> 32) as u32, shape as u32]
+            }
+        };
+        let payloads = self.shared.payload_table(made_of);
+        Ok(Some(GroupState::Ready(Ready { list, table, others, payloads, columns })))
+    }
+
+    /// Finds the columns of a group; where they begin among those of all groups.
+    fn columns_of(&mut self, list: ListId, family: &'a Family) -> u32 {
+        let Some(template) = family.group.template.as_ref().filter(|template| family.shares_columns(template)) else {
+            return NONE;
+        };
+        let start = self.shared.group_columns.len();
+        for path in &template.columns {
+            let place = key(list, path.id);
+            let column = match self.shared.columns.get(&place) {
+                Some(&known) => known,
+                None => {
+                    // What is too expensive for all bindings may do for those that pass; if not, they will tell.
+                    let made = self.column(list, path).unwrap_or_default();
+                    self.shared.columns.insert(place, made);
+                    made
+                }
+            };
+            let Some(column) = column else {
+                self.shared.group_columns.truncate(start);
+                return NONE;
+            };
+            self.shared.group_columns.push(column);
+        }
+        start as u32
+    }
+
+    /// The column of a path; `None` if it holds other than tree nodes or is too large.
+    fn column(&mut self, list: ListId, path: &'a SharedPath) -> Result<Option<ColumnId>, ExtractError> {
+        let nodes = Rc::clone(&self.shared.lists[list as usize]);
+        let mut ids = vec![list];
+        for &node in nodes.iter() {
+            let found = self.evaluator.nodes(&path.path, Context::at(node))?;
+            ids.push(found.len() as u32);
+            for node in found {
+                let NodeRef::Node(id) = node else { return Ok(None) };
+                ids.push(id);
+            }
+        }
+        if let Some(&known) = self.shared.column_ids.get(&ids) {
+            return Ok(Some(known));
+        }
+        if !self.shared.take_room(2 * ENTRY_BYTES + size_of_val(&ids[..]) + nodes.len() * size_of::<Place>()) {
+            return Ok(None);
+        }
+        let (first, bytes) = (self.shared.entries.len(), self.shared.bytes.len());
+        let mut rest = &ids[1..];
+        while let Some((&count, found)) = rest.split_first() {
+            let (entry, others) = found.split_at(count as usize);
+            rest = others;
+            match self.column_entry(entry) {
+                Some(place) => self.shared.entries.push(place),
+                None => {
+                    self.shared.entries.truncate(first);
+                    self.shared.bytes.truncate(bytes);
+                    return Ok(None);
+                }
+            }
+        }
+        self.shared.column_starts.push(first);
+        let column = self.shared.column_starts.len() as ColumnId - 1;
+        self.shared.column_ids.insert(ids, column);
+        Ok(Some(column))
+    }
+
+    /// Keeps the bytes of nodes. Nothing else may be under construction.
+    fn column_entry(&mut self, nodes: &[u32]) -> Option<Place> {
+        self.output.begin();
+        let start = self.output.position();
+        // What is too large here is too large where it is asked for, which then says so.
+        nodes.iter().try_for_each(|&node| self.copy(NodeRef::Node(node))).ok()?;
+        let place = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
+        self.output.begin();
+        place
+    }
+
+    /// Writes the result that is made of columns.
+    fn write_template(&mut self, skeleton: &Skeleton, ready: Ready, set: SetId) -> Result<(), ExtractError> {
+        let shared = &self.shared;
+        let chosen = &shared.sets[set as usize];
+        let has_content = skeleton.has_content();
+        let columns = &shared.group_columns[ready.columns as usize..];
+        let entry = |column: usize, index: u32| {
+            let (start, end) = shared.entries[shared.column_starts[columns[column] as usize] + index as usize];
+            &shared.bytes[start..end]
+        };
+        self.output.push(&skeleton.prefix)?;
+        for &index in chosen.iter() {
+            let filled = |piece: &Piece| matches!(piece, Piece::Column(column) if !entry(*column, index).is_empty());
+            if !has_content && !skeleton.pieces.iter().any(filled) {
+                self.output.push(&skeleton.empty)?;
+                continue;
+            }
+            self.output.push(&skeleton.open)?;
+            for piece in &skeleton.pieces {
+                match piece {
+                    Piece::Constant(bytes) => self.output.push(bytes)?,
+                    Piece::Column(column) => self.output.push_raw_text(entry(*column, index))?,
+                }
+            }
+            self.output.push(&skeleton.close)?;
+        }
+        self.output.push(&skeleton.suffix)
     }
 
     /// The nodes of a binding path.
-    fn list(&mut self, source: &'a Arc<Expr>) -> Result<Option<ListId>, ExtractError> {
-        let address = Arc::as_ptr(source);
-        if let Some(&list) = self.shared.sources.get(&address) {
+    fn list(&mut self, source: &'a SharedPath) -> Result<Option<ListId>, ExtractError> {
+        if let Some(&list) = self.shared.sources.get(&source.id) {
             return Ok(Some(list));
         }
-        let nodes: Rc<[NodeRef]> = self.evaluator.nodes(source, Context::DOCUMENT)?.into();
+        let nodes: Rc<[NodeRef]> = self.evaluator.nodes(&source.path, Context::DOCUMENT)?.into();
         let shared = &mut self.shared;
         let list = match shared.list_ids.get(&nodes) {
             Some(&list) => list,
@@ -301,21 +483,21 @@ impl<'a> Session<'a> {
                 list
             }
         };
-        shared.sources.insert(address, list);
+        shared.sources.insert(source.id, list);
         Ok(Some(list))
     }
 
     /// The bindings from which a path leads to each of the constants.
-    fn by_constant(&mut self, list: ListId, path: &'a Arc<Expr>) -> Result<Option<Rc<ByConstant>>, ExtractError> {
-        let key = (list, Arc::as_ptr(path));
-        if let Some(known) = self.shared.by_constant.get(&key) {
-            return Ok(Some(Rc::clone(known)));
+    fn table(&mut self, list: ListId, path: &'a SharedPath) -> Result<Option<TableId>, ExtractError> {
+        let place = key(list, path.id);
+        if let Some(&known) = self.shared.tables.get(&place) {
+            return Ok(Some(known));
         }
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let has_numbers = self.interner.has_numbers();
         let mut indices: FxHashMap<ConstantId, Vec<u32>> = FxHashMap::default();
         for (index, &node) in nodes.iter().enumerate() {
-            for found in self.evaluator.nodes(path, Context::at(node))? {
+            for found in self.evaluator.nodes(&path.path, Context::at(node))? {
                 let value = self.evaluator.string_value(found)?;
                 let number = if has_numbers { self.interner.number(number::parse(&value)) } else { None };
                 for constant in self.interner.text(&value).into_iter().chain(number) {
@@ -329,13 +511,14 @@ impl<'a> Session<'a> {
         if !self.shared.take_room(ENTRY_BYTES * (1 + indices.len())) {
             return Ok(None);
         }
-        let mut by_constant = ByConstant::default();
+        let table = self.shared.table_count;
+        self.shared.table_count += 1;
         for (constant, bindings) in indices {
-            by_constant.insert(constant, room!(self.shared.set_id(bindings)));
+            let set = room!(self.shared.set_id(bindings));
+            self.shared.by_constant.insert(key(table, constant), set);
         }
-        let by_constant = Rc::new(by_constant);
-        self.shared.by_constant.insert(key, Rc::clone(&by_constant));
-        Ok(Some(by_constant))
+        self.shared.tables.insert(place, table);
+        Ok(Some(table))
     }
 
     /// The bindings that satisfy a condition; where no other query has the condition, of those in `left`.
@@ -453,28 +636,31 @@ impl Shared {
     /// The payload of a query that is no different from one delivered already.
     #[inline]
     fn known(&self, member: FamilyRef) -> Option<Delivered> {
+        if member.constant == NONE {
+            return None;
+        }
         match self.groups.get(&member.group)? {
-            GroupState::Ready { tables, others: None, payloads, .. } => {
-                let [table] = &tables[..] else { return None };
-                match table.get(&member.constant) {
-                    Some(set) => Some(self.payloads[*payloads as usize].get(set)?.clone().map(Some)),
+            GroupState::Ready(Ready { table, others: NONE, payloads, .. }) => {
+                match self.by_constant.get(&key(*table, member.constant)) {
+                    Some(&set) => Some(self.made(*payloads, set)?.map(Some)),
                     None => Some(Ok(None)),
                 }
             }
-            GroupState::Ready { .. } => None,
+            GroupState::Ready(_) => None,
             GroupState::Never => Some(Ok(None)),
             GroupState::Failed(error) => Some(Err(error.clone())),
         }
     }
 
     /// The bindings of a family in a group that is ready; `None`: there is no room for another set.
-    fn bindings_of(&mut self, family: &Family) -> Option<SetId> {
-        let GroupState::Ready { tables, others, .. } = self.groups.get(&family.id)? else { return None };
-        let found = tables.iter().zip(&family.constants);
-        let sets = found.map(|(table, constant)| table.get(&constant.id).copied().unwrap_or(EMPTY));
-        let sets: Vec<SetId> = others.iter().copied().chain(sets).collect();
-        let (&first, more) = sets.split_first()?;
-        more.iter().try_fold(first, |left, &set| self.both(left, set))
+    fn bindings_of(&mut self, ready: Ready, family: &Family) -> Option<SetId> {
+        let mut set = ready.others;
+        for (path, constant) in family.group.compared.iter().zip(&family.constants) {
+            let table = *self.tables.get(&key(ready.list, path.id))?;
+            let found = self.by_constant.get(&key(table, constant.id)).copied().unwrap_or(EMPTY);
+            set = if set == NONE { found } else { self.both(set, found)? };
+        }
+        Some(set)
     }
 }
 
