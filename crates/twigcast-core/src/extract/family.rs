@@ -101,6 +101,36 @@ impl FamilyRef {
     pub const NONE: Self = Self { group: NONE, constant: NONE };
 }
 
+/// Returned paths of a [`Brief`] at most.
+pub(super) const BRIEF_COLUMNS: usize = 3;
+
+/// A group in brief, if one path is compared and the result is of columns, in numbers: a session looks thousands of
+/// groups up a message, and here they lie close together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Brief {
+    /// Number of the binding path; [`NONE`]: the group is not of this kind.
+    pub source: u32,
+    /// Number of the compared path.
+    pub compared: u32,
+    pub skeleton: u32,
+    /// Numbers of the returned paths, [`NONE`] after the last.
+    pub columns: [u32; BRIEF_COLUMNS],
+}
+
+impl Brief {
+    const NONE: Self = Self { source: NONE, compared: NONE, skeleton: NONE, columns: [NONE; BRIEF_COLUMNS] };
+
+    fn of(group: &Group) -> Option<Self> {
+        let ([compared], [], []) = (&group.compared[..], &group.guards[..], &group.conditions[..]) else { return None };
+        let template = group.template.as_ref().filter(|template| template.columns.len() <= BRIEF_COLUMNS)?;
+        let mut columns = [NONE; BRIEF_COLUMNS];
+        for (place, path) in columns.iter_mut().zip(&template.columns) {
+            *place = path.id;
+        }
+        Some(Self { source: group.source.id, compared: compared.id, skeleton: template.skeleton.id, columns })
+    }
+}
+
 /// Objects by number.
 #[derive(Debug)]
 struct ById<T> {
@@ -152,6 +182,7 @@ pub struct Interner {
     results: FxHashMap<String, Arc<Op>>,
     groups: FxHashMap<Vec<usize>, GroupId>,
     group_list: ById<Group>,
+    briefs: Vec<Brief>,
     texts: FxHashMap<Box<str>, ConstantId>,
     /// By bits of the number.
     numbers: FxHashMap<u64, ConstantId>,
@@ -184,6 +215,22 @@ impl Interner {
         self.skeletons.retain(|_, id| !skeletons.forget_unused(*id));
         self.results.retain(|_, result| Arc::strong_count(result) > 1);
         self.exprs.retain(|_, expr| Arc::strong_count(expr) > 1);
+    }
+
+    /// A group in brief, if it can be put so.
+    #[inline]
+    pub(super) fn brief(&self, group: GroupId) -> Option<Brief> {
+        self.briefs.get(group as usize).copied().filter(|brief| brief.source != NONE)
+    }
+
+    /// The skeleton with a number.
+    pub(super) fn skeleton(&self, id: u32) -> Option<&Skeleton> {
+        self.skeleton_list.objects.get(id as usize)?.as_deref().map(|numbered| &numbered.object)
+    }
+
+    /// One past the largest number of a path.
+    pub(super) fn path_bound(&self) -> usize {
+        self.path_list.objects.len()
     }
 
     /// The constant that is a text.
@@ -227,7 +274,10 @@ impl Interner {
         if let Some((id, known)) = known {
             return (id, Arc::clone(known));
         }
+        let brief = Brief::of(&group).unwrap_or(Brief::NONE);
         let (id, made) = self.group_list.insert(|_| group);
+        self.briefs.resize(self.group_list.objects.len(), Brief::NONE);
+        self.briefs[id as usize] = brief;
         self.groups.insert(key, id);
         (id, made)
     }

@@ -96,7 +96,7 @@ impl<'a> Session<'a> {
             vocabulary,
             interner,
             bindings: None,
-            shared: Shared::new(limits.cache_bytes_max),
+            shared: Shared::new(limits.cache_bytes_max, interner.path_bound()),
             visits_max,
             visits_elsewhere: 0,
             slots: Vec::new(),

@@ -23,7 +23,7 @@ use crate::eval::{Context, NodeRef, number};
 use crate::query::ast::{Expr, VariableId};
 
 use super::ExtractError;
-use super::family::{ConstantId, Family, FamilyRef, GroupId, NONE, SharedPath};
+use super::family::{BRIEF_COLUMNS, Brief, ConstantId, Family, FamilyRef, GroupId, NONE, SharedPath};
 use super::program::{Op, Program};
 use super::run::Session;
 use super::template::{Piece, Skeleton};
@@ -74,15 +74,18 @@ enum GroupState {
 #[derive(Clone, Copy)]
 struct Ready {
     list: ListId,
-    /// The first of its tables of sets by constant, in the order of the compared paths; there is no other in nearly all
-    /// groups. [`NONE`]: nothing is compared.
-    table: TableId,
     /// The bindings that satisfy all other conditions; [`NONE`]: there are none.
     others: SetId,
     payloads: TableId,
     /// Where its columns begin among those of all groups; [`NONE`] if its result is not made of columns.
     columns: u32,
 }
+
+/// Columns by place in the skeleton.
+type Columns = [ColumnId; BRIEF_COLUMNS];
+
+/// Skeleton, columns and set.
+type BriefKey = (u32, Columns, SetId);
 
 /// What became of a payload.
 #[derive(Clone, Copy)]
@@ -103,8 +106,8 @@ pub(super) struct Bindings {
 /// Results kept for one message.
 pub(super) struct Shared {
     groups: FxHashMap<GroupId, GroupState>,
-    /// By path.
-    sources: FxHashMap<u32, ListId>,
+    /// By path; [`NONE`] where it is not known.
+    sources: Vec<ListId>,
     lists: Vec<Rc<[NodeRef]>>,
     list_ids: FxHashMap<Rc<[NodeRef]>, ListId>,
     sets: Vec<Rc<[u32]>>,
@@ -127,6 +130,8 @@ pub(super) struct Shared {
     payload_tables: FxHashMap<Vec<u32>, TableId>,
     /// By table and set.
     payloads: FxHashMap<u64, Made>,
+    /// Of groups that are put in brief: by skeleton, columns and set.
+    brief_payloads: FxHashMap<BriefKey, Made>,
     errors: Vec<ExtractError>,
     path_bytes: FxHashMap<(ExprAddress, NodeRef), Place>,
     /// Where in `bytes` the result for each binding is.
@@ -137,11 +142,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn new(bytes_max: usize) -> Self {
+    pub fn new(bytes_max: usize, path_bound: usize) -> Self {
         let empty: Rc<[u32]> = Rc::new([]);
         Self {
             groups: FxHashMap::default(),
-            sources: FxHashMap::default(),
+            sources: vec![NONE; path_bound],
             lists: Vec::new(),
             list_ids: FxHashMap::default(),
             sets: vec![Rc::clone(&empty)],
@@ -157,6 +162,7 @@ impl Shared {
             group_columns: Vec::new(),
             payload_tables: FxHashMap::default(),
             payloads: FxHashMap::default(),
+            brief_payloads: FxHashMap::default(),
             errors: Vec::new(),
             path_bytes: FxHashMap::default(),
             rendered: FxHashMap::default(),
@@ -214,27 +220,48 @@ impl Shared {
         *self.payload_tables.entry(key).or_insert(next)
     }
 
-    /// What became of a payload.
-    fn made(&self, table: TableId, set: SetId) -> Option<Result<u32, ExtractError>> {
-        match *self.payloads.get(&key(table, set))? {
-            Made::Payload(number) => Some(Ok(number)),
-            Made::Failed(error) => Some(Err(self.errors[error as usize].clone())),
+    fn outcome(&self, made: Made) -> Result<u32, ExtractError> {
+        match made {
+            Made::Payload(number) => Ok(number),
+            Made::Failed(error) => Err(self.errors[error as usize].clone()),
         }
     }
 
-    fn note_made(&mut self, table: TableId, set: SetId, payload: &Result<u32, ExtractError>) {
-        if !self.take_room(ENTRY_BYTES) {
-            return;
-        }
-        let made = match payload {
+    fn made(&mut self, payload: &Result<u32, ExtractError>) -> Made {
+        match payload {
             Ok(number) => Made::Payload(*number),
             Err(error) => {
                 self.errors.push(error.clone());
                 Made::Failed(self.errors.len() as u32 - 1)
             }
-        };
-        self.payloads.insert(key(table, set), made);
+        }
     }
+
+    /// The payload of a family that is told in brief, as far as its parts are known.
+    #[inline]
+    fn look_up(&self, brief: Brief, constant: ConstantId) -> Option<Found> {
+        let list = *self.sources.get(brief.source as usize).filter(|&&list| list != NONE)?;
+        let table = *self.tables.get(&key(list, brief.compared))?;
+        let Some(&set) = self.by_constant.get(&key(table, constant)) else { return Some(Found::Nothing) };
+        let mut columns = [NONE; BRIEF_COLUMNS];
+        for (column, &path) in columns.iter_mut().zip(&brief.columns).take_while(|(_, path)| **path != NONE) {
+            *column = (*self.columns.get(&key(list, path))?)?;
+        }
+        let place = (brief.skeleton, columns, set);
+        Some(match self.brief_payloads.get(&place) {
+            Some(&made) => Found::Made(made),
+            None => Found::Parts(place),
+        })
+    }
+}
+
+/// What is known of a payload.
+enum Found {
+    /// No binding passes.
+    Nothing,
+    Made(Made),
+    /// All that it is made of.
+    Parts(BriefKey),
 }
 
 fn is_shared<T>(object: &Arc<T>) -> bool {
@@ -263,10 +290,29 @@ impl<'a> Session<'a> {
         member: FamilyRef,
         program: impl FnOnce() -> Option<&'a Program>,
     ) -> Delivered {
-        if let Some(known) = self.shared.known(member) {
-            return known;
+        if let Some(answer) = self.deliver_brief(member) {
+            return answer;
         }
         program().map_or(Ok(None), |program| self.deliver(program))
+    }
+
+    /// The payload of a query that has all it is made of in common with others; `None`: it has not.
+    #[inline]
+    fn deliver_brief(&mut self, member: FamilyRef) -> Option<Delivered> {
+        let brief = self.interner.brief(member.group)?;
+        let place = match self.shared.look_up(brief, member.constant)? {
+            Found::Nothing => return Some(Ok(None)),
+            Found::Made(made) => return Some(self.shared.outcome(made).map(Some)),
+            Found::Parts(place) => place,
+        };
+        let skeleton = self.interner.skeleton(brief.skeleton)?;
+        self.output.begin();
+        let payload = self.write_template(skeleton, &place.1, place.2).map(|()| self.output.finish());
+        if self.shared.take_room(ENTRY_BYTES) {
+            let made = self.shared.made(&payload);
+            self.shared.brief_payloads.insert(place, made);
+        }
+        Some(payload.map(Some))
     }
 
     /// The payload of a program: its number, or `None` if no binding passes.
@@ -295,6 +341,12 @@ impl<'a> Session<'a> {
                 Err(error) => GroupState::Failed(error),
             };
             self.shared.groups.insert(family.id, state);
+            if let [constant] = &family.constants[..] {
+                // Now its parts are known, if they are to be had.
+                if let Some(answer) = self.deliver_brief(FamilyRef { group: family.id, constant: constant.id }) {
+                    return answer.map(Some);
+                }
+            }
         }
         let ready = match self.shared.groups.get(&family.id) {
             Some(GroupState::Ready(ready)) => *ready,
@@ -305,19 +357,26 @@ impl<'a> Session<'a> {
         if set == EMPTY {
             return Ok(Some(None));
         }
-        if let Some(known) = self.shared.made(ready.payloads, set) {
-            return known.map(|number| Some(Some(number)));
+        if let Some(&made) = self.shared.payloads.get(&key(ready.payloads, set)) {
+            return self.shared.outcome(made).map(|number| Some(Some(number)));
         }
         self.begin(program);
         let written = match &family.group.template {
-            Some(template) if ready.columns != NONE => self.write_template(&template.skeleton.object, ready, set),
+            Some(template) if ready.columns != NONE => {
+                let first = ready.columns as usize;
+                let columns = self.shared.group_columns[first..first + template.columns.len()].to_vec();
+                self.write_template(&template.skeleton.object, &columns, set)
+            }
             _ => {
                 self.bindings = Some(Bindings { list: ready.list, set, keeps: family.is_one_of_several() });
                 self.op(&family.group.shape)
             }
         };
         let payload = written.map(|()| self.output.finish());
-        self.shared.note_made(ready.payloads, set, &payload);
+        if self.shared.take_room(ENTRY_BYTES) {
+            let made = self.shared.made(&payload);
+            self.shared.payloads.insert(key(ready.payloads, set), made);
+        }
         payload.map(|number| Some(Some(number)))
     }
 
@@ -330,16 +389,15 @@ impl<'a> Session<'a> {
             }
         }
         let list = room!(self.list(&group.source)?);
-        let mut table = NONE;
-        for path in group.compared.iter().rev() {
-            table = room!(self.table(list, path)?);
+        for path in &group.compared {
+            room!(self.table(list, path)?);
         }
         let mut others = NONE;
         for condition in &group.conditions {
             let passing = room!(self.passing(list, condition, Some(others).filter(|&others| others != NONE))?);
             others = if others == NONE { passing } else { room!(self.shared.both(others, passing)) };
         }
-        if others == NONE && table == NONE {
+        if others == NONE && group.compared.is_empty() {
             let count = self.shared.lists[list as usize].len() as u32;
             others = room!(self.shared.set_id((0..count).collect()));
         }
@@ -357,7 +415,7 @@ impl<'a> Session<'a> {
             }
         };
         let payloads = self.shared.payload_table(made_of);
-        Ok(Some(GroupState::Ready(Ready { list, table, others, payloads, columns })))
+        Ok(Some(GroupState::Ready(Ready { list, others, payloads, columns })))
     }
 
     /// Finds the columns of a group; where they begin among those of all groups.
@@ -436,11 +494,10 @@ impl<'a> Session<'a> {
     }
 
     /// Writes the result that is made of columns.
-    fn write_template(&mut self, skeleton: &Skeleton, ready: Ready, set: SetId) -> Result<(), ExtractError> {
+    fn write_template(&mut self, skeleton: &Skeleton, columns: &[ColumnId], set: SetId) -> Result<(), ExtractError> {
         let shared = &self.shared;
         let chosen = &shared.sets[set as usize];
         let has_content = skeleton.has_content();
-        let columns = &shared.group_columns[ready.columns as usize..];
         let entry = |column: usize, index: u32| {
             let (start, end) = shared.entries[shared.column_starts[columns[column] as usize] + index as usize];
             &shared.bytes[start..end]
@@ -466,8 +523,9 @@ impl<'a> Session<'a> {
 
     /// The nodes of a binding path.
     fn list(&mut self, source: &'a SharedPath) -> Result<Option<ListId>, ExtractError> {
-        if let Some(&list) = self.shared.sources.get(&source.id) {
-            return Ok(Some(list));
+        let known = self.shared.sources[source.id as usize];
+        if known != NONE {
+            return Ok(Some(known));
         }
         let nodes: Rc<[NodeRef]> = self.evaluator.nodes(&source.path, Context::DOCUMENT)?.into();
         let shared = &mut self.shared;
@@ -483,7 +541,7 @@ impl<'a> Session<'a> {
                 list
             }
         };
-        shared.sources.insert(source.id, list);
+        shared.sources[source.id as usize] = list;
         Ok(Some(list))
     }
 
@@ -633,25 +691,6 @@ impl<'a> Session<'a> {
 }
 
 impl Shared {
-    /// The payload of a query that is no different from one delivered already.
-    #[inline]
-    fn known(&self, member: FamilyRef) -> Option<Delivered> {
-        if member.constant == NONE {
-            return None;
-        }
-        match self.groups.get(&member.group)? {
-            GroupState::Ready(Ready { table, others: NONE, payloads, .. }) => {
-                match self.by_constant.get(&key(*table, member.constant)) {
-                    Some(&set) => Some(self.made(*payloads, set)?.map(Some)),
-                    None => Some(Ok(None)),
-                }
-            }
-            GroupState::Ready(_) => None,
-            GroupState::Never => Some(Ok(None)),
-            GroupState::Failed(error) => Some(Err(error.clone())),
-        }
-    }
-
     /// The bindings of a family in a group that is ready; `None`: there is no room for another set.
     fn bindings_of(&mut self, ready: Ready, family: &Family) -> Option<SetId> {
         let mut set = ready.others;
