@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from asyncio import Future
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 from twigcast.broker.hub.group import Group, Operation, Published
@@ -153,13 +154,18 @@ class _Publication:
         return Accepted(seq, message_id, matches)
 
     def _deliver(self, message: StoredMessage, outcome: Outcome, population: TenantPopulation) -> None:
-        seq, slots = message.seq, outcome.slots
+        seq, slots, payloads = message.seq, outcome.slots, outcome.payloads
         ids, lanes, keys, pushed = population.ids, population.lanes, population.keys, population.pushed
-        if outcome.payloads is None:
-            deliveries = [NewDelivery(lanes[slot], seq, ids[slot], None) for slot in slots]
-        else:
-            payloads = zip(slots, outcome.payloads, strict=True)
-            deliveries = [NewDelivery(lanes[slot], seq, ids[slot], payload) for slot, payload in payloads]
+        numbers = [ids[slot] for slot in slots]
+        if (ascending := sorted(numbers)) != numbers:
+            # Slots are used again, numbers are not; deliveries lie in the order of the latter.
+            order = sorted(range(len(slots)), key=numbers.__getitem__)
+            slots, numbers = [slots[place] for place in order], ascending
+            payloads = None if payloads is None else [payloads[place] for place in order]
+        deliveries = [
+            NewDelivery(lanes[slot], seq, number, payload)
+            for slot, number, payload in zip(slots, numbers, payloads or repeat(None), strict=False)
+        ]
         self._deliveries += deliveries
         self._published.append(Published(message, deliveries, [keys[slot] for slot in slots]))
         self._group.pushed.update(lanes[slot] for slot in slots if pushed[slot])

@@ -1,0 +1,93 @@
+"""What the tests of the hub share: a running broker, and steps in few words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeVar, cast
+
+from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.model import (
+    Accepted,
+    Delivery,
+    NewSubscription,
+    RejectedMessage,
+    Submission,
+    Subscription,
+)
+from twigcast.broker.running import RunningBroker
+from twigcast.broker.store.interface import LanePosition, Store
+
+TENANT = 1
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
+    """The result of asynchronous work that must not hang."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(seconds):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+@asynccontextmanager
+async def running(store: Store, **options: Any) -> AsyncIterator[RunningBroker]:
+    """A broker on a store that stays open."""
+    broker = RunningBroker(store, HubOptions(**options))
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def subscribe(broker: RunningBroker, key: str, query: str, **settings: Any) -> Subscription:
+    """A subscription that must be accepted."""
+    (found,) = await broker.subscribe([NewSubscription(settings.pop("tenant_id", TENANT), key, query, **settings)])
+    assert isinstance(found, Subscription), found
+    return found
+
+
+async def subscribe_many(broker: RunningBroker, new: Sequence[NewSubscription]) -> list[Subscription]:
+    """Subscriptions that all must be accepted."""
+    found = await broker.subscribe(new)
+    assert all(isinstance(s, Subscription) for s in found), [s for s in found if not isinstance(s, Subscription)][:3]
+    return cast("list[Subscription]", found)
+
+
+async def publish(broker: RunningBroker, *bodies: str | bytes, **settings: Any) -> list[Accepted]:
+    """Publish messages that must be accepted."""
+    tenant_id = settings.pop("tenant_id", TENANT)
+    results = await broker.publish(
+        [Submission(tenant_id, body.encode() if isinstance(body, str) else body, **settings) for body in bodies]
+    )
+    assert all(isinstance(r, Accepted) for r in results), results
+    return cast("list[Accepted]", results)
+
+
+async def publish_any(broker: RunningBroker, *submissions: Submission) -> list[Accepted | RejectedMessage]:
+    """Publish messages that may be rejected."""
+    return await broker.publish(submissions)
+
+
+async def drain(broker: RunningBroker, lane_id: int) -> list[Delivery]:
+    """All that a lane has pending, pulled and acknowledged."""
+    found: list[Delivery] = []
+    while some := await broker.pull(lane_id, limit=1_000, wait=0, visibility=60):
+        await broker.acknowledge(lane_id, [d.id for d in some])
+        found += some
+    return found
+
+
+async def heard(broker: RunningBroker, lane_id: int, count: int, after: LanePosition | None = None) -> list[Delivery]:
+    """The first deliveries that a listener gets; those that come in the same group included."""
+    found: list[Delivery] = []
+    async with aclosing(broker.listen(lane_id, after)) as groups:  # type: ignore[type-var]
+        async for group in groups:
+            found += group
+            if len(found) >= count:
+                break
+    return found
