@@ -248,9 +248,9 @@ class Listener:
         """What is pending, until the buffer goes on where it ends."""
         options = self._lanes.options
         while not self._over():
-            # What was committed before this is seen by the reading that follows.
+            # What was committed before this, and so all that was missed, is seen by the reading that follows.
             ceiling = self._lanes.ceilings.get(self._lane_id, math.inf)
-            missed, self._missed = self._missed, START
+            self._missed = START
             found = await self._lanes.read(
                 self._lane_id,
                 after=self._position(),
@@ -260,10 +260,8 @@ class Listener:
             below = [d for d in found if d.id.seq < ceiling] if ceiling != math.inf else found
             if below:
                 self._cursor = below[-1].id
-                self._missed = max(missed, self._missed)
                 yield self._marked(self._lane_id, below)
             elif ceiling != math.inf:
-                self._missed = max(missed, self._missed)
                 if self._lanes.ceilings.get(self._lane_id, math.inf) == ceiling:
                     await self._wait()
                 continue
