@@ -50,8 +50,23 @@ def _sizes() -> Histogram:
 
 
 @dataclass(slots=True)
+class TenantCounts:
+    """Counters since the start, of one tenant."""
+
+    accepted: int = 0
+    """Messages stored."""
+    rejected: int = 0
+    """Messages kept as rejected."""
+    deliveries: int = 0
+    """Deliveries stored."""
+
+
+@dataclass(slots=True)
 class Metrics:
     """Counters since the start, and gauges."""
+
+    tenants: dict[int, TenantCounts] = field(default_factory=dict)
+    """Those of each tenant that published something."""
 
     accepted: int = 0
     """Messages stored."""
@@ -106,3 +121,18 @@ class Metrics:
     """Gauge: those that are being fed from the store."""
     replays: int = 0
     """Gauge: replays under way."""
+
+    def of_tenant(self, tenant_id: int) -> TenantCounts:
+        """The counters of a tenant."""
+        found = self.tenants.get(tenant_id)
+        if found is None:
+            found = self.tenants[tenant_id] = TenantCounts()
+        return found
+
+    def add_tenants(self, counted: Metrics) -> None:
+        """Add what others have counted for each tenant."""
+        for tenant_id, counts in counted.tenants.items():
+            mine = self.of_tenant(tenant_id)
+            mine.accepted += counts.accepted
+            mine.rejected += counts.rejected
+            mine.deliveries += counts.deliveries

@@ -121,6 +121,7 @@ class _Publication:
     def _reject(self, submission: Submission, error: Rejection) -> RejectedMessage:
         s, now = submission, self._group.now
         self._group.counted.rejected += 1
+        self._group.counted.of_tenant(s.tenant_id).rejected += 1
         number = self._transaction.add_rejected(
             s, code=error.code, reason=error.reason, line=error.line, column=error.column, at=now
         )
@@ -175,6 +176,10 @@ class _Publication:
         counted.accepted += len(self._messages)
         counted.deliveries += len(self._deliveries)
         counted.undecided += len(self._errors)
+        for message in self._messages:
+            of_tenant = counted.of_tenant(message.tenant_id)
+            of_tenant.accepted += 1
+            of_tenant.deliveries += message.matches
         if self._messages:
             self._transaction.add_messages(self._messages)
             self._group.last_seq = self._messages[-1].seq

@@ -203,6 +203,7 @@ class Writer:
         metrics.commits += 1
         for name in ("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "replayed"):
             setattr(metrics, name, getattr(metrics, name) + getattr(counted, name))
+        metrics.add_tenants(counted)
         metrics.acknowledged += counted.acknowledged
         metrics.marks += counted.marks
         metrics.group_seconds.observe(seconds)

@@ -1,0 +1,16 @@
+"""The console: pages in front of the broker, rendered on the server, with a little script.
+
+Everything that is shown or changed goes through the same store, broker and checks as the API, for the tenant of the
+token that was signed in with.
+
+- ``markup``, ``highlighting``, ``rejected``, ``explaining``: pure functions from messages and queries to what is shown;
+- ``activity``: what the charts show;
+- ``sessions``, ``forms``, ``pages``, ``visits``: who is signed in, what they sent, what they get;
+- ``overview``, ``sources``, ``subscriptions``, ``workbench``, ``messages``, ``failures``, ``administration``, ``door``:
+  the pages, by subject; ``templates`` and ``static`` are theirs;
+- ``routes``: all of it as one router.
+"""
+
+from twigcast.broker.console.routes import console_router
+
+__all__ = ["console_router"]

@@ -1,0 +1,161 @@
+"""What went wrong: dead letters and rejected messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twigcast.broker.console import pages
+from twigcast.broker.console.explaining import as_text
+from twigcast.broker.console.highlighting import lay_out
+from twigcast.broker.console.rejected import excerpt
+from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.errors import NotFound
+from twigcast.broker.model import DeadLetter, RejectedMessage
+from twigcast.broker.store.interface import Transaction
+
+PAGE: Final = 50
+"""Entries on one page."""
+
+AT_ONCE: Final = 1_000
+"""Dead letters that are retried or removed in one commit."""
+
+
+def routes(desk: Desk) -> list[Route]:
+    """The routes of these pages."""
+    return [
+        desk.route("/dead-letters", dead_letters),
+        desk.route("/dead-letters/one", dead_letter),
+        desk.route("/dead-letters/retry", retry, change=True),
+        desk.route("/dead-letters/remove", remove, change=True),
+        desk.route("/rejected", rejected),
+        desk.route("/rejected/one", rejected_message),
+        desk.route("/rejected/download", download),
+        desk.route("/rejected/remove", remove_rejected, change=True),
+    ]
+
+
+# Dead letters ---------------------------------------------------------------------------------------------------------
+
+
+async def dead_letters(visit: Visit) -> Response:
+    """Deliveries that were given up, newest first."""
+    key = visit.form.text("key") or None
+    before = visit.form.number("before", 0) or None
+    found = await visit.read(visit.store.dead_letters, visit.tenant_id, before_id=before, limit=PAGE + 1, key=key)
+    return visit.page(
+        "dead_letters.html",
+        letters=found[:PAGE],
+        older=found[PAGE - 1].id if len(found) > PAGE else None,
+        first=before is None,
+        key=key,
+    )
+
+
+async def dead_letter(visit: Visit) -> Response:
+    """One of them, with what was to be delivered."""
+    letter = await _letter(visit)
+    laid = await visit.read(lay_out, as_text(letter.body))
+    return visit.page("dead_letter.html", letter=letter, laid=laid)
+
+
+async def retry(visit: Visit) -> Response:
+    """Deliver again: one, or all of a subscription."""
+    letters = await _chosen(visit)
+    for some in _some(letters):
+        await visit.context.broker.revive([letter.id for letter in some])
+    return visit.go(_back(visit), f"{pages.plural(len(letters), 'delivery is', 'deliveries are')} tried again.")
+
+
+async def remove(visit: Visit) -> Response:
+    """Remove for good: one, or all of a subscription."""
+    letters = await _chosen(visit)
+    for some in _some(letters):
+        await visit.context.broker.change(_remover([letter.id for letter in some]))
+    return visit.go(_back(visit), f"{pages.plural(len(letters), 'dead letter is', 'dead letters are')} removed.")
+
+
+def _remover(ids: Sequence[int]) -> Callable[[Transaction], int]:
+    return lambda transaction: transaction.remove_dead_letters(ids)
+
+
+def _back(visit: Visit) -> str:
+    """The list that the form was on."""
+    return pages.link("/dead-letters", key=visit.form.text("key") or None)
+
+
+def _some(letters: Sequence[DeadLetter]) -> list[Sequence[DeadLetter]]:
+    return [letters[start : start + AT_ONCE] for start in range(0, len(letters), AT_ONCE)]
+
+
+async def _chosen(visit: Visit) -> list[DeadLetter]:
+    """The dead letter of the form's number; without one, all of its key."""
+    if visit.form.has("id"):
+        return [await _letter(visit)]
+    key = visit.form.text("key")
+    if not key:
+        raise NotFound("choose a dead letter, or a subscription")
+    return await visit.read(_all_of, visit, key)
+
+
+def _all_of(visit: Visit, key: str) -> list[DeadLetter]:
+    """All dead letters of a subscription, the oldest first, so that they are retried in order. Blocks."""
+    letters: list[DeadLetter] = []
+    before: int | None = None
+    while some := visit.store.dead_letters(visit.tenant_id, before_id=before, limit=AT_ONCE, key=key):
+        letters += some
+        before = some[-1].id
+    return letters[::-1]
+
+
+async def _letter(visit: Visit) -> DeadLetter:
+    wanted = visit.form.number("id", 0)
+    found = await visit.read(visit.store.dead_letters, visit.tenant_id, before_id=wanted + 1, limit=1)
+    if not found or found[0].id != wanted:
+        raise NotFound("there is no such dead letter any more")
+    return found[0]
+
+
+# Rejected messages ----------------------------------------------------------------------------------------------------
+
+
+async def rejected(visit: Visit) -> Response:
+    """Messages that could not be processed, newest first."""
+    before = visit.form.number("before", 0) or None
+    found = await visit.read(visit.store.rejected, visit.tenant_id, before_id=before, limit=PAGE + 1)
+    return visit.page(
+        "rejected.html",
+        messages=found[:PAGE],
+        older=found[PAGE - 1].id if len(found) > PAGE else None,
+        first=before is None,
+    )
+
+
+async def rejected_message(visit: Visit) -> Response:
+    """One of them, with the place of the error marked."""
+    found = await _rejected(visit)
+    shown = await visit.read(excerpt, found.body, found.line, found.column)
+    return visit.page("rejected_message.html", message=found, excerpt=shown)
+
+
+async def download(visit: Visit) -> Response:
+    """The body of one, as it was sent."""
+    found = await _rejected(visit)
+    return pages.download(found.body, f"rejected-{found.id}")
+
+
+async def remove_rejected(visit: Visit) -> Response:
+    """Remove one for good."""
+    found = await _rejected(visit)
+    await visit.context.broker.change(lambda transaction: transaction.remove_rejected([found.id]))
+    return visit.go(pages.link("/rejected"), "The rejected message is removed.")
+
+
+async def _rejected(visit: Visit) -> RejectedMessage:
+    found = await visit.read(visit.store.rejected_message, visit.tenant_id, visit.form.number("id", 0))
+    if found is None:
+        raise NotFound("there is no such rejected message, or not any more")
+    return found

@@ -1,0 +1,124 @@
+"""Forms as the browser sends them, and what is read from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl
+
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from twigcast.broker.errors import Invalid, TooLarge
+from twigcast.characters import half_pair
+
+FORM_BYTES_MAX: Final = 4 << 20
+"""Bytes of one form: a query and a DTD, percent-encoded."""
+
+_FIELDS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form or of a query string; a field that is not there is empty."""
+
+    fields: Mapping[str, str]
+
+    def text(self, name: str) -> str:
+        """A field as it was typed, with line ends as on this side."""
+        return self.fields.get(name, "").replace("\r\n", "\n")
+
+    def line(self, name: str) -> str:
+        """A field without white space around it."""
+        return self.text(name).strip()
+
+    def number(self, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
+        """A whole number within bounds; the default where there is none.
+
+        Raises:
+            Invalid: It is no number.
+        """
+        text = self.line(name)
+        if not text:
+            return default
+        if not re.fullmatch(r"[0-9]{1,19}", text):
+            raise Invalid(f"{name} is to be a whole number, not {text[:40]!r}")
+        return min(max(int(text), least), most)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a field and it is not empty; so of boxes that are ticked."""
+        return bool(self.fields.get(name))
+
+
+def query_of(request: Request) -> Form:
+    """The query string of a request."""
+    return Form(_clean(dict(request.query_params)))
+
+
+async def form_of(request: Request) -> Form:
+    """The form that a request carries.
+
+    Raises:
+        Invalid: It is no form.
+        TooLarge: It is too long.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise Invalid("a form was expected")
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > FORM_BYTES_MAX:
+            raise TooLarge(f"the form has more than {FORM_BYTES_MAX >> 20} MiB")
+    try:
+        fields = dict(parse_qsl(data.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS_MAX))
+    except ValueError:
+        raise Invalid("the form cannot be read") from None
+    return Form(_clean(fields))
+
+
+def _clean(fields: dict[str, str]) -> dict[str, str]:
+    for name, value in fields.items():
+        if "\0" in value or half_pair(value) is not None:
+            raise Invalid(f"{name} holds a character that cannot be kept")
+    return fields
+
+
+def invalid(error: ValidationError) -> Invalid:
+    """The first mistake in a form, for people."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return Invalid(f"{field}: {first['msg']}".lstrip(": "))
+
+
+# Namespaces -----------------------------------------------------------------------------------------------------------
+
+_DECLARATION: Final = re.compile(
+    r"""\s*(?:xmlns(?::(?P<xml_prefix>[^\s=]+))?|(?P<prefix>[^\s=]*))\s*=\s*(?P<quote>["']?)(?P<uri>.*?)(?P=quote)\s*"""
+)
+
+
+def namespaces_of(text: str) -> dict[str, str]:
+    """Namespaces as they are typed, one a line: ``prefix = uri``, or as in XML: ``xmlns:prefix="uri"``.
+
+    Raises:
+        Invalid: A line is no declaration.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        declared = _DECLARATION.fullmatch(line)
+        if declared is None:
+            raise Invalid(f"line {number} of the namespaces is to be: prefix = namespace")
+        prefix = declared["xml_prefix"] or declared["prefix"] or ""
+        if prefix in found:
+            raise Invalid(f"line {number} of the namespaces declares {prefix or 'the default'!r} again")
+        found[prefix] = declared["uri"]
+    return found
+
+
+def namespaces_as_text(namespaces: Mapping[str, str]) -> str:
+    """Namespaces as they are typed."""
+    return "\n".join(f"{prefix} = {uri}".lstrip() for prefix, uri in sorted(namespaces.items()))

@@ -1,0 +1,233 @@
+"""A message laid out for reading, with the nodes that a query selects marked in it.
+
+Laid out means: where an element holds nothing but elements, each goes on a row of its own, indented, whatever white
+space the publisher put between them. An element with text is left exactly as it is. No other character is added,
+removed or changed, except that characters which cannot be seen (controls, marks that reverse the direction of text) are
+shown by their code, so that a message cannot look like another one.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from twigcast.answers import Node
+from twigcast.broker.console.markup import Bit, Piece, bits, pieces
+
+ROWS_MAX: Final = 1_500
+"""Rows of one message that are shown."""
+
+ROW_CHARACTERS_MAX: Final = 20_000
+"""Characters of one row that are shown."""
+
+DEPTH_MAX: Final = 16
+"""Deepest indentation; what lies deeper is indented as much."""
+
+MARKED_MAX: Final = 500
+"""Selected nodes that are marked."""
+
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+
+
+class Span(NamedTuple):
+    """Characters that are shown in one way."""
+
+    text: str
+    kind: str
+    """As in :class:`~twigcast.broker.console.markup.Bit`, or ``unseen``: ``text`` is the code of a character."""
+    depth: int = 0
+    """How many of the selected nodes it lies in."""
+    first_of: int | None = None
+    """The number of the selected node that starts with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a message that is laid out."""
+
+    depth: int
+    line: int
+    """Of its first character in the message, from 1."""
+    spans: tuple[Span, ...]
+    cut: int = 0
+    """Characters at its end that are not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A message laid out."""
+
+    rows: tuple[Row, ...]
+    rows_cut: int
+    """Rows at its end that are not shown."""
+    marked: int
+    """Nodes that are marked."""
+    lines: int
+    """Lines of the message itself."""
+
+
+def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) -> Laid:
+    """Lay out a message and mark nodes in it.
+
+    Args:
+        text: The message.
+        nodes: Selected nodes, with places in bytes of ``text`` as UTF-8.
+        rows_max: Rows that are shown.
+    """
+    marks = _Marks(text, nodes[:MARKED_MAX])
+    line_starts = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text))]
+    rows: list[Row] = []
+    cut = 0
+    for depth, group in _rows(list(pieces(text))):
+        if len(rows) == rows_max:
+            cut += 1
+            continue
+        line = bisect_right(line_starts, group[0].start)
+        rows.append(_row(depth, line, group, marks))
+    return Laid(tuple(rows), cut, marks.count, len(line_starts))
+
+
+# Which pieces share a row -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Element:
+    start: int
+    """Its start tag, as an index of the pieces."""
+    mixed: bool = False
+    """It holds text, so that white space in it counts."""
+    holds: bool = False
+    """It holds something else than text."""
+
+
+def _inline(found: list[Piece]) -> dict[int, int]:
+    """The outermost elements that are left as they are: index of the start tag to index of the end tag."""
+    result: dict[int, int] = {}
+    open_elements: list[_Element] = []
+    for index, piece in enumerate(found):
+        if piece.kind == "end" and open_elements:
+            element = open_elements.pop()
+            if element.mixed or not element.holds:
+                result[element.start] = index
+        elif open_elements:
+            inside = open_elements[-1]
+            inside.mixed |= piece.kind == "cdata" or (piece.kind == "text" and not piece.text.isspace())
+            inside.holds |= piece.kind not in ("text", "cdata")
+        if piece.kind == "start":
+            open_elements.append(_Element(index, "xml:space" in piece.text and "preserve" in piece.text))
+    return result
+
+
+def _rows(found: list[Piece]) -> Iterator[tuple[int, list[Piece]]]:
+    """The pieces of each row, with its depth. White space between rows is left out."""
+    inline = _inline(found)
+    depth = 0
+    index = 0
+    while index < len(found):
+        piece = found[index]
+        last = inline.get(index, index)
+        if piece.kind == "end":
+            depth = max(0, depth - 1)
+        if not (piece.kind == "text" and piece.text.isspace()):
+            yield depth, found[index : last + 1]
+        if piece.kind == "start" and index not in inline:
+            depth += 1
+        index = last + 1
+
+
+# Spans --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Marks:
+    """Selected nodes as places in characters."""
+
+    text: str
+    nodes: Sequence[Node]
+    bounds: list[int] = field(init=False)
+    """Where a node starts or ends, in characters, ascending."""
+    depths: list[int] = field(init=False)
+    """How many nodes cover what follows each bound."""
+    starts: dict[int, int] = field(init=False)
+    """Start of a node to its number, from 1; where several start, the first of them."""
+
+    def __post_init__(self) -> None:
+        offsets = _characters(self.text, {place for node in self.nodes for place in (node.start, node.end)})
+        changes: dict[int, int] = {}
+        self.starts = {}
+        for number, node in enumerate(self.nodes, start=1):
+            start, end = offsets[node.start], offsets[node.end]
+            changes[start] = changes.get(start, 0) + 1
+            changes[end] = changes.get(end, 0) - 1
+            self.starts.setdefault(start, number)
+        self.bounds = sorted(changes)
+        self.depths = []
+        depth = 0
+        for bound in self.bounds:
+            depth += changes[bound]
+            self.depths.append(depth)
+
+    @property
+    def count(self) -> int:
+        """How many nodes are marked."""
+        return len(self.nodes)
+
+    def cut(self, bit: Bit) -> Iterator[Span]:
+        """A part of the message, cut where nodes start and end."""
+        at, end = bit.start, bit.start + len(bit.text)
+        place = bisect_right(self.bounds, at)
+        while at < end:
+            until = min(end, self.bounds[place]) if place < len(self.bounds) else end
+            depth = self.depths[place - 1] if place else 0
+            text = bit.text[at - bit.start : until - bit.start]
+            yield Span(text, bit.kind, depth, self.starts.get(at))
+            at = until
+            place += 1
+
+
+def _characters(text: str, offsets: Iterable[int]) -> dict[int, int]:
+    """Places in bytes of a text as UTF-8, as places in characters."""
+    if text.isascii():
+        return {offset: min(offset, len(text)) for offset in offsets}
+    data = text.encode("utf-8", "surrogatepass")
+    result = {}
+    at = characters = 0
+    for offset in sorted(offsets):
+        characters += len(data[at:offset].decode("utf-8", "replace"))
+        result[offset] = characters
+        at = offset
+    return result
+
+
+def _row(depth: int, line: int, group: list[Piece], marks: _Marks) -> Row:
+    spans: list[Span] = []
+    room = ROW_CHARACTERS_MAX
+    cut = 0
+    for piece in group:
+        for bit in bits(piece):
+            shown = bit if len(bit.text) <= room else bit._replace(text=bit.text[: max(room, 0)])
+            room -= len(shown.text)
+            cut += len(bit.text) - len(shown.text)
+            for span in marks.cut(shown):
+                spans.extend(visible(span))
+    return Row(min(depth, DEPTH_MAX), line, tuple(spans), cut)
+
+
+def visible(span: Span) -> Iterator[Span]:
+    """A span with the characters that cannot be seen shown by their codes."""
+    at = 0
+    first = span.first_of
+    for found in _UNSEEN.finditer(span.text):
+        if found.start() > at:
+            yield Span(span.text[at : found.start()], span.kind, span.depth, first)
+            first = None
+        yield Span(f"U+{ord(found.group()):04X}", "unseen", span.depth, first)
+        first = None
+        at = found.end()
+    if at < len(span.text):
+        yield Span(span.text[at:], span.kind, span.depth, first)

@@ -1,0 +1,93 @@
+"""XML as pieces with their places: what the highlighting of messages is made from.
+
+The messages are well-formed, since the engine accepted them, so that a few regular expressions tell the pieces apart.
+Whatever does not fit them is shown as text: nothing is ever lost or altered here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+Kind = Literal["start", "end", "empty", "text", "cdata", "comment", "pi", "doctype"]
+
+_PIECE: Final = re.compile(
+    r"(?P<comment><!--.*?-->)"
+    r"|(?P<cdata><!\[CDATA\[.*?\]\]>)"
+    r"|(?P<pi><\?.*?\?>)"
+    r"""|(?P<doctype><!DOCTYPE(?:[^\[>"']|"[^"]*"|'[^']*')*(?:\[.*?\]\s*)?>)"""
+    r"|(?P<end></[^>]*>)"
+    r"""|(?P<start><[^<>"'/!?](?:[^<>"']|"[^"]*"|'[^']*')*>)"""
+    r"|(?P<text>[^<]+)"
+    r"|(?P<other><)",
+    re.DOTALL,
+)
+
+_IN_TAG: Final = re.compile(
+    r"(?P<open></?)(?P<name>[^\s/>]+)"
+    r"""|(?P<attribute>[^\s=/>"']+)(?P<equals>\s*=\s*)(?P<value>"[^"]*"|'[^']*')"""
+    r"|(?P<rest>\s+|/?>|.)",
+    re.DOTALL,
+)
+
+
+class Piece(NamedTuple):
+    """A piece of a message: a tag, a run of text, a comment and so on."""
+
+    kind: Kind
+    start: int
+    """Characters from 0."""
+    text: str
+
+
+class Bit(NamedTuple):
+    """A part of a piece that is shown in one way."""
+
+    kind: str
+    """``punctuation``, ``name``, ``attribute``, ``value``, ``text``, ``entity``, ``cdata``, ``comment``, ..."""
+    start: int
+    """Characters from 0."""
+    text: str
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """The pieces of a message, one after the other; together they are the message."""
+    for found in _PIECE.finditer(text):
+        kind = found.lastgroup
+        if kind == "start" and found.group().endswith("/>"):
+            kind = "empty"
+        yield Piece("text" if kind in (None, "other") else kind, found.start(), found.group())  # type: ignore[arg-type]
+
+
+_ENTITY: Final = re.compile(r"&[^;\s]*;")
+
+
+def bits(piece: Piece) -> Iterator[Bit]:
+    """The parts of a piece; together they are the piece."""
+    if piece.kind in ("start", "end", "empty"):
+        yield from _tag_bits(piece)
+    elif piece.kind == "text":
+        yield from _text_bits(piece)
+    else:
+        yield Bit(piece.kind, piece.start, piece.text)
+
+
+def _tag_bits(piece: Piece) -> Iterator[Bit]:
+    for found in _IN_TAG.finditer(piece.text):
+        for kind in ("open", "name", "attribute", "equals", "value", "rest"):
+            part = found.group(kind)
+            if part:
+                shown = kind if kind in ("name", "attribute", "value") else "punctuation"
+                yield Bit(shown, piece.start + found.start(kind), part)
+
+
+def _text_bits(piece: Piece) -> Iterator[Bit]:
+    at = 0
+    for found in _ENTITY.finditer(piece.text):
+        if found.start() > at:
+            yield Bit("text", piece.start + at, piece.text[at : found.start()])
+        yield Bit("entity", piece.start + found.start(), found.group())
+        at = found.end()
+    if at < len(piece.text):
+        yield Bit("text", piece.start + at, piece.text[at:])

@@ -1,0 +1,114 @@
+"""Messages: the latest, and one of them with its matches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twigcast.broker.console import pages
+from twigcast.broker.console.commands import first_message
+from twigcast.broker.console.explaining import as_text
+from twigcast.broker.console.highlighting import lay_out
+from twigcast.broker.console.subscriptions import asked_of, find
+from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.workbench import account_of
+from twigcast.broker.errors import NotFound
+from twigcast.broker.model import StoredMessage
+from twigcast.errors import TwigcastError
+
+PAGE: Final = 50
+"""Messages on one page."""
+
+MATCHES_SHOWN: Final = 200
+"""Subscriptions that are listed with a message."""
+
+
+def routes(desk: Desk) -> list[Route]:
+    """The routes of these pages."""
+    return [
+        desk.route("/messages", listing),
+        desk.route("/messages/one", one),
+        desk.route("/messages/find", search),
+        desk.route("/messages/download", download),
+    ]
+
+
+async def listing(visit: Visit) -> Response:
+    """Messages, newest first."""
+    before = visit.form.number("before", 0) or None
+    source = visit.form.line("source") or None
+    found = await visit.read(
+        visit.store.messages,
+        visit.tenant_id,
+        up_to=None if before is None else before - 1,
+        limit=PAGE + 1,
+        newest_first=True,
+        source=source,
+    )
+    page = found[:PAGE]
+    return visit.page(
+        "messages.html",
+        messages=page,
+        source=source,
+        older=page[-1].seq if len(found) > PAGE else None,
+        first=before is None,
+        newest=page[0].seq if page and before is None and source is None else None,
+        command=first_message(visit.request),
+    )
+
+
+async def search(visit: Visit) -> Response:
+    """Find a message by its id or its number."""
+    wanted = visit.form.line("id")
+    found = await visit.read(visit.store.message_by_id, visit.tenant_id, wanted)
+    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        found = await visit.read(visit.store.message, visit.tenant_id, int(wanted))
+    if found is None:
+        raise NotFound(f"there is no message with the id or number {wanted[:100]!r}, or not any more")
+    return visit.go(pages.link("/messages/one", seq=found.seq))
+
+
+async def one(visit: Visit) -> Response:
+    """A message, the subscriptions that took it, and why one did or did not."""
+    message = await find_message(visit)
+    asked_key = visit.form.text("key")
+    shown, subscription, trouble = None, None, None
+    if asked_key:
+        try:
+            subscription = await find(visit)
+            shown = await account_of(visit, asked_of(subscription), message)
+        except TwigcastError as error:
+            trouble = str(error)
+    laid = shown.laid if shown else await visit.read(lay_out, as_text(message.xml))
+    keys = await visit.read(visit.store.keys_of_message, visit.tenant_id, message.seq, MATCHES_SHOWN)
+    return visit.page(
+        "message.html",
+        message=message,
+        laid=laid,
+        shown=shown,
+        subscription=subscription,
+        key=asked_key,
+        trouble=trouble,
+        keys=keys,
+    )
+
+
+async def find_message(visit: Visit) -> StoredMessage:
+    """The message that is asked for.
+
+    Raises:
+        NotFound: There is none.
+    """
+    seq = visit.form.number("seq", 0)
+    found = await visit.read(visit.store.message, visit.tenant_id, seq)
+    if found is None:
+        raise NotFound(f"there is no message {seq}, or not any more")
+    return found
+
+
+async def download(visit: Visit) -> Response:
+    """A message as it is stored."""
+    message = await find_message(visit)
+    return pages.download(message.xml, f"message-{message.seq}.xml")

@@ -1,0 +1,85 @@
+"""All pages as one router, and what runs beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twigcast.broker.api.context import Context
+from twigcast.broker.console import (
+    administration,
+    door,
+    failures,
+    messages,
+    overview,
+    pages,
+    sources,
+    subscriptions,
+    workbench,
+)
+from twigcast.broker.console.activity import Latency, Reading, Tally
+from twigcast.broker.console.visits import Console, Desk
+
+_A_YEAR = 365 * 86_400
+
+
+def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
+    """The pages, to be included in the application of :func:`twigcast.broker.api.app.create_app`.
+
+    Args:
+        pushed: How many deliveries were sent to webhooks and WebSub subscribers.
+    """
+    desk = Desk(Console())
+    routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
+    for subject in (door, overview, workbench, messages, subscriptions, sources, failures, administration):
+        routes += subject.routes(desk)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        context: Context = app.state.context
+        task = asyncio.create_task(desk.console.activity.follow(lambda: _reading(context, pushed())))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    return APIRouter(routes=list(routes), lifespan=lifespan)
+
+
+def _reading(context: Context, pushed: int) -> Reading:
+    """The counters as they are now."""
+    metrics = context.broker.metrics
+    histogram = metrics.hand_over_seconds
+    return Reading(
+        Tally(metrics.accepted, metrics.rejected, metrics.deliveries, metrics.leased + metrics.streamed + pushed),
+        {
+            tenant_id: Tally(counts.accepted, counts.rejected, counts.deliveries, -1)
+            for tenant_id, counts in dict(metrics.tenants).items()
+        },
+        Latency(histogram.bounds, tuple(histogram.counts)),
+        metrics.queued_messages,
+        len(context.streams),
+        metrics.listeners_behind,
+    )
+
+
+async def _static(request: Request) -> Response:
+    """A style sheet, a script or a picture. Its address changes with its content."""
+    found = pages.static_file(request.path_params["name"])
+    if found is None:
+        return Response("there is no such file", 404, pages.HEADERS, "text/plain; charset=utf-8")
+    content, kind, mark = found
+    fresh = request.query_params.get("v") == mark
+    caching = f"public, max-age={_A_YEAR}, immutable" if fresh else "no-cache"
+    headers = {**pages.HEADERS, "Cache-Control": caching, "ETag": f'"{mark}"'}
+    if request.headers.get("if-none-match") == f'"{mark}"':
+        return Response(b"", 304, headers)
+    return Response(content, 200, {**headers, "Content-Type": kind})

@@ -1,0 +1,95 @@
+"""Who is signed in to the console.
+
+A session begins with a token and lives in memory: its id is a random cookie, of which only the digest is kept. It ends
+with signing out, after hours without use, when its token is deleted, and when the broker stops.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+IDLE_SECONDS: Final = 12 * 3600.0
+"""A session without use ends after so long."""
+
+LIFE_SECONDS: Final = 7 * 24 * 3600.0
+"""A session ends after so long in any case."""
+
+SESSIONS_MAX: Final = 10_000
+"""Sessions at one time; beyond it the one that was not used for longest ends."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One sign-in."""
+
+    token_digest: bytes
+    """Of the token that it began with."""
+    started: float
+    used: float
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    """Every change must carry it."""
+    tenant_id: int | None = None
+    """The tenant that an administrator of the broker looks at; ``None``: the one of the token."""
+    notice: str | None = None
+    """What the next page tells first."""
+    new_token: str | None = field(default=None, repr=False)
+    """A new token, to be shown once."""
+
+    def permits(self, csrf: str) -> bool:
+        """Whether a change carries what it must."""
+        return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogatepass"))
+
+
+class Sessions:
+    """The sessions of one broker.
+
+    Args:
+        clock: Seconds; never goes back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: OrderedDict[bytes, Session] = OrderedDict()
+
+    def start(self, token_digest: bytes) -> str:
+        """Begin a session; the value of its cookie."""
+        cookie = secrets.token_urlsafe(32)
+        now = self._clock()
+        with self._lock:
+            self._known[_digest(cookie)] = Session(token_digest, now, now)
+            while len(self._known) > SESSIONS_MAX:
+                self._known.popitem(last=False)
+        return cookie
+
+    def find(self, cookie: str) -> Session | None:
+        """The session of a cookie, if it has not ended."""
+        key = _digest(cookie)
+        now = self._clock()
+        with self._lock:
+            session = self._known.get(key)
+            if session is None:
+                return None
+            if now - session.used > IDLE_SECONDS or now - session.started > LIFE_SECONDS:
+                del self._known[key]
+                return None
+            session.used = now
+            self._known.move_to_end(key)
+            return session
+
+    def end(self, cookie: str) -> None:
+        """End a session."""
+        with self._lock:
+            self._known.pop(_digest(cookie), None)
+
+
+def _digest(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,308 @@
+"""Subscriptions: the list, one of them, making, editing, pausing and deleting them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twigcast.broker.api import subscriptions as api
+from twigcast.broker.api.models import DeliveryIn, ReplacementIn, SubscriptionIn
+from twigcast.broker.console import commands, pages
+from twigcast.broker.console.explaining import Asked, check_query
+from twigcast.broker.console.forms import Form, invalid, namespaces_as_text, namespaces_of
+from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.errors import Invalid, NotFound
+from twigcast.broker.model import DeliverySettings, Subscription, SubscriptionState
+from twigcast.broker.store.interface import Store
+from twigcast.errors import TwigcastError
+from twigcast.subscriptions import Dialect
+
+PAGE: Final = 50
+"""Subscriptions on one page."""
+
+SEARCH_CHARACTERS_MAX: Final = 200
+
+SHOWN: Final = 10
+"""Deliveries and errors on the page of a subscription."""
+
+LOOKED_UP_SECONDS: Final = 0.5
+"""How long the store is asked for what stands beside the subscriptions of a page; long queues take time to count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A row of the list."""
+
+    subscription: Subscription
+    pending: int | None
+    """``None``: there was no time to count."""
+    last_received: float | None
+    """When the message of its last delivery was received."""
+    last_error: str | None
+
+
+def routes(desk: Desk) -> list[Route]:
+    """The routes of these pages."""
+    return [
+        desk.route("/subscriptions", listing),
+        desk.route("/subscriptions/one", one),
+        desk.route("/subscriptions/new", new),
+        desk.route("/subscriptions/new", create, change=True),
+        desk.route("/subscriptions/edit", edit),
+        desk.route("/subscriptions/edit", save, change=True),
+        desk.route("/subscriptions/pause", pause, change=True),
+        desk.route("/subscriptions/resume", resume, change=True),
+        desk.route("/subscriptions/delete", delete, change=True),
+    ]
+
+
+# The list -------------------------------------------------------------------------------------------------------------
+
+
+async def listing(visit: Visit) -> Response:
+    """Subscriptions in order of their keys."""
+    form = visit.form
+    text, state = form.line("search")[:SEARCH_CHARACTERS_MAX], _state(form.line("state"))
+    after = form.fields.get("after")
+    found = await visit.read(
+        visit.store.subscriptions,
+        visit.tenant_id,
+        after_key=after,
+        limit=PAGE + 1,
+        containing=text or None,
+        state=state,
+    )
+    listed = await visit.read(_listed, visit.store, found[:PAGE])
+    return visit.page(
+        "subscriptions.html",
+        listed=listed,
+        total=await visit.read(visit.store.subscription_count, visit.tenant_id),
+        search=text,
+        state=state.value if state else "",
+        first=after is None,
+        next_after=found[PAGE - 1].key if len(found) > PAGE else None,
+    )
+
+
+def _state(name: str) -> SubscriptionState | None:
+    try:
+        return SubscriptionState(name) if name else None
+    except ValueError:
+        raise Invalid(f"there is no state {name[:40]!r}") from None
+
+
+def _listed(store: Store, found: list[Subscription]) -> list[Listed]:
+    """The rows of a page. Blocks."""
+    until = time.monotonic() + LOOKED_UP_SECONDS
+    waiting = set(store.lanes_with_pending({subscription.lane_id for subscription in found}))
+    counts: dict[int, int] = {}
+    rows = []
+    for subscription in found:
+        lane_id = subscription.lane_id
+        if lane_id not in counts and lane_id not in waiting:
+            counts[lane_id] = 0
+        if time.monotonic() > until:
+            rows.append(Listed(subscription, counts.get(lane_id), None, None))
+            continue
+        if lane_id not in counts:
+            counts[lane_id] = store.pending_count(lane_id)
+        last = store.recent_deliveries(subscription.id, 1)
+        errors = store.errors(subscription.id, 1)
+        received = last[0].message.received if last else None
+        rows.append(Listed(subscription, counts[lane_id], received, errors[0].reason if errors else None))
+    return rows
+
+
+# One of them ----------------------------------------------------------------------------------------------------------
+
+
+async def one(visit: Visit) -> Response:
+    """A subscription with its last deliveries and errors."""
+    found = await find(visit)
+    store = visit.store
+    letters = await visit.read(store.dead_letters, visit.tenant_id, limit=SHOWN, key=found.key)
+    return visit.page(
+        "subscription.html",
+        subscription=found,
+        checked=await visit.read(check_query, asked_of(found), visit.context.settings.engine_limits),
+        namespaces=namespaces_as_text(found.namespaces),
+        pending=await visit.read(store.pending_count, found.lane_id),
+        deliveries=await visit.read(store.recent_deliveries, found.id, SHOWN),
+        errors=await visit.read(store.errors, found.id, SHOWN),
+        dead_letters=letters,
+        command=commands.pull(visit.request, found.subscriber) if found.delivery.kind == "pull" else None,
+    )
+
+
+async def find(visit: Visit) -> Subscription:
+    """The subscription that is asked for.
+
+    Raises:
+        NotFound: There is none.
+    """
+    key = visit.form.text("key")
+    found = await visit.read(visit.store.subscription, visit.tenant_id, key)
+    if found is None:
+        raise NotFound(f"there is no subscription with the key {key[:100]!r}")
+    return found
+
+
+def asked_of(subscription: Subscription) -> Asked:
+    """The query of a subscription."""
+    return Asked(subscription.query, subscription.namespaces, subscription.dialect)
+
+
+# Making and editing ---------------------------------------------------------------------------------------------------
+
+
+async def new(visit: Visit) -> Response:
+    """The form of a new subscription, filled in as far as the address tells."""
+    return await _form_page(visit, "new", visit.form)
+
+
+async def create(visit: Visit) -> Response:
+    """Subscribe."""
+    try:
+        body = _new_body(visit.form)
+        added = await api.add(visit.context, visit.principal, body.key, body)
+    except TwigcastError as error:
+        return await _form_page(visit, "new", visit.form, error)
+    return visit.go(
+        pages.link("/subscriptions/one", key=added.key),
+        f"Subscribed as {added.key}. It counts from the next message on.",
+    )
+
+
+async def edit(visit: Visit) -> Response:
+    """The form of a subscription that is there."""
+    found = await find(visit)
+    form = Form(
+        {
+            "key": found.key,
+            "query": found.query,
+            "namespaces": namespaces_as_text(found.namespaces),
+            "dialect": found.dialect,
+            "kind": found.delivery.kind,
+            "url": found.delivery.url or "",
+        }
+    )
+    return await _form_page(visit, "edit", form)
+
+
+async def save(visit: Visit) -> Response:
+    """Give a subscription another query and delivery."""
+    known = await find(visit)
+    try:
+        body = _body(visit.form)
+        await visit.context.broker.replace(
+            known,
+            query=body.query,
+            namespaces=body.namespaces,
+            dialect=body.dialect,
+            delivery=await _changed_delivery(visit, known, body.delivery),
+        )
+    except TwigcastError as error:
+        return await _form_page(visit, "edit", visit.form, error)
+    return visit.go(pages.link("/subscriptions/one", key=known.key), "Saved. It counts from the next message on.")
+
+
+async def _changed_delivery(visit: Visit, known: Subscription, wanted: DeliveryIn) -> DeliverySettings:
+    """The new settings; an empty secret leaves the old one, and WebSub is changed by its subscriber alone."""
+    if known.delivery.kind == "websub":
+        return known.delivery
+    settings = await api.delivery_settings(visit.context, wanted)
+    if settings.secret is None and settings.kind == known.delivery.kind and not visit.form.has("no_secret"):
+        return DeliverySettings(settings.kind, settings.url, known.delivery.secret)
+    return settings
+
+
+def _new_body(form: Form) -> SubscriptionIn:
+    """The form of a new subscription as the API takes it.
+
+    Raises:
+        Invalid: It does not say what is needed.
+    """
+    try:
+        return SubscriptionIn.model_validate({**_fields(form), "key": form.line("key")})
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _body(form: Form) -> ReplacementIn:
+    """The form of a subscription that is there as the API takes it.
+
+    Raises:
+        Invalid: It does not say what is needed.
+    """
+    try:
+        return ReplacementIn.model_validate(_fields(form))
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _fields(form: Form) -> dict[str, Any]:
+    delivery: dict[str, Any] = {"kind": "pull"}
+    if form.line("kind") == "webhook":
+        delivery = {"kind": "webhook", "url": form.line("url") or None, "secret": form.line("secret") or None}
+    return {
+        "query": form.text("query"),
+        "namespaces": namespaces_of(form.text("namespaces")),
+        "dialect": dialect_of(form),
+        "subscriber": form.line("subscriber") or None,
+        "delivery": delivery,
+        "from": {"seq": form.number("from", 1)} if form.line("from") else None,
+    }
+
+
+def dialect_of(form: Form) -> Dialect:
+    """How a query is to be read."""
+    return "legacy" if form.line("dialect") == "legacy" else "xpath"
+
+
+async def _form_page(visit: Visit, purpose: str, form: Form, error: TwigcastError | None = None) -> Response:
+    query = form.text("query")
+    checked = None
+    if query.strip() and error is None:
+        try:
+            asked = Asked(query, namespaces_of(form.text("namespaces")), dialect_of(form))
+        except Invalid as wrong:
+            error = wrong
+        else:
+            checked = await visit.read(check_query, asked, visit.context.settings.engine_limits)
+    return visit.page(
+        "subscription_form.html",
+        200 if error is None else 422,
+        purpose=purpose,
+        form=form,
+        error=error,
+        checked=checked,
+    )
+
+
+# Changing the state ---------------------------------------------------------------------------------------------------
+
+
+async def pause(visit: Visit) -> Response:
+    """Pause a subscription."""
+    found = await find(visit)
+    await visit.context.broker.set_state(found, SubscriptionState.PAUSED)
+    return visit.go(pages.link("/subscriptions/one", key=found.key), "Paused. New messages do not count for it.")
+
+
+async def resume(visit: Visit) -> Response:
+    """Let a subscription go on."""
+    found = await find(visit)
+    await visit.context.broker.set_state(found, SubscriptionState.ACTIVE)
+    return visit.go(pages.link("/subscriptions/one", key=found.key), "It goes on with the next message.")
+
+
+async def delete(visit: Visit) -> Response:
+    """Delete a subscription."""
+    found = await find(visit)
+    await visit.context.broker.unsubscribe(found)
+    return visit.go(pages.link("/subscriptions"), f"{found.key} is deleted, with what it had pending.")
