@@ -33,8 +33,10 @@ pub struct DfaState {
     row: u32,
     /// Queries that match when this state is reached.
     pub accepts: Vec<u32>,
-    /// Twigs to decide at elements of this state.
+    /// Twigs to decide at elements of this state one by one.
     pub twigs: Vec<u32>,
+    /// Other twigs by the rarest branch that they ask for.
+    pub branching: KeyTable,
     /// Changes whenever `twigs` does, never used twice: what memoised decisions are filed under.
     pub twigs_version: u32,
     /// Triggers with a key.
@@ -55,7 +57,21 @@ impl DfaState {
     /// Does anything remain to be decided at an element of this state?
     #[inline]
     pub fn has_work(&self) -> bool {
-        !self.twigs.is_empty() || !self.candidates.is_empty() || !self.keyed.is_empty() || !self.attached.is_empty()
+        self.has_twigs() || !self.candidates.is_empty() || !self.keyed.is_empty() || !self.attached.is_empty()
+    }
+
+    /// Does any twig wait here?
+    #[inline]
+    pub fn has_twigs(&self) -> bool {
+        !self.twigs.is_empty() || !self.branching.is_empty()
+    }
+
+    /// All twigs that wait here.
+    pub fn all_twigs<'a>(&'a self, nfa: &'a Nfa) -> impl Iterator<Item = u32> + 'a {
+        self.set.iter().flat_map(|&member| nfa.items(member)).filter_map(|item| match item {
+            Item::Twig(twig) => Some(twig),
+            Item::Accept(_) | Item::Trigger(_) => None,
+        })
     }
 
     fn bytes(&self) -> usize {
@@ -63,6 +79,7 @@ impl DfaState {
         self.set.len() * 4
             + (self.accepts.capacity() + self.twigs.capacity() + self.candidates.capacity()) * 4
             + self.keyed.bytes()
+            + self.branching.bytes()
             + size_of::<Self>()
             + 64
     }
@@ -72,6 +89,9 @@ impl DfaState {
 pub trait TriggerKeys {
     /// The packed key of a trigger and what waits for it; `None` if it has no key.
     fn keyed(&self, trigger: u32) -> Option<KeyedTrigger>;
+
+    /// The rarest branch that a twig asks for and what waits for it; `None` if it is to be decided by itself.
+    fn branching(&self, twig: u32) -> Option<KeyedTrigger>;
 }
 
 /// The cache of DFA states. One per matching thread.
@@ -189,6 +209,7 @@ impl LazyDfa {
             row: self.next_row,
             accepts: Vec::new(),
             twigs: Vec::new(),
+            branching: KeyTable::default(),
             twigs_version: self.next_twigs_version,
             keyed: KeyTable::default(),
             candidates: Vec::new(),
@@ -199,14 +220,21 @@ impl LazyDfa {
         };
         self.next_row += 1;
         self.next_twigs_version += 1;
+        let mut branching = Vec::new();
         for &member in set.iter() {
             for item in nfa.items(member) {
                 match item {
                     Item::Accept(query) => state.accepts.push(query),
-                    Item::Twig(twig) => state.twigs.push(twig),
+                    Item::Twig(twig) => match keys.branching(twig) {
+                        Some(entry) => branching.push(entry),
+                        None => state.twigs.push(twig),
+                    },
                     Item::Trigger(_) => state.stale_triggers = true,
                 }
             }
+        }
+        if !branching.is_empty() {
+            state.branching = KeyTable::new(branching);
         }
         if state.stale_triggers {
             merge_triggers(&mut state, nfa, keys);

@@ -15,7 +15,9 @@ use crate::plan::Distance;
 use crate::predicate::table::{self, AtomId, Distances, KeyMask, KeyTable, List, PackedKey, Waiting};
 use crate::twig::conditions::{ConditionId, Decided};
 use crate::twig::memo::Memo;
+use crate::twig::satisfied::Satisfied;
 use crate::twig::shapes::{NO_SHAPE, ShapeId, Shapes};
+use crate::twig::{Twig, TwigCondition};
 
 /// What is known so far of the message in hand.
 #[derive(Debug, Default)]
@@ -105,6 +107,7 @@ pub(super) struct Run<'a, 't> {
     pub(super) budget: usize,
     pub(super) shape_of: &'t [ShapeId],
     pub(super) shapes: &'t Shapes,
+    pub(super) satisfied: &'t mut Satisfied,
     pub(super) decided: &'t mut Decided,
 }
 
@@ -118,8 +121,8 @@ impl<'a> Run<'a, '_> {
         paths: &Paths,
         memo: &mut Memo,
     ) {
-        if !state.twigs.is_empty() {
-            self.decide_twigs(decisions, node, &state.twigs, state.twigs_version, memo);
+        if state.has_twigs() {
+            self.decide_twigs(decisions, node, state, paths, memo);
         }
         if !state.keyed.is_empty() {
             self.decide_keyed(decisions, node, &state.keyed);
@@ -132,35 +135,97 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, twigs: &[u32], version: u32, memo: &mut Memo) {
+    fn decide_twigs(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        state: &DfaState,
+        paths: &Paths,
+        memo: &mut Memo,
+    ) {
         let shape = self.shape_of[node as usize];
-        if shape == NO_SHAPE {
-            for &twig in twigs {
+        if shape == NO_SHAPE || !(state.branching.is_empty() || self.satisfied.knows(shape)) {
+            for twig in state.all_twigs(&paths.nfa) {
                 self.test_twig(decisions, node, twig);
             }
             return;
         }
-        if let Some(matched) = memo.get(version, shape) {
+        if let Some(matched) = memo.get(state.twigs_version, shape) {
             for &query in matched {
                 decisions.matched.insert(query);
             }
             return;
         }
-        let (children, below) = (self.shapes.children_mask(shape), self.shapes.below_mask(shape));
         let mut matched = std::mem::take(&mut decisions.twig_matches);
         matched.clear();
+        if !state.branching.is_empty() {
+            self.decide_branching(decisions, shape, &state.branching, &mut matched);
+        }
+        let complete = self.evaluate_twigs(decisions, node, shape, &state.twigs, &mut matched);
+        for &query in &matched {
+            decisions.matched.insert(query);
+        }
+        if complete && memo.bytes() < self.budget / 2 {
+            memo.insert(state.twigs_version, shape, &matched);
+        }
+        decisions.twig_matches = matched;
+    }
+
+    /// Find the queries whose branches all hold at elements of a shape.
+    fn decide_branching(
+        &mut self,
+        decisions: &mut Decisions,
+        shape: ShapeId,
+        branching: &KeyTable,
+        matched: &mut Vec<u32>,
+    ) {
+        self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
+        let satisfied = &*self.satisfied;
+        let asked = &mut decisions.asked;
+        asked.clear();
+        asked.extend_from_slice(satisfied.here());
+        branching.select(asked);
+        for &branch in &*asked {
+            let list = branching.get(branch);
+            matched.extend(list.satisfied());
+            for entry in list.others {
+                if entry.also.is_some_and(|also| !satisfied.holds(also.get())) {
+                    continue;
+                }
+                let holds = entry.trigger.is_none_or(|twig| match self.population.twigs.get(twig) {
+                    Some(Twig { condition: TwigCondition::Branches(all), .. }) => {
+                        all.others.iter().all(|&branch| satisfied.holds(branch))
+                    }
+                    _ => false,
+                });
+                if holds {
+                    matched.push(entry.query);
+                }
+            }
+        }
+    }
+
+    /// Evaluate twigs one by one; false if some could not be decided.
+    fn evaluate_twigs(
+        &self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        shape: ShapeId,
+        twigs: &[u32],
+        matched: &mut Vec<u32>,
+    ) -> bool {
+        let (children, below) = (self.shapes.children_mask(shape), self.shapes.below_mask(shape));
         let mut complete = true;
         for &number in twigs {
             let Some(twig) = self.population.twigs.get(number) else { continue };
-            if !twig.required.children.within(children) || !twig.required.below.within(below) {
-                continue;
-            }
-            self.evaluator.resume(twig.query);
-            match self.evaluator.condition(&twig.condition, NodeRef::Node(node)) {
-                Ok(true) => {
-                    matched.push(twig.query);
-                    decisions.matched.insert(twig.query);
+            if let TwigCondition::Expr(evaluated) = &twig.condition {
+                let required = &evaluated.1;
+                if !required.children.within(children) || !required.below.within(below) {
+                    continue;
                 }
+            }
+            match self.twig_holds(node, twig) {
+                Ok(true) => matched.push(twig.query),
                 Ok(false) => {}
                 Err(error) => {
                     complete = false;
@@ -168,10 +233,15 @@ impl<'a> Run<'a, '_> {
                 }
             }
         }
-        if complete && memo.bytes() < self.budget / 2 {
-            memo.insert(version, shape, &matched);
+        complete
+    }
+
+    fn twig_holds(&self, node: NodeId, twig: &'a Twig) -> Result<bool, EvalError> {
+        self.evaluator.resume(twig.query);
+        match &twig.condition {
+            TwigCondition::Branches(all) => self.population.branches.hold_at(&self.evaluator, node, all),
+            TwigCondition::Expr(evaluated) => self.evaluator.condition(&evaluated.0, NodeRef::Node(node)),
         }
-        decisions.twig_matches = matched;
     }
 
     fn test_twig(&self, decisions: &mut Decisions, node: NodeId, number: u32) {
@@ -179,8 +249,7 @@ impl<'a> Run<'a, '_> {
         if decisions.is_decided(twig.query) {
             return;
         }
-        self.evaluator.resume(twig.query);
-        match self.evaluator.condition(&twig.condition, NodeRef::Node(node)) {
+        match self.twig_holds(node, twig) {
             Ok(true) => decisions.matched.insert(twig.query),
             Ok(false) => {}
             Err(error) => decisions.fail(twig.query, error),

@@ -10,6 +10,7 @@ use crate::error::MessageError;
 use crate::eval::EvalError;
 use crate::scan::{Scanner, Want};
 use crate::twig::conditions::Decided;
+use crate::twig::satisfied::Satisfied;
 use crate::twig::shapes::{ShapeId, Shapes};
 
 /// Messages that run on the NFA after the DFA cache overflowed within one message.
@@ -25,6 +26,7 @@ pub struct Matcher {
     main: LearntPaths,
     recent: LearntPaths,
     shapes: Shapes,
+    satisfied: Satisfied,
     decided: Decided,
     /// Version of the change log that the recent layer follows.
     pub(super) version: u64,
@@ -62,13 +64,14 @@ impl Matcher {
 
     /// Bytes of the tables that outlive a message, by estimate.
     pub fn cache_bytes(&self) -> usize {
-        self.main.bytes() + self.recent.bytes() + self.shapes.bytes() + self.decided.bytes()
+        self.main.bytes() + self.recent.bytes() + self.shapes.bytes() + self.satisfied.bytes() + self.decided.bytes()
     }
 
     pub(super) fn forget(&mut self) {
         self.main.clear();
         self.recent.clear();
         self.shapes.clear();
+        self.satisfied.clear();
         self.decided.clear();
     }
 
@@ -97,6 +100,9 @@ impl Matcher {
         if !population.twigs.is_empty() || !population.conditions.is_empty() {
             self.shapes.number(&self.document, &mut self.shape_of, budget / 2);
         }
+        if !population.branches.is_empty() {
+            self.satisfied.follow(&self.shapes, &population.branches, budget / 2);
+        }
         let resting = self.rest_messages > 0;
         let uses_dfa = !resting && self.lead(engine, budget);
         if resting {
@@ -119,6 +125,7 @@ impl Matcher {
             budget,
             shape_of: &self.shape_of,
             shapes: &self.shapes,
+            satisfied: &mut self.satisfied,
             decided: &mut self.decided,
         };
         for (learnt, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {

@@ -450,6 +450,8 @@ impl Engine {
             ("nfa_states", self.population.main.nfa.state_count() + self.population.recent.nfa.state_count() - 1),
             ("nfa_bytes", self.population.main.nfa.bytes() + self.population.recent.nfa.bytes()),
             ("twigs", self.population.twigs.len()),
+            ("branches", self.population.branches.len()),
+            ("branch_bytes", self.population.branches.bytes()),
             ("triggers", self.population.triggers.len()),
             ("crowded_states", self.population.main.crowded.len() + self.population.recent.crowded.len()),
             ("evaluated_always", self.population.always.len()),

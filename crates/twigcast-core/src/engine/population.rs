@@ -10,8 +10,9 @@ use crate::plan::{Action, Distance, Key, LinearStep, Route, StepCheck, Verify};
 use crate::predicate::atoms::Atoms;
 use crate::predicate::table::{self, AtomId, KeyTable, KeyedTrigger, PackedKey, Waiting};
 use crate::query::ast::Expr;
+use crate::twig::branches::Branches;
 use crate::twig::conditions::{ConditionId, Conditions};
-use crate::twig::{Required, Twig};
+use crate::twig::{Required, Twig, TwigCondition};
 
 /// A trigger: what remains to be tested where its path accepts.
 #[derive(Clone, Debug)]
@@ -203,6 +204,8 @@ pub struct Population {
     pub triggers: Slab<Trigger>,
     /// The distinct key values.
     pub atoms: Atoms,
+    /// What the conditions of the bulk's twigs are made of.
+    pub branches: Branches,
     /// The distinct structural conditions of triggers.
     pub conditions: Conditions,
     /// Queries to evaluate on each message.
@@ -212,6 +215,16 @@ pub struct Population {
 impl TriggerKeys for Population {
     fn keyed(&self, trigger: u32) -> Option<KeyedTrigger> {
         self.keyed_trigger(trigger, self.triggers.get(trigger)?)
+    }
+
+    fn branching(&self, twig: u32) -> Option<KeyedTrigger> {
+        let Twig { query, condition: TwigCondition::Branches(all) } = self.twigs.get(twig)? else { return None };
+        let is_keyed = *query < table::QUERIES_MAX && all.lead != 0;
+        is_keyed.then(|| {
+            let also = all.others.last().copied().and_then(NonZeroU32::new);
+            let waiting = Waiting { query: *query, also, trigger: (all.others.len() > 1).then_some(twig) };
+            KeyedTrigger { key: all.lead, waiting }
+        })
     }
 }
 
@@ -266,7 +279,7 @@ impl Population {
     fn insert_route(&mut self, query: u32, route: Route, layer: Layer, changes: &mut Vec<Change>) -> Registration {
         let item = match route.action {
             Action::Accept => Item::Accept(query),
-            Action::Twig(condition) => Item::Twig(self.insert_twig(query, condition)),
+            Action::Twig(condition) => Item::Twig(self.insert_twig(query, condition, layer)),
             Action::Trigger { key, verify } => {
                 let key = key.map(|key| self.acquire_key(&key));
                 let verify = self.remaining(verify);
@@ -440,6 +453,9 @@ impl Population {
                 let nfa = &mut self.recent.nfa;
                 let path = nfa.path_of(nfa.state_of_item(number));
                 nfa.remove(number, &mut changes);
+                if let Item::Twig(twig) = item {
+                    self.split_twig(twig);
+                }
                 self.insert_item(&path, item, Layer::Main, &mut changes)
             }
             Registration::Trigger(number) if self.is_loose(registration) => {
@@ -452,9 +468,33 @@ impl Population {
         }
     }
 
-    fn insert_twig(&mut self, query: u32, condition: Expr) -> u32 {
-        let required = Required::of(&condition);
-        self.twigs.insert(Twig { query, condition, required })
+    fn insert_twig(&mut self, query: u32, condition: Expr, layer: Layer) -> u32 {
+        let branches = if layer == Layer::Main { self.branches.acquire(&condition) } else { None };
+        let condition = match branches {
+            Some(all) => TwigCondition::Branches(all),
+            None => {
+                let required = Required::of(&condition);
+                TwigCondition::Expr(Box::new((condition, required)))
+            }
+        };
+        self.twigs.insert(Twig { query, condition })
+    }
+
+    /// Make a twig's condition one of branches, where it can be. Only for the bulk: matchers that know what holds at a
+    /// shape would not know it of new branches.
+    fn split_twig(&mut self, twig: u32) {
+        let Some(Twig { condition, .. }) = self.twigs.get_mut(twig) else { return };
+        if let TwigCondition::Expr(evaluated) = condition {
+            if let Some(all) = self.branches.acquire(&evaluated.0) {
+                *condition = TwigCondition::Branches(all);
+            }
+        }
+    }
+
+    fn remove_twig(&mut self, twig: u32) {
+        if let Some(Twig { condition: TwigCondition::Branches(all), .. }) = self.twigs.remove(twig) {
+            self.branches.release(&all);
+        }
     }
 
     /// Undo [`Self::insert`].
@@ -467,7 +507,7 @@ impl Population {
                     let changes = of_layer(layer, changes);
                     self.paths_mut(layer).nfa.remove(number, changes.list);
                     if let Item::Twig(twig) = item {
-                        self.twigs.remove(twig);
+                        self.remove_twig(twig);
                     }
                 }
             }

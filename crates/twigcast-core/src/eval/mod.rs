@@ -213,7 +213,7 @@ impl<'a> Evaluator<'a> {
 
     /// Count `visits` more visits.
     #[inline]
-    fn charge(&self, visits: u64) -> Result<(), EvalError> {
+    pub(crate) fn charge(&self, visits: u64) -> Result<(), EvalError> {
         let total = self.visits.get() + visits;
         self.visits.set(total);
         if total > self.visits_max {

@@ -3,12 +3,17 @@
 //! Whether such a condition holds at an element depends on nothing but the *shape* of its subtree: names, who is below
 //! whom, and neither order nor number. [`shapes`] numbers the shapes that occur; [`memo`] remembers, for a state of the
 //! automaton and a shape, which of the waiting queries matched. So a branching query costs nothing at an element whose
-//! like was seen before: the idea of XPush (Gupta and Suciu, "Stream processing of XPath queries with predicates",
-//! 2003), with shapes in place of sets of satisfied sub-queries, so that changing the queries leaves them valid.
+//! like was seen before, and changing the queries leaves the shapes valid. At a shape that is new, conditions that are
+//! conjunctions of paths are decided from what holds at the shapes below ([`branches`], [`satisfied`]); others, and
+//! those of queries that came while matching was going on, are evaluated one by one.
 
+pub mod branches;
 pub mod conditions;
 pub mod memo;
+pub mod satisfied;
 pub mod shapes;
+
+use branches::All;
 
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, PathStart, Step};
 use crate::vocabulary::Name;
@@ -95,8 +100,15 @@ impl Required {
 pub struct Twig {
     /// The query.
     pub query: u32,
-    /// The condition, to be evaluated at the element.
-    pub condition: Expr,
-    /// Names that it requires.
-    pub required: Required,
+    /// What must hold at the element.
+    pub condition: TwigCondition,
+}
+
+/// The condition of a twig.
+#[derive(Clone, Debug)]
+pub enum TwigCondition {
+    /// All of these branches.
+    Branches(All),
+    /// An expression to be evaluated, and names that it requires.
+    Expr(Box<(Expr, Required)>),
 }

@@ -49,6 +49,29 @@ impl Shapes {
         self.shapes.len() * (size_of::<Shape>() + 28) + self.children.len() * 4
     }
 
+    /// How many shapes there are.
+    pub fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// No shape?
+    pub fn is_empty(&self) -> bool {
+        self.shapes.is_empty()
+    }
+
+    /// The name of elements of this shape.
+    #[inline]
+    pub fn name(&self, shape: ShapeId) -> Name {
+        self.shapes[shape as usize].name
+    }
+
+    /// The distinct shapes of the children of elements of this shape. Their numbers are smaller.
+    #[inline]
+    pub fn children(&self, shape: ShapeId) -> &[ShapeId] {
+        let shape = &self.shapes[shape as usize];
+        &self.children[shape.start as usize..shape.end as usize]
+    }
+
     /// Names of the children of elements of this shape.
     #[inline]
     pub fn children_mask(&self, shape: ShapeId) -> NameMask {
