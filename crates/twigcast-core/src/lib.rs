@@ -4,6 +4,7 @@
 //! - [`vocabulary`]: names as integers; grows at registration, read-only while scanning
 //! - [`scan`]: bytes to [`document`], rejecting what is not well-formed
 //! - [`query`]: text to algebra
+//! - [`certainty`]: what can be told of a query without a message
 //! - [`automaton`], [`predicate`], [`twig`]: the shared structures that find the queries a message matches
 //! - [`eval`]: the full language on one document, for what the shared structures leave open and for node counts
 //! - [`explain`]: why a query matches a message, or not
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod automaton;
+pub mod certainty;
 pub mod document;
 pub mod engine;
 pub mod error;

@@ -119,7 +119,7 @@ impl Engine {
         let context = queries::context(namespaces, dialect)?;
         let added = py.detach(|| self.write().add(key, query, &context, replace));
         match added {
-            Ok(warnings) => Ok(warnings.iter().map(queries::warning).collect()),
+            Ok(warning) => Ok(warning.map(queries::warning).into_iter().collect()),
             Err(error) => Err(errors::add(py, key, query, &error)),
         }
     }

@@ -20,7 +20,7 @@ pub fn context(namespaces: BTreeMap<String, String>, dialect: &str) -> PyResult<
 }
 
 /// What a warning says.
-pub fn warning(warning: &Warning) -> String {
+pub fn warning(warning: Warning) -> String {
     match warning {
         Warning::NeverMatches => "no message can match this query".into(),
         Warning::AlwaysMatches => "every message matches this query".into(),
@@ -61,6 +61,6 @@ pub fn check<'py>(
     answer.set_item("normal_form", checked.normal_form)?;
     answer.set_item("route", checked.route)?;
     answer.set_item("reason", checked.reason)?;
-    answer.set_item("warnings", checked.warnings.iter().map(warning).collect::<Vec<_>>())?;
+    answer.set_item("warnings", checked.warning.into_iter().map(warning).collect::<Vec<_>>())?;
     Ok(answer)
 }

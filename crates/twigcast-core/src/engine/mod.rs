@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::certainty;
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
@@ -59,6 +60,7 @@ struct CompiledQuery {
     /// What a For-Where-Return query delivers.
     program: Option<Arc<Program>>,
     needs: Needs,
+    warning: Option<Warning>,
 }
 
 /// What matching a query asks of the scanner.
@@ -80,7 +82,7 @@ pub enum AddError {
 }
 
 /// What registration found worth saying.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// No message can match.
     NeverMatches,
@@ -189,20 +191,20 @@ impl Engine {
         text: &str,
         context: &QueryContext,
         replace: bool,
-    ) -> Result<Vec<Warning>, AddError> {
+    ) -> Result<Option<Warning>, AddError> {
         let known = self.registry.slot_of(key);
         if known.is_some() && !replace {
             return Err(AddError::DuplicateKey);
         }
         let context = self.registry.intern_context(context);
-        let mut warnings = Vec::new();
         let query = match self.registry.find_query(text, context) {
             Some(query) => query,
             None => {
-                let compiled = self.compile(text, context, &mut warnings).map_err(AddError::Query)?;
+                let compiled = self.compile(text, context).map_err(AddError::Query)?;
                 self.register(text, context, compiled)
             }
         };
+        let warning = self.compiled.get(query as usize).and_then(|compiled| compiled.as_ref()?.warning);
         // Hold on to the new query before the old subscription lets go: they may be the same.
         if let Some(slot) = known {
             self.registry.hold(query);
@@ -212,7 +214,7 @@ impl Engine {
         self.registry.subscribe(key, query);
         self.changes += 1;
         self.compact_if_due();
-        Ok(warnings)
+        Ok(warning)
     }
 
     /// Remove a subscription; whether it was there.
@@ -281,7 +283,7 @@ impl Engine {
         self.warm.store(false, Ordering::Relaxed);
     }
 
-    fn compile(&mut self, text: &str, context: u32, warnings: &mut Vec<Warning>) -> Result<NewQuery, QueryError> {
+    fn compile(&mut self, text: &str, context: u32) -> Result<NewQuery, QueryError> {
         let (expr, program) = match self.parse(text, context)? {
             Query::XPath(expr) => (expr, None),
             Query::Flwr(flwr) => {
@@ -296,12 +298,7 @@ impl Engine {
         if necessary {
             routes.iter_mut().for_each(Route::verify_whole);
         }
-        if routes.is_empty() {
-            warnings.push(Warning::NeverMatches);
-        }
-        if routes.iter().any(|route| matches!(route.action, Action::Always)) {
-            warnings.push(Warning::EvaluatedAlways);
-        }
+        let warning = warning(&expr, &routes, necessary);
         let whole = routes
             .iter()
             .any(|route| matches!(route.action, Action::Always | Action::Trigger { verify: Verify::Whole, .. }));
@@ -312,7 +309,7 @@ impl Engine {
             _ if whole => Evaluated::Expr(Arc::new(expr)),
             _ => Evaluated::Nothing,
         };
-        Ok(NewQuery { routes, evaluated, program, needs })
+        Ok(NewQuery { routes, evaluated, program, needs, warning })
     }
 
     fn parse(&mut self, text: &str, context: u32) -> Result<Query, QueryError> {
@@ -469,11 +466,23 @@ struct NewQuery {
     evaluated: Evaluated,
     program: Option<Arc<Program>>,
     needs: Needs,
+    warning: Option<Warning>,
 }
 
 impl NewQuery {
     fn compiled(self, registrations: Box<[Registration]>) -> CompiledQuery {
-        CompiledQuery { registrations, evaluated: self.evaluated, program: self.program, needs: self.needs }
+        let Self { evaluated, program, needs, warning, .. } = self;
+        CompiledQuery { registrations, evaluated, program, needs, warning }
+    }
+}
+
+/// What is worth saying of a query with these routes; `necessary`: it may not match where its expression is true.
+fn warning(expr: &Expr, routes: &[Route], necessary: bool) -> Option<Warning> {
+    match certainty::truth(expr) {
+        Some(false) => Some(Warning::NeverMatches),
+        Some(true) if !necessary => Some(Warning::AlwaysMatches),
+        _ if routes.is_empty() => Some(Warning::NeverMatches),
+        _ => routes.iter().any(|route| matches!(route.action, Action::Always)).then_some(Warning::EvaluatedAlways),
     }
 }
 
@@ -500,7 +509,7 @@ pub struct Check {
     /// What the route means, in one sentence.
     pub reason: &'static str,
     /// What registration would warn of.
-    pub warnings: Vec<Warning>,
+    pub warning: Option<Warning>,
 }
 
 /// Parse and plan a query alone.
@@ -510,9 +519,8 @@ pub struct Check {
 pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Check, QueryError> {
     let mut engine = Engine::new(limits.clone());
     let interned = engine.registry.intern_context(context);
-    let mut warnings = Vec::new();
     let parsed = engine.parse(text, interned)?;
-    let new = engine.compile(text, interned, &mut warnings)?;
+    let new = engine.compile(text, interned)?;
     let printed = match parsed {
         Query::XPath(expr) => {
             query::display::expression(&normal::normalise(expr), &engine.vocabulary, &context.namespaces)
@@ -523,7 +531,7 @@ pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Chec
         normal_form: printed.text,
         route: plan::route_name(&new.routes),
         reason: plan::route_reason(&new.routes),
-        warnings,
+        warning: new.warning,
     })
 }
 

@@ -1,0 +1,258 @@
+//! What can be told of a query without a message: that it is true of every one, or of none.
+//!
+//! An expression is evaluated on all messages at once, with *abstract values*: a node-set is known by the kinds of nodes
+//! that may be in it, whether one certainly is, and whether more than one can be; a number by a range; truth and text
+//! by themselves or not at all. Each rule holds on every well-formed document, so whatever is told is certain; much that is true is
+//! not found out (whether a path of the query's names exists, for instance, depends on the message alone).
+
+mod conditions;
+mod kinds;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use crate::document::{Document, Message};
+use crate::eval::{self, Evaluator};
+use crate::query::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart, Step};
+use crate::query::normal::is_positional;
+use crate::vocabulary::Vocabulary;
+
+use kinds::Kinds;
+use values::{Nodes, Number, Value};
+
+/// The truth of an expression in normal form on every message, if it is the same on all of them.
+pub fn truth(expr: &Expr) -> Option<bool> {
+    value(expr, Context { kinds: Kinds::DOCUMENT, alone: true }).truth()
+}
+
+/// Where an expression is evaluated.
+#[derive(Clone, Copy)]
+struct Context {
+    /// Kinds that the context node may be of.
+    kinds: Kinds,
+    /// The context size is 1.
+    alone: bool,
+}
+
+fn value<'e>(expr: &'e Expr, context: Context) -> Value<'e> {
+    match expr {
+        Expr::Or(operands) => Value::Boolean(conditions::any(operands, context)),
+        Expr::And(operands) => Value::Boolean(conditions::all(operands, context)),
+        Expr::Compare { op, left, right } => Value::Boolean(compare(*op, left, right, context)),
+        Expr::Arithmetic { op, left, right } => arithmetic(*op, value(left, context), value(right, context)),
+        Expr::Negate(operand) => match value(operand, context) {
+            Value::Number(Number::Is(number)) => Value::Number(Number::Is(-number)),
+            _ => Value::Number(Number::ANY),
+        },
+        Expr::Union(members) => union(members, context),
+        Expr::Path(path) => self::path(path, context),
+        Expr::Number(number) => Value::Number(Number::Is(*number)),
+        Expr::Literal(text) => Value::Text(Some((&**text).into())),
+        Expr::Call { function, arguments } => call(*function, arguments, context),
+    }
+}
+
+fn union<'e>(members: &[Expr], context: Context) -> Value<'e> {
+    let mut nodes = Nodes::NONE;
+    for member in members {
+        match value(member, context) {
+            Value::Nodes(more) => {
+                nodes.single = (nodes.is_none() && more.single) || (more.is_none() && nodes.single);
+                nodes.kinds = nodes.kinds | more.kinds;
+                nodes.sure = if nodes.is_sure() { nodes.sure } else { more.sure };
+            }
+            _ => return Value::Nodes(Nodes::ANY),
+        }
+    }
+    Value::Nodes(nodes)
+}
+
+// Paths ---------------------------------------------------------------------------------------------------------------
+
+fn path<'e>(path: &'e Path, context: Context) -> Value<'e> {
+    let mut nodes = match &path.start {
+        PathStart::Root => Nodes::one(Kinds::DOCUMENT),
+        PathStart::Context => Nodes::one(context.kinds),
+        PathStart::Variable(_) if path.steps.is_empty() => return Value::Unknown,
+        PathStart::Variable(_) => Nodes::ANY,
+        PathStart::Filter { primary, predicates } => match value(primary, context) {
+            Value::Nodes(nodes) => filtered(nodes, predicates),
+            other if path.steps.is_empty() && predicates.is_empty() => return other,
+            _ => Nodes::ANY,
+        },
+    };
+    for step in &path.steps {
+        if nodes.is_none() {
+            break;
+        }
+        nodes = walk(nodes, step);
+    }
+    Value::Nodes(nodes)
+}
+
+fn walk(from: Nodes, step: &Step) -> Nodes {
+    let kinds = kinds::reached(from.kinds, step.axis, &step.test);
+    let each = Nodes {
+        kinds,
+        sure: kinds::certain(from.sure, step.axis, &step.test),
+        single: kinds::is_single(from.kinds, step.axis, &step.test),
+    };
+    let kept = filtered(each, &step.predicates);
+    Nodes { single: from.single && kept.single, ..kept }
+}
+
+/// The nodes that pass all predicates.
+fn filtered(mut nodes: Nodes, predicates: &[Expr]) -> Nodes {
+    let all_nodes = Context { kinds: nodes.kinds, alone: nodes.single };
+    for predicate in predicates {
+        if nodes.is_none() {
+            return Nodes::NONE;
+        }
+        match value(predicate, Context { kinds: nodes.kinds, alone: nodes.single }).truth() {
+            Some(true) => {}
+            Some(false) => return Nodes::NONE,
+            None => {
+                if !keeps_one(predicate) {
+                    nodes.sure = Kinds::NONE;
+                }
+                nodes.single |= is_position(predicate);
+            }
+        }
+    }
+    let lasting = || predicates.iter().filter(|predicate| !is_positional(predicate));
+    if predicates.len() > 1 && conditions::exclude_each_other(lasting(), all_nodes) { Nodes::NONE } else { nodes }
+}
+
+/// Is the predicate true of one node of whatever there is: the first, or the last?
+fn keeps_one(predicate: &Expr) -> bool {
+    let Expr::Compare { op: CompareOp::Equal, left, right } = predicate else { return false };
+    let is_one = |expr: &Expr| matches!(expr, Expr::Number(number) if *number == 1.0);
+    let call = |expr: &Expr| match expr {
+        Expr::Call { function: function @ (Function::Position | Function::Last), .. } => Some(*function),
+        _ => None,
+    };
+    match (call(left), call(right)) {
+        (Some(Function::Position), None) => is_one(right),
+        (None, Some(Function::Position)) => is_one(left),
+        (Some(one), Some(other)) => one != other,
+        _ => false,
+    }
+}
+
+/// Is the predicate true of one node at most: that at a fixed position, or the last?
+fn is_position(predicate: &Expr) -> bool {
+    let Expr::Compare { op: CompareOp::Equal, left, right } = predicate else { return false };
+    let is_position = |expr: &Expr| matches!(expr, Expr::Call { function: Function::Position, .. });
+    let is_fixed = |expr: &Expr| matches!(expr, Expr::Number(_) | Expr::Call { function: Function::Last, .. });
+    (is_position(left) && is_fixed(right)) || (is_fixed(left) && is_position(right))
+}
+
+// Comparisons and arithmetic ------------------------------------------------------------------------------------------
+
+fn compare(op: CompareOp, left: &Expr, right: &Expr, context: Context) -> Option<bool> {
+    if let (Expr::Call { function: one, .. }, Expr::Call { function: other, .. }) = (left, right) {
+        match (one, other) {
+            (Function::Position, Function::Last) => return within_size(op),
+            (Function::Last, Function::Position) => return within_size(op.flipped()),
+            _ => {}
+        }
+    }
+    let (left, right) = (value(left, context), value(right, context));
+    let is_boolean = |value: &Value<'_>| matches!(value, Value::Boolean(_));
+    match (&left, &right) {
+        (Value::Unknown, _) | (_, Value::Unknown) => None,
+        _ if is_boolean(&left) || is_boolean(&right) => compare_truths(op, &left, &right),
+        // With a node-set, a comparison asks for a node of which it is true.
+        (Value::Nodes(nodes), other) | (other, Value::Nodes(nodes)) => {
+            (nodes.is_none() || other.is_none() || never_holds(op, other)).then_some(false)
+        }
+        _ => match (left.constant(), right.constant()) {
+            (Some(a), Some(b)) => folded(Expr::Compare { op, left: Box::new(a), right: Box::new(b) }).truth(),
+            _ if never_holds(op, &left) || never_holds(op, &right) => Some(false),
+            _ => match (left, right) {
+                (Value::Number(a), Value::Number(b)) => a.compare(op, b),
+                _ => None,
+            },
+        },
+    }
+}
+
+/// A position compared with the size.
+fn within_size(op: CompareOp) -> Option<bool> {
+    match op {
+        CompareOp::LessOrEqual => Some(true),
+        CompareOp::Greater => Some(false),
+        _ => None,
+    }
+}
+
+/// A comparison with a boolean: of truths, or of these as numbers.
+fn compare_truths(op: CompareOp, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+    let ordered = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
+    let is_scalar = |value: &Value<'_>| matches!(value, Value::Number(_) | Value::Text(_));
+    if ordered && (is_scalar(left) || is_scalar(right)) {
+        return (never_holds(op, left) || never_holds(op, right)).then_some(false);
+    }
+    Some(op.holds(left.truth()?.into(), right.truth()?.into()))
+}
+
+/// Is a comparison false whatever the other operand (no boolean, if it is for equality) is? Nothing is equal to NaN,
+/// less or greater; and a text that is no number becomes that in a comparison by size.
+fn never_holds(op: CompareOp, operand: &Value<'_>) -> bool {
+    match (op, operand) {
+        (CompareOp::NotEqual, _) => false,
+        (_, Value::Number(Number::Is(number))) => number.is_nan(),
+        (CompareOp::Equal, _) => false,
+        (_, Value::Text(Some(text))) => eval::number::parse(text).is_nan(),
+        _ => false,
+    }
+}
+
+fn arithmetic<'e>(op: ArithmeticOp, left: Value<'e>, right: Value<'e>) -> Value<'e> {
+    match (left.constant(), right.constant()) {
+        (Some(a), Some(b)) => folded(Expr::Arithmetic { op, left: Box::new(a), right: Box::new(b) }),
+        _ => Value::Number(Number::ANY),
+    }
+}
+
+// Functions -----------------------------------------------------------------------------------------------------------
+
+fn call<'e>(function: Function, arguments: &'e [Expr], context: Context) -> Value<'e> {
+    let given: Vec<Value<'e>> = arguments.iter().map(|argument| value(argument, context)).collect();
+    let size = Number::counted(1.0, if context.alone { 1.0 } else { f64::INFINITY });
+    match (function, &given[..]) {
+        (Function::True, _) => return Value::Boolean(Some(true)),
+        (Function::False, _) => return Value::Boolean(Some(false)),
+        (Function::Boolean, [given]) => return Value::Boolean(given.truth()),
+        (Function::Not, [given]) => return Value::Boolean(given.truth().map(|truth| !truth)),
+        (Function::Position | Function::Last, _) => return Value::Number(size),
+        (Function::Count, [Value::Nodes(nodes)]) => return Value::Number(nodes.count()),
+        (Function::Sum, [Value::Nodes(nodes)]) if nodes.is_none() => return Value::Number(Number::Is(0.0)),
+        // Both ask the message, whatever the argument.
+        (Function::Lang, _) => return Value::Boolean(None),
+        (Function::Id, _) => return Value::Nodes(Nodes { kinds: Kinds::ELEMENT, ..Nodes::ANY }),
+        (Function::Contains | Function::StartsWith, [_, part]) if part.is_empty_text() => {
+            return Value::Boolean(Some(true));
+        }
+        _ => {}
+    }
+    let constants: Option<Vec<Expr>> = given.iter().map(Value::constant).collect();
+    match constants {
+        Some(arguments) if !given.is_empty() => folded(Expr::Call { function, arguments }),
+        _ if function == Function::StringLength => Value::Number(Number::counted(0.0, f64::INFINITY)),
+        _ => Value::unknown(function.result_type()),
+    }
+}
+
+/// The value of an expression of constants, from the evaluator itself.
+fn folded<'e>(expr: Expr) -> Value<'e> {
+    // Constants look at no node.
+    let (document, vocabulary) = (Document::default(), Vocabulary::new());
+    let evaluator = Evaluator::new(Message { source: b"", document: &document }, &vocabulary, &[]);
+    match evaluator.value(&expr, eval::Context::DOCUMENT) {
+        Ok(eval::Value::Boolean(truth)) => Value::Boolean(Some(truth)),
+        Ok(eval::Value::Number(number)) => Value::Number(Number::Is(number)),
+        Ok(eval::Value::String(text)) => Value::Text(Some(text.into_owned().into())),
+        Ok(eval::Value::Nodes(_)) | Err(_) => Value::unknown(expr.static_type(&[])),
+    }
+}
