@@ -201,7 +201,8 @@ class UrlPolicy:
             UrlRefused: One of them is not permitted, or there is none.
         """
         try:
-            texts = await asyncio.wait_for((self.resolver or resolve)(host, port), _DNS_SECONDS)
+            async with asyncio.timeout(_DNS_SECONDS):
+                texts = await (self.resolver or resolve)(host, port)
             found = [ipaddress.ip_address(text) for text in texts]
         except TimeoutError:
             raise HostNotFound(f"looking up {host} took longer than {_DNS_SECONDS:.0f} s") from None

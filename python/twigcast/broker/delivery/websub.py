@@ -20,6 +20,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
@@ -388,10 +389,10 @@ class WebSubHub:
                     heapq.heappush(self._ends, (time.monotonic() + 5.0, tenant_id, key))
             self._changed.clear()
             wait = self._ends[0][0] - time.monotonic() if self._ends else None
-            try:
-                await asyncio.wait_for(self._changed.wait(), wait)
-            except TimeoutError:
-                continue
+            # Not wait_for: before Python 3.12 it may lose a cancellation that comes together with the event.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
 
     async def _expire_one(self, tenant_id: int, key: str) -> None:
         subscription = await self._subscription(tenant_id, key)

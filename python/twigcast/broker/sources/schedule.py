@@ -13,6 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -76,7 +77,7 @@ class Poller:
         self._sources: dict[int, Source] = {}
         self._due: list[tuple[float, int]] = []  # a heap; of a source only the entry in _due_at counts
         self._due_at: dict[int, float] = {}
-        self._running: dict[int, asyncio.Task[None]] = {}
+        self._running: dict[int, asyncio.Task[float]] = {}
         self._again: set[int] = set()  # to be polled anew, asked for while a poll was on
         self._changed = asyncio.Event()
         self._look_at = 0.0
@@ -121,10 +122,10 @@ class Poller:
             waits = [self._look_at - now]
             if self._due and len(self._running) < self._settings.concurrency:
                 waits.append(self._due[0][0] - now)
-            try:
-                await asyncio.wait_for(self._changed.wait(), max(0.0, min(waits)))
-            except TimeoutError:
-                continue
+            # Not wait_for: before Python 3.12 it may lose a cancellation that comes together with the event.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(waits))):
+                    await self._changed.wait()
 
     async def _look(self) -> None:
         """Read the list of sources."""
@@ -169,33 +170,37 @@ class Poller:
             self._running[source_id] = task
             task.add_done_callback(partial(self._ended, source_id))
 
-    def _ended(self, source_id: int, task: asyncio.Task[None]) -> None:
+    def _ended(self, source_id: int, task: asyncio.Task[float]) -> None:
         self._running.pop(source_id, None)
-        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            return
+        error = task.exception()
         if error is not None:
             _log.error("polling a source failed inside the broker", exc_info=error)
-            self._set_due(source_id, time.monotonic() + _LOOK_SECONDS)
+        wait = task.result() if error is None else _LOOK_SECONDS
         if source_id in self._again:
             self._again.discard(source_id)
-            self._set_due(source_id, time.monotonic())
+            wait = 0.0
+        # Only now: what is due while it runs is not begun.
+        self._set_due(source_id, time.monotonic() + wait)
         self._changed.set()
 
-    async def _poll(self, source: Source) -> None:
+    async def _poll(self, source: Source) -> float:
+        """Poll a source; seconds until it is to be polled again."""
         store = self._broker.store
         stored = await asyncio.to_thread(store.source, source.tenant_id, source.name)
         if stored is None or stored.id != source.id or stored.paused or stored.kind == "push":
-            self._set_due(source.id, time.monotonic() + source.interval)  # in case it comes back
-            return
+            return source.interval  # in case it comes back
         result = await Poll(stored, self._broker, self._outgoing, self._settings.limits).run()
         self.counts.polls += 1
         self.counts.published += result.published
         self.counts.failed += result.state["last_error"] is not None
-        self._set_due(source.id, time.monotonic() + self._wait(stored, result))
         if result.state != stored.state:
             try:
                 await self._broker.change(lambda transaction: transaction.set_source_state(stored.id, result.state))
             except StoreUnavailable as error:
                 _log.warning("the state of the source %r was not stored: %s", stored.name, error.reason)
+        return self._wait(stored, result)
 
     def _wait(self, source: Source, result: PollResult) -> float:
         """Seconds until the next poll of a source."""
