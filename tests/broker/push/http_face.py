@@ -29,6 +29,7 @@ async def client_of(broker: RunningBroker, outward: Outward) -> AsyncIterator[ht
         outward.settings.policy,
         [feed_router(outward.capabilities), websub_router(outward.websub)],
     )
+    app.state.context.sources_changed = outward.poller.sources_changed
     transport = httpx2.ASGITransport(app=app)
     headers = {"Authorization": f"Bearer {secret}"}
     async with httpx2.AsyncClient(transport=transport, base_url=BASE, headers=headers) as client:

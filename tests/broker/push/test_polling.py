@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.broker.push.conftest import OpenBroker
+from tests.broker.push.http_face import client_of
 from tests.broker.push.pushing import TENANT, quick, running, subscribe, until
 from tests.broker.push.receiver import HANG, Got, Receiver, Reply
 from twigcast.broker.delivery.addresses import UrlPolicy
@@ -345,3 +346,28 @@ async def test_random_feeds_lose_nothing_and_double_nothing(broker: RunningBroke
 
         await until(done, seconds=20)
         assert sorted(ids(broker)) == sorted(everything)
+
+
+async def test_sources_are_polled_as_soon_as_they_are_registered(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "_LOOK_SECONDS", 3_600.0)
+    site = Site(rss("1"))
+    async with site.server, running(broker) as outward, client_of(broker, outward) as client:
+        body = {"kind": "rss", "url": site.server.url, "interval": 3_600}
+        assert (await client.put("/sources/feed", json=body)).status_code == 201
+        await until(lambda: ids(broker) == ["1"])
+        site.body = rss("2", "1")
+        ping = {"hub.mode": "publish", "hub.url": source(broker).url or ""}
+        assert (await client.post("/websub", data=ping)).status_code == 202
+        await until(lambda: ids(broker) == ["1", "2"])
+        assert (await client.post("/sources/feed/pause")).status_code == 200
+        await asyncio.sleep(0.1)
+        await client.post("/websub", data=ping)
+        await asyncio.sleep(0.2)
+        assert len(site.server.got) == 2
+        assert (await client.post("/sources/feed/resume")).status_code == 200
+        assert (await client.get("/sources/feed")).json()["paused"] is False
+        assert (await client.delete("/sources/feed")).status_code == 204
+        refused = await client.put("/sources/other", json={**body, "url": "http://user:pw@x.example/"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "url-refused")

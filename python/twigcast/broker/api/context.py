@@ -56,6 +56,9 @@ class Context:
     explaining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_EXPLAINED_AT_ONCE))
     """Explanations are thorough rather than fast: they must not take the machine from the messages."""
 
+    sources_changed: Callable[[], None] = field(default=lambda: None)
+    """Tells who polls sources that one was registered, changed or deleted."""
+
     def __post_init__(self) -> None:
         self.automatic_acks = AutomaticAcks(self.broker)
 

@@ -51,6 +51,7 @@ async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: S
             paused=body.paused,
         )
     )
+    shared.sources_changed()
     response.status_code = 201 if is_new else 200
     return SourceOut.of(stored)
 
@@ -72,6 +73,7 @@ async def delete_source(name: PathName, principal: Admin, shared: Shared) -> Non
     """Forget a source. Its messages stay."""
     found = await _find(shared, principal, name)
     await shared.broker.change(lambda transaction: transaction.delete_source(found.id))
+    shared.sources_changed()
 
 
 async def _find(shared: Context, principal: Principal, name: str) -> Source:
@@ -94,4 +96,5 @@ async def _set_paused(shared: Context, principal: Principal, name: str, *, pause
             paused=found.paused,
         )
     )
+    shared.sources_changed()
     return SourceOut.of(stored)
