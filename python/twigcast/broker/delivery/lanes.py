@@ -272,8 +272,7 @@ class Listener:
         return None if self._cursor is START else LanePosition(self._cursor.seq, self._cursor.subscription_id)
 
     def _can_change_over(self, *, nothing_more: bool) -> bool:
-        if self._missed > self._cursor:
-            return False
+        """Whether the buffer goes on where reading has ended, but for what was missed while it went on."""
         while self._buffer and self._buffer[0].id <= self._cursor:
             self._drop_first()
             nothing_more = True

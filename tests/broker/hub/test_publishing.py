@@ -1,0 +1,272 @@
+"""Publishing: who gets what, what is kept of messages that cannot be processed, and when something was there before."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from lxml import etree
+
+from tests.broker.hub.hubs import TENANT, drain, heard, publish, publish_any, run, running, subscribe, subscribe_many
+from twigcast.broker.model import Accepted, NewSubscription, RejectedMessage, Submission
+from twigcast.broker.store.interface import Store
+from twigcast.limits import Limits
+
+QUERIES = [
+    "//a",
+    "/m/b[c]",
+    "//c[. > 5]",
+    "//b/@x",
+    "count(//a) > 2",
+    "//a[following-sibling::b]",
+    "/m[not(.//c)]",
+    "//b[@x = 'u']/c",
+    "string(//a) = '3'",
+    "//*[@x][c]",
+]
+
+
+def random_message(source: random.Random, depth: int = 0) -> str:
+    parts = []
+    for name in source.choices("abc", k=source.randint(0, 3) if depth < 3 else 0):
+        attribute = source.choice(["", " x='u'", " x='v'"])
+        parts.append(f"<{name}{attribute}>{random_message(source, depth + 1)}</{name}>")
+    return "".join(parts) or str(source.randrange(9))
+
+
+def test_each_message_reaches_whom_lxml_says(store: Store) -> None:
+    seed = 11
+    source = random.Random(seed)
+    messages = [f"<m>{random_message(source)}</m>" for _ in range(300)]
+
+    async def play() -> None:
+        async with running(store, group_messages_max=50) as broker:
+            subscriptions = [await subscribe(broker, query, query) for query in QUERIES]
+            accepted = []
+            for start in range(0, len(messages), 30):
+                accepted += await publish(broker, *messages[start : start + 30])
+            for subscription in subscriptions:
+                wanted = [
+                    result.seq
+                    for result, message in zip(accepted, messages, strict=True)
+                    if etree.fromstring(message).xpath(f"boolean({subscription.query})")
+                ]
+                got = await drain(broker, subscription.lane_id)
+                assert [d.id.seq for d in got] == wanted, (seed, subscription.query)
+            assert broker.metrics.deliveries == sum(result.matches for result in accepted)
+
+    run(play())
+
+
+def test_a_change_counts_from_the_next_message(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            first = await subscribe(broker, "first", "//a")
+            (before,) = await publish(broker, "<a/>")
+            second = await subscribe(broker, "second", "//a")
+            (after,) = await publish(broker, "<a/>")
+            assert (before.matches, after.matches) == (1, 2)
+            assert [d.id.seq for d in await drain(broker, second.lane_id)] == [after.seq]
+            await broker.unsubscribe(first)
+            (last,) = await publish(broker, "<a/>")
+            assert last.matches == 1
+
+    run(play())
+
+
+def test_the_same_message_is_accepted_once(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            subscription = await subscribe(broker, "k", "//a")
+            same = Submission(TENANT, b"<a/>", message_id="one")
+            other_source = Submission(TENANT, b"<a/>", source="other", message_id="one")
+            results = await publish_any(broker, same, same, other_source)
+            assert all(isinstance(r, Accepted) for r in results)
+            first, again, other = results
+            assert isinstance(first, Accepted)
+            assert again == Accepted(first.seq, "one", 1, duplicate=True)
+            assert isinstance(other, Accepted)
+            assert not other.duplicate
+            assert await publish_any(broker, same) == [again]
+            assert len(await drain(broker, subscription.lane_id)) == 2
+            assert broker.metrics.duplicates == 2
+
+    run(play())
+
+
+def test_a_rejected_message_does_not_take_its_id(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            bad, good = (Submission(TENANT, body, message_id="one") for body in (b"<a>", b"<a/>"))
+            results = await publish_any(broker, bad, good, good)
+            assert [type(r) for r in results] == [RejectedMessage, Accepted, Accepted]
+            assert [getattr(r, "duplicate", None) for r in results] == [None, False, True]
+
+    run(play())
+
+
+def test_b18_broken_messages_among_good_ones_are_kept_with_the_place(store: Store) -> None:
+    messages = [f"<m><n>{number}</n></m>".encode() for number in range(1_000)]
+    messages[17] = b"<m>\n  <n>17</m>"
+    messages[500] = b"<m><n>\xff</n></m>"
+    messages[999] = b"no markup"
+
+    async def play() -> None:
+        async with running(store) as broker:
+            subscription = await subscribe(broker, "all", "/m")
+            results = await broker.publish([Submission(TENANT, body) for body in messages])
+            rejected = [r for r in results if isinstance(r, RejectedMessage)]
+            assert [results.index(r) for r in rejected] == [17, 500, 999]
+            assert [(r.line, r.column is not None, r.body) for r in rejected] == [
+                (2, True, messages[17]),
+                (1, True, messages[500]),
+                (1, True, messages[999]),
+            ]
+            assert all(r.reason for r in rejected)
+            assert len(await drain(broker, subscription.lane_id)) == 997
+            kept = broker.store.rejected(TENANT, limit=10)
+            assert [k.body for k in reversed(kept)] == [r.body for r in rejected]
+            assert (broker.metrics.accepted, broker.metrics.rejected) == (997, 3)
+
+    run(play())
+
+
+def test_b05_a_subscription_that_fails_gets_an_error_record_and_the_others_their_delivery(store: Store) -> None:
+    # Each step starts at all that the one before has found, so that the failing query visits too much.
+    body = "<m>" + "<a><b/></a>" * 60 + "</m>"
+    failing = "//a[count(following::b/preceding::a/following::b) > 100000000]"
+
+    async def play() -> None:
+        async with running(store, limits=Limits(query_visits_max=1_000)) as broker:
+            good = [await subscribe(broker, f"good{number}", "//a[b]") for number in range(3)]
+            faulty = await subscribe(broker, "faulty", failing)
+            (accepted,) = await publish(broker, body)
+            assert accepted.matches == 3
+            for subscription in good:
+                assert len(await drain(broker, subscription.lane_id)) == 1
+                assert not broker.store.errors(subscription.id, 10)
+            assert not await drain(broker, faulty.lane_id)
+            (record,) = broker.store.errors(faulty.id, 10)
+            assert record.seq == accepted.seq
+            assert record.reason
+            assert broker.metrics.undecided == 1
+
+    run(play())
+
+
+def test_b14_work_does_not_grow_with_those_that_do_not_match(store: Store) -> None:
+    body = b"<order><item sku='s7'>x</item></order>"
+
+    async def seconds(count: int) -> float:
+        async with running(store) as broker:
+            have = broker.metrics.subscriptions
+            new = [
+                NewSubscription(TENANT, f"k{number}", f"//item[@sku='s{number}']", subscriber="all")
+                for number in range(have, count)
+            ]
+            await subscribe_many(broker, new)
+            await publish(broker, body)
+            before = broker.metrics.group_seconds.total
+            times = []
+            for _ in range(7):
+                results = await broker.publish([Submission(TENANT, body)] * 200)
+                assert all(isinstance(r, Accepted) and r.matches == 1 for r in results)
+                times.append(broker.metrics.group_seconds.total - before)
+                before = broker.metrics.group_seconds.total
+            return min(times)
+
+    few = run(seconds(100))
+    many = run(seconds(10_000))
+    assert many < 3 * few, (few, many)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one lane", "a lane each"])
+def test_b09_one_message_for_a_hundred_thousand_subscriptions(store: Store, shared: bool) -> None:
+    count = 100_000 if shared else 20_000
+
+    async def play() -> None:
+        async with running(store) as broker:
+            await subscribe_many(
+                broker,
+                [
+                    NewSubscription(
+                        TENANT, f"k{number}", f"/m[n > {number % 50}]", subscriber="all" if shared else None
+                    )
+                    for number in range(count)
+                ],
+            )
+            (accepted,) = await publish(broker, "<m><n>1000</n></m>")
+            assert accepted.matches == count
+            assert broker.metrics.deliveries == count
+            if shared:
+                lane = broker.store.lane(TENANT, "all")
+                assert lane is not None
+                got = await heard(broker, lane.id, count)
+                assert len({d.key for d in got}) == len(got) == count
+                assert all(d.message is got[0].message for d in got[:100])
+            else:
+                lane = broker.store.lane(TENANT, f"k{count - 1}")
+                assert lane is not None
+                assert len(await drain(broker, lane.id)) == 1
+
+    run(play(), 120)
+
+
+def test_bodies_are_kept_as_utf8_whatever_they_came_in(store: Store) -> None:
+    declared = '<?xml version="1.0" encoding="iso-8859-1"?><m>\xe9</m>'
+    cases = [
+        (declared.encode("latin-1"), None),
+        # The transport wins over the declaration, and a mark over both.
+        (declared.encode(), "utf-8"),
+        ("<m>\xe9</m>".encode("utf-16"), None),
+        ("\ufeff<m>\xe9</m>".encode(), "iso-8859-1"),
+        ("<m>\xe9</m>".encode("latin-1"), "iso-8859-1"),
+    ]
+
+    async def play() -> None:
+        async with running(store) as broker:
+            subscription = await subscribe(broker, "k", "/m[. = '\xe9']")
+            results = await broker.publish([Submission(TENANT, body, charset=charset) for body, charset in cases])
+            assert [getattr(r, "matches", r) for r in results] == [1] * len(cases)
+            for delivery in await drain(broker, subscription.lane_id):
+                assert "<m>\xe9</m>" in delivery.body.decode()
+                assert etree.fromstring(delivery.body).text == "\xe9"
+            (unknown,) = await publish_any(broker, Submission(TENANT, b"<m/>", charset="x-nothing"))
+            assert isinstance(unknown, RejectedMessage)
+            assert "x-nothing" in unknown.reason
+
+    run(play())
+
+
+def test_what_a_doctype_declares_counts_and_stays_in_the_message(store: Store) -> None:
+    body = b"<!DOCTYPE m [<!ENTITY e 'seen'><!ATTLIST m kind CDATA 'plain'>]><m>&e;</m>"
+
+    async def play() -> None:
+        async with running(store) as broker:
+            subscription = await subscribe(broker, "k", "/m[@kind = 'plain'][. = 'seen']")
+            await publish(broker, body, "<m/>")
+            (delivery,) = await drain(broker, subscription.lane_id)
+            assert delivery.body == body
+
+    run(play())
+
+
+def test_tenants_do_not_see_each_other(store: Store) -> None:
+    with store.transaction() as transaction:
+        other = transaction.add_tenant("other", {}).id
+
+    async def play() -> None:
+        async with running(store) as broker:
+            mine = await subscribe(broker, "k", "//a")
+            theirs = await subscribe(broker, "k", "//a", tenant_id=other)
+            results = await broker.publish(
+                [Submission(tenant, b"<a/>", message_id="same") for tenant in (TENANT, other, TENANT)]
+            )
+            assert [(getattr(r, "matches", r), getattr(r, "duplicate", r)) for r in results] == [
+                (1, False),
+                (1, False),
+                (1, True),
+            ]
+            assert len(await drain(broker, mine.lane_id)) == len(await drain(broker, theirs.lane_id)) == 1
+
+    run(play())
