@@ -182,7 +182,8 @@ def test_b14_work_does_not_grow_with_those_that_do_not_match(store: Store) -> No
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one lane", "a lane each"])
 def test_b09_one_message_for_a_hundred_thousand_subscriptions(store: Store, shared: bool) -> None:
-    count = 100_000 if shared else 20_000
+    # The store has a test of its own with as many on PostgreSQL, where adding them takes longest.
+    count = 100_000 if shared and store.url.startswith("sqlite") else 20_000
 
     async def play() -> None:
         async with running(store) as broker:

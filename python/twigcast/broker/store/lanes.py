@@ -44,13 +44,29 @@ class LaneReads(Reads):
             if skip_subscriptions:
                 condition = f" AND NOT {session.among('d.subscription_id')}"
                 params = [session.values(skip_subscriptions)]
-            # Sizes first: bodies are read for no more than is handed out, and once for each message.
+            lane = session.rows("SELECT acked, replay_next FROM lanes WHERE id = ?", (lane_id,))
+            if not lane:
+                return []
+            acked, replay_next = lane[0]
+            end = INTEGER_MAX if replay_next is None else replay_next - 1
+            # The bounds as values and the limit within, so that a planner without statistics reads a range of one
+            # index too. Sizes first: bodies are read for no more than is handed out, and once for each message.
             rows = session.rows(
                 "SELECT d.seq, d.subscription_id, d.lane_id, s.key, LENGTH(d.payload), LENGTH(m.xml) "
-                "FROM lanes l CROSS JOIN deliveries d JOIN subscriptions s ON s.id = d.subscription_id "
-                f"JOIN messages m ON m.seq = d.seq WHERE l.id = ? AND {_PENDING} "
-                f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?",
-                (lane_id, min(start.seq, INTEGER_MAX), min(start.subscription_id, INTEGER_MAX), *params, limit),
+                "FROM (SELECT * FROM deliveries d WHERE d.lane_id = ? AND d.seq > ? AND d.seq <= ? AND d.acked = 0 "
+                "AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers) "
+                f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?) d "
+                "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
+                "ORDER BY d.seq, d.subscription_id",
+                (
+                    lane_id,
+                    acked,
+                    end,
+                    min(start.seq, INTEGER_MAX),
+                    min(start.subscription_id, INTEGER_MAX),
+                    *params,
+                    limit,
+                ),
             )
             return _deliveries(session, _within(rows, bytes_max))
 

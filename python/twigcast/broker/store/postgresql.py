@@ -58,9 +58,10 @@ PAUSE_SECONDS_MAX: Final = 1.0
 
 _SETTINGS: Final = (
     f"SET search_path = {SCHEMA}; SET synchronous_commit = on; SET jit = off; "
-    # All statements are written for nested loops over indexes. New tables have no statistics yet, with which the
-    # planner would come to the same.
-    "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off"
+    # All statements are written for nested loops over indexes, in their order. New tables have no statistics yet, with
+    # which the planner would come to the same.
+    "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off; "
+    "SET enable_bitmapscan = off"
 )
 
 
