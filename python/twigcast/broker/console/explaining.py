@@ -31,10 +31,11 @@ VISITS_MAX: Final = 2_000_000
 
 ROUTES: Final = {
     "automaton": "the shared automaton",
-    "candidate": "the shared automaton, and its conditions at each candidate",
-    "twig": "shared twigs",
-    "keyed": "shared indexes of values",
-    "verified": "the full XPath engine, behind a necessary condition",
+    "twig": "the shared twigs",
+    "keyed": "the shared indexes of values",
+    "candidate": "the shared automaton, with its conditions at each candidate",
+    "verified": "the XPath engine, on messages with its necessary path",
+    "always": "the XPath engine, on every message",
 }
 """What the names of routes mean."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -41,6 +42,8 @@ HEADERS: Final = {
 """Of every page."""
 
 _DOWNLOAD_HEADERS: Final = {**HEADERS, "Content-Security-Policy": "default-src 'none'; sandbox"}
+
+_TICKED: Final = re.compile("`([^`]+)`")
 
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -103,6 +106,15 @@ def seen(value: object) -> Markup:
     return Markup().join(parts)
 
 
+def ticked(value: object) -> Markup:
+    """A sentence in which names stand between back-ticks."""
+    parts = [
+        Markup("<code>{}</code>").format(seen(part)) if index % 2 else seen(part)
+        for index, part in enumerate(_TICKED.split(str(value)))
+    ]
+    return Markup().join(parts)
+
+
 def safe_json(text: str) -> Markup:
     """JSON inside of a script element: nothing in it can end the element."""
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
@@ -156,7 +168,15 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=number, size=size, moment=moment, exact=exact, ago=ago, duration=duration, seen=seen, safe_json=safe_json
+        number=number,
+        size=size,
+        moment=moment,
+        exact=exact,
+        ago=ago,
+        duration=duration,
+        seen=seen,
+        ticked=ticked,
+        safe_json=safe_json,
     )
     environment.globals.update(link=link, static=static_link, plural=plural)
     return environment

@@ -71,7 +71,7 @@ def excerpt(body: bytes, line: int | None = None, column: int | None = None) -> 
     """
     text, encoding = _decoded(body)
     if _looks_binary(text):
-        return Excerpt(bytes=tuple(_hex(body[:HEX_BYTES])), encoding="none: these are no characters")
+        return Excerpt(bytes=tuple(_hex(body[:HEX_BYTES])), encoding="bytes")
     lines = _LINE_END.split(text)
     if line is None:
         first, last = 0, HEAD_LINES

@@ -4,7 +4,7 @@ document.documentElement.classList.add("js");
 
 const menu = document.querySelector(".menu");
 menu?.addEventListener("click", () => {
-  const open = menu.closest(".side").classList.toggle("open");
+  const open = document.querySelector(".side").classList.toggle("open");
   menu.setAttribute("aria-expanded", String(open));
 });
 

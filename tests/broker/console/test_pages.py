@@ -1,0 +1,486 @@
+"""The pages: what they show, where they lead, what their forms do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from urllib.parse import quote, urljoin, urlsplit
+
+import pytest
+
+from tests.broker.console.conftest import Party
+from tests.broker.console.running import BrokerWithConsole, Person
+from twigcast.broker.model import NewSubscription, Scope, SubscriptionState
+
+ALERT = b"<alert><area>harbour</area><severity>high</severity></alert>"
+CALM = b"<alert><area>inland</area><severity>low</severity></alert>"
+
+
+def _fill(party: Party) -> None:
+    """Something of everything."""
+    party.broker.subscribe("high", "//alert[severity = 'high']", tenant_id=party.tenant_id)
+    party.broker.subscribe("hill", "/alert/area", tenant_id=party.tenant_id, subscriber="a screen / 1")
+    party.broker.webhook("hook", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
+    party.publish(ALERT, CALM, b"<alert><area>", source="coast & sea")
+    party.broker.bury("hook", "it answered 500", tenant_id=party.tenant_id)
+
+
+def test_no_page_is_a_dead_end_for_a_newcomer(party: Party) -> None:
+    """Each screen without anything on it says what to do."""
+    person = party.person
+    page = person.get("/")
+    assert f"curl {party.broker.url}/messages" in page.words
+    for address, word in {
+        "/console/messages": "curl",
+        "/console/subscriptions": "workbench",
+        "/console/workbench": "Nothing to check yet",
+        "/console/workbench?query=//a": "Publish some first",
+        "/console/sources": "Register a feed",
+        "/console/dead-letters": "None",
+        "/console/rejected": "None",
+        "/console/tokens": "Make a token",
+    }.items():
+        page = person.get(address)
+        assert page.status == 200
+        assert word in page.words, address
+
+
+def test_all_links_lead_somewhere_and_labels_belong_to_fields(party: Party) -> None:
+    _fill(party)
+    party.broker.tenant(f"another beside {party.name}")
+    seen: set[str] = set()
+    waiting = ["/"]
+    while waiting:
+        address = waiting.pop()
+        if address in seen:
+            continue
+        seen.add(address)
+        page = party.person.get(address)
+        assert page.status == 200, address
+        if not page.response.headers["content-type"].startswith("text/html"):
+            continue
+        tree = page.tree
+        ids = [str(found) for found in tree.xpath("//@id")]
+        assert len(ids) == len(set(ids)), (address, sorted(ids))
+        assert len(tree.xpath("//h1")) == 1, address
+        assert tree.xpath("//main"), address
+        assert tree.get("lang") == "en"
+        for reference in tree.xpath("//label/@for | //@aria-labelledby | //@aria-controls | //@aria-describedby"):
+            assert reference in ids, (address, reference)
+        for field in tree.xpath("//input[not(@type='hidden')] | //select | //textarea"):
+            labelled = (
+                field.get("aria-label")
+                or tree.xpath("//label[@for=$id]", id=field.get("id", ""))
+                or field.xpath("ancestor::label")
+            )
+            assert labelled, (address, field.get("name"))
+        for link in tree.xpath("//a/@href"):
+            if link.startswith("#"):
+                assert link[1:] in ids, (address, link)
+                continue
+            found = urljoin(str(page.response.url), link)
+            if urlsplit(found).netloc == urlsplit(party.broker.url).netloc:
+                parts = urlsplit(found)
+                waiting.append(parts.path + (f"?{parts.query}" if parts.query else ""))
+    assert len(seen) > 25, seen
+
+
+def test_nothing_of_one_tenant_is_seen_or_changed_by_another(new_party: Callable[..., Party]) -> None:
+    owner, other = new_party(), new_party()
+    _fill(owner)
+    owner.publish(b"<alert><area>quay 17</area></alert>", b"<alert>quay 17", source="coast & sea")
+    owner.broker.subscribe("private key", "//area[. = 'quay 17']", tenant_id=owner.tenant_id)
+    secret_words = ("hook.example", "quay 17", "coast &amp; sea", "private key")
+    (letter,) = owner.broker.store.dead_letters(owner.tenant_id, limit=1)
+    (rejected,) = owner.broker.store.rejected(owner.tenant_id, limit=1)
+    seq = owner.broker.store.messages(owner.tenant_id, limit=1)[0].seq
+    token = owner.broker.store.tokens(owner.tenant_id)[0].id
+    for address in (
+        "/",
+        "/console/live?sample=0&message=0&totals=1",
+        "/console/messages",
+        f"/console/messages/one?seq={seq}",
+        f"/console/messages/find?id={seq}",
+        f"/console/messages/download?seq={seq}",
+        "/console/subscriptions?search=alert",
+        "/console/subscriptions/one?key=private%20key",
+        "/console/subscriptions/edit?key=private%20key",
+        "/console/workbench?key=private%20key",
+        f"/console/workbench?query=//alert&message={seq}&count=1000",
+        "/console/dead-letters",
+        f"/console/dead-letters/one?id={letter.id}",
+        "/console/rejected",
+        f"/console/rejected/one?id={rejected.id}",
+        f"/console/rejected/download?id={rejected.id}",
+        "/console/tokens",
+        "/console/tenants",
+    ):
+        page = other.person.get(address)
+        text = page.text
+        assert page.status in (200, 403, 404), address
+        for word in secret_words:
+            # What was asked for may be repeated in the answer that it is not there.
+            assert word not in text or (page.status == 404 and "private" in address), (address, word)
+    csrf = other.person.get("/").all("//input[@name='csrf']/@value")[0]
+    for address, fields in {
+        "/console/subscriptions/pause": {"key": "high"},
+        "/console/subscriptions/delete": {"key": "high"},
+        "/console/subscriptions/edit": {"key": "high", "query": "//b"},
+        "/console/dead-letters/retry": {"id": str(letter.id)},
+        "/console/dead-letters/remove": {"id": str(letter.id)},
+        "/console/rejected/remove": {"id": str(rejected.id)},
+        "/console/tokens/delete": {"id": str(token)},
+    }.items():
+        assert other.person.send(address, {**fields, "csrf": csrf}).status == 404, address
+    for address in ("/console/tenants/add", "/console/tenants/limits", "/console/tenants/look"):
+        assert other.person.send(address, {"csrf": csrf, "name": "x", "tenant": "1"}).status == 403, address
+    known = owner.broker.store.subscription(owner.tenant_id, "high")
+    assert known is not None
+    assert known.state is SubscriptionState.ACTIVE
+    assert owner.broker.store.dead_letters(owner.tenant_id, limit=1)
+    other.person.send("/console/dead-letters/remove", {"key": "hook", "csrf": csrf})
+    assert owner.broker.store.dead_letters(owner.tenant_id, limit=1)
+
+
+# Subscriptions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_subscription_is_made_edited_paused_resumed_and_deleted(party: Party) -> None:
+    person, store = party.person, party.broker.store
+    form = person.get("/console/subscriptions/new").form("/console/subscriptions/new")
+    page = person.submit(form, key="flood / desk", query="//c:info[", namespaces="c = urn:x")
+    assert page.status == 422
+    assert "column" in page.words
+    form = page.form("/console/subscriptions/new")
+    assert (form.fields["key"], form.fields["query"].strip()) == ("flood / desk", "//c:info[")
+    page = person.submit(form, query="//c:info")
+    assert "It counts from the next message" in page.words
+    stored = store.subscription(party.tenant_id, "flood / desk")
+    assert stored is not None
+    assert (stored.query, dict(stored.namespaces)) == ("//c:info", {"c": "urn:x"})
+
+    edit = person.get("/console/subscriptions/edit?key=" + quote("flood / desk")).form("/console/subscriptions/edit")
+    assert edit.fields["namespaces"].strip() == "c = urn:x"
+    person.submit(edit, kind="webhook", url="http://127.0.0.1:9/in", secret="hush")
+    person.submit(edit, kind="webhook", url="http://127.0.0.1:9/in2", secret="")
+    stored = store.subscription(party.tenant_id, "flood / desk")
+    assert stored is not None
+    assert (stored.delivery.kind, stored.delivery.url, stored.delivery.secret) == (
+        "webhook",
+        "http://127.0.0.1:9/in2",
+        "hush",
+    )
+    page = person.get("/console/subscriptions/one?key=" + quote("flood / desk"))
+    assert "hush" not in page.text
+    assert "http://127.0.0.1:9/in2" in page.words
+
+    page = person.submit(page.form("/console/subscriptions/pause"))
+    assert "paused" in page.words
+    page = person.submit(page.form("/console/subscriptions/resume"))
+    assert "goes on" in page.words
+    page = person.submit(page.form("/console/subscriptions/delete"))
+    assert page.response.url.path == "/console/subscriptions"
+    assert store.subscription(party.tenant_id, "flood / desk") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"key": "", "query": "//a"}, "key"),
+        ({"key": "k", "query": "//a", "kind": "webhook", "url": ""}, "url"),
+        ({"key": "k", "query": "//a", "kind": "webhook", "url": "ftp://x/"}, "http"),
+        ({"key": "k", "query": "//a", "namespaces": "nonsense"}, "namespace"),
+        ({"key": "k", "query": "//a", "from": "x"}, "whole number"),
+        ({"key": "k" * 600, "query": "//a"}, "512"),
+    ],
+)
+def test_what_cannot_be_subscribed_is_told(party: Party, fields: dict[str, str], told: str) -> None:
+    form = party.person.get("/console/subscriptions/new").form("/console/subscriptions/new")
+    page = party.person.submit(form, **fields)
+    assert page.status == 422
+    (note,) = page.all("//*[@role='alert']")
+    assert told in note.text_content()
+
+
+def test_replay_delivers_the_past(party: Party) -> None:
+    party.publish(ALERT, CALM)
+    form = party.person.get("/console/subscriptions/new").form("/console/subscriptions/new")
+    party.person.submit(form, key="all", query="//alert", **{"from": "1"})
+    stored = party.broker.store.subscription(party.tenant_id, "all")
+    assert stored is not None
+    until = time.monotonic() + 10
+    while party.broker.store.pending_count(stored.lane_id) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_hundred_thousand_subscriptions_are_listed_and_searched_quickly(party: Party) -> None:
+    broker = party.broker
+    new = [NewSubscription(party.tenant_id, f"k{n:06}", f"/a/b{n}[c = '{n}']") for n in range(100_000)]
+    # Straight into the store: what is measured are the pages, not the engine.
+    with broker.store.transaction() as transaction:
+        transaction.add_subscriptions(new, at=1.0)
+    person = party.person
+    for address, expected in (
+        ("/console/subscriptions", "k000000"),
+        ("/console/subscriptions?after=k099960", "k099961"),
+        ("/console/subscriptions?search=b77777", "k077777"),
+        ("/console/subscriptions?state=suspended", "Nothing found"),
+    ):
+        begun = time.perf_counter()
+        page = person.get(address)
+        seconds = time.perf_counter() - begun
+        assert expected in page.words
+        assert seconds < 1.5, (address, seconds)
+    page = person.get("/console/subscriptions?search=b9999")
+    keys = []
+    while True:
+        keys += [a.text for a in page.all("//td[contains(@class, 'key')]/a")]
+        following = page.all("//a[@rel='next']/@href")
+        if not following:
+            break
+        page = person.get(following[0])
+    assert keys == ["k009999", *(f"k09999{n}" for n in range(10))]
+
+
+# The workbench --------------------------------------------------------------------------------------------------------
+
+
+def test_the_workbench_marks_what_matches_and_explains_what_does_not(party: Party) -> None:
+    first, second = party.publish(ALERT, CALM)
+    page = party.person.get("/console/workbench?query=" + quote("//alert[severity = 'high']/area"))
+    assert "1 of 2 messages matches" in page.words
+    assert "".join(mark.text_content() for mark in page.all("//div[@class='xml']//mark")) == "<area>harbour</area>"
+    page = party.person.get(
+        "/console/workbench?query=" + quote("//alert[severity = 'high']/area") + f"&message={second}"
+    )
+    assert "Does not match" in page.words
+    assert 'severity is "low"' in page.words
+    assert not page.all("//div[@class='xml']//mark")
+    assert first < second
+
+
+def test_the_workbench_shows_results_and_warnings_and_errors(party: Party) -> None:
+    party.publish(ALERT)
+    query = "for $a in //alert return <where>{ $a/area/text() }</where>"
+    page = party.person.get("/console/workbench?query=" + quote(query))
+    assert "<where>harbour</where>" in page.words
+    page = party.person.get("/console/workbench?query=" + quote("//alert[severity = "))
+    (caret,) = page.all("//code[@class='caret-line']")
+    line, mark = caret.text.splitlines()
+    assert mark.index("^") == line.index("//alert") + len("//alert[severity = ")
+    page = party.person.get("/console/workbench?query=" + quote("true()"))
+    assert page.all("//div[contains(@class, 'check')][contains(@class, 'warn')]")
+    page = party.person.get("/console/workbench?query=" + quote("//x:alert"))
+    assert "x" in page.all("//div[contains(@class, 'check bad')]")[0].text_content()
+
+
+def test_results_for_what_is_typed_are_a_piece_of_the_page(party: Party) -> None:
+    party.publish(ALERT)
+    csrf = party.person.get("/console/workbench").all("//form[@id='bench']/@data-csrf")[0]
+    fields = {"csrf": csrf, "query": "//severity", "namespaces": "", "count": "20"}
+    page = party.person.send("/console/workbench/results", fields)
+    assert page.status == 200
+    assert "<html" not in page.text
+    assert "1 of 1 message matches" in page.words
+    assert party.person.send("/console/workbench/results", {**fields, "count": "many"}).status == 422
+
+
+def test_a_query_that_takes_too_long_is_told_and_not_waited_for(party: Party) -> None:
+    party.publish(*([b"<r>" + b"".join(b"<x>%d</x>" % n for n in range(6_000)) + b"</r>"] * 30))
+    query = "//x[concat(., string(preceding::x[last()])) = 'q']"
+    begun = time.perf_counter()
+    page = party.person.get("/console/workbench?count=50&query=" + quote(query))
+    assert time.perf_counter() - begun < 10
+    assert page.status == 200
+    assert page.all("//span[contains(@class, 'odd')]")
+    assert "too expensive" in page.words
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_tells_who_took_it_and_why(party: Party) -> None:
+    _fill(party)
+    page = party.person.get("/console/messages")
+    assert page.words.count("coast & sea") == 2
+    newest = page.all("//td[contains(@class, 'key')]/a/@href")[0]
+    page = party.person.get(newest)
+    assert [e.text for e in page.all("//ul[@class='hits']//span[@class='id']")] == ["hill", "hook"]
+    page = party.person.submit(page.form("/console/messages/one"), key="high")
+    assert "high does not match" in page.words
+    assert 'severity is "low"' in page.words
+    page = party.person.submit(page.form("/console/messages/one"), key="hill")
+    assert "hill matches" in page.words
+    assert "".join(mark.text_content() for mark in page.all("//mark")) == "<area>inland</area>"
+    page = party.person.submit(page.form("/console/messages/one"), key="nobody")
+    assert "no subscription with the key" in page.words
+
+
+def test_messages_are_paged_and_found(party: Party) -> None:
+    seqs = party.publish(*([ALERT] * 120))
+    party.publish(CALM, message_id="the one")
+    found: list[str] = []
+    page = party.person.get("/console/messages")
+    while True:
+        found += page.all("//td[contains(@class, 'key')]/a/@href")
+        older = page.all("//a[@rel='next']/@href")
+        if not older:
+            break
+        page = party.person.get(older[0])
+    assert len(found) == len(set(found)) == 121
+    form = page.form("/console/messages/find")
+    assert "inland" in party.person.submit(form, id="the one").words
+    assert f"number {seqs[5]}" in party.person.submit(form, id=str(seqs[5])).words
+    assert party.person.submit(form, id="no such").status == 404
+
+
+# What went wrong ------------------------------------------------------------------------------------------------------
+
+
+def test_dead_letters_are_retried_and_removed_one_by_one_and_all(party: Party) -> None:
+    broker, person = party.broker, party.person
+    broker.webhook("hook", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
+    broker.webhook("other", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
+    revived = broker.revived()
+    party.publish(*([ALERT] * 4))
+    numbers = broker.bury("hook", "it answered 500", tenant_id=party.tenant_id)
+    broker.bury("other", "it answered 503", tenant_id=party.tenant_id)
+
+    def left(key: str) -> list[int]:
+        return [letter.id for letter in broker.store.dead_letters(party.tenant_id, limit=100, key=key)]
+
+    page = person.get("/console/dead-letters")
+    assert page.words.count("it answered 50") == 8
+    page = person.submit(page.form("/console/dead-letters/retry", id=str(numbers[0])))
+    assert "1 delivery is tried again" in page.words
+    assert left("hook") == numbers[:0:-1]
+    page = person.submit(page.form("/console/dead-letters/remove", id=str(numbers[1])))
+    assert left("hook") == numbers[:1:-1]
+    page = person.get("/console/dead-letters?key=hook")
+    page = person.submit(page.form("/console/dead-letters/retry", key="hook"))
+    assert left("hook") == []
+    assert len(left("other")) == 4
+    assert sorted(d.id.seq for d in revived if d.key == "hook") == sorted({d.id.seq for d in revived})
+    assert len(revived) == 3
+    page = person.get("/console/dead-letters?key=other")
+    person.submit(page.form("/console/dead-letters/remove", key="other"))
+    assert left("other") == []
+
+
+def test_a_rejected_message_is_shown_downloaded_and_removed(party: Party) -> None:
+    body = b"<a>\n  <b>\n</a>"
+    (number,) = party.publish(body, message_id="broken")
+    page = party.person.get("/console/rejected")
+    assert "line 3" in page.words
+    page = party.person.get(f"/console/rejected/one?id={number}")
+    (place,) = page.all("//div[@class='row place']")
+    assert place.xpath("string(span[@class='n'])") == "3"
+    assert place.xpath("string(.//mark)") == "<"
+    assert party.person.get(f"/console/rejected/download?id={number}").response.content == body
+    party.person.submit(page.form("/console/rejected/remove"))
+    assert party.person.get(f"/console/rejected/one?id={number}").status == 404
+
+
+def test_the_overview_warns_of_what_needs_attention(party: Party) -> None:
+    _fill(party)
+    broker = party.broker
+    known = broker.store.subscription(party.tenant_id, "high")
+    assert known is not None
+    broker.do(broker.broker.set_state(known, SubscriptionState.SUSPENDED, "too slow"))
+    words = party.person.get("/").words
+    assert "1 subscription is suspended" in words
+    assert "2 dead letters wait" in words
+    assert "too slow" in party.person.get("/console/subscriptions/one?key=high").words
+
+
+# Administration -------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_shown_once_and_works(party: Party) -> None:
+    page = party.person.get("/console/tokens")
+    page = party.person.submit(page.form("/console/tokens/add"), name="no scope")
+    assert page.status == 422
+    page = party.person.submit(page.form("/console/tokens/add"), name="reader", scope_subscribe="1")
+    secret = page.all("//div[contains(@class, 'note')]//pre")[0].text
+    assert secret not in party.person.get("/console/tokens").text
+    reader = Person(party.broker)
+    assert reader.sign_in(secret).status == 200
+    assert party.name in reader.get("/").words
+    reader.http.close()
+
+
+def test_the_token_in_use_is_not_deleted(party: Party) -> None:
+    (own,) = party.broker.store.tokens(party.tenant_id)
+    csrf = party.person.get("/").all("//input[@name='csrf']/@value")[0]
+    page = party.person.send("/console/tokens/delete", {"id": str(own.id), "csrf": csrf})
+    assert page.status == 409
+    assert party.person.get("/").status == 200
+
+
+def test_an_operator_makes_tenants_and_looks_at_them(
+    operator: Person, party: Party, running: BrokerWithConsole
+) -> None:
+    party.publish(ALERT, source="only here")
+    page = operator.get("/console/tenants")
+    name = f"museum of {party.name}"
+    page = operator.submit(page.form("/console/tenants/add"), name=name)
+    assert name in page.words
+    assert operator.submit(page.form("/console/tenants/add"), name=name).status == 422
+    assert "only here" not in operator.get("/console/messages").words
+    page = operator.submit(page.form("/console/tenants/look", tenant=str(party.tenant_id)))
+    assert f"You look at the tenant {party.name}" in page.words
+    assert "only here" in operator.get("/console/messages").words
+    form = operator.get("/console/subscriptions/new").form("/console/subscriptions/new")
+    operator.submit(form, key="made by the operator", query="//a")
+    assert running.store.subscription(party.tenant_id, "made by the operator") is not None
+    page = operator.submit(operator.get("/").form("/console/tenants/look", tenant=""))
+    assert "You look at" not in page.words
+    assert "only here" not in operator.get("/console/messages").words
+
+
+def test_limits_of_a_tenant_are_set(operator: Person, party: Party, running: BrokerWithConsole) -> None:
+    page = operator.get("/console/tenants")
+    page = operator.submit(page.form("/console/tenants/limits", tenant=str(party.tenant_id)), tokens_max="1")
+    assert {t.id: t.limits for t in running.store.tenants()}[party.tenant_id] == {"tokens_max": 1}
+    page = party.person.get("/console/tokens")
+    page = party.person.submit(page.form("/console/tokens/add"), name="second", scope_publish="1")
+    assert "tokens_max" in page.words
+
+
+def test_sources_are_registered_paused_and_deleted(party: Party) -> None:
+    person, store = party.person, party.broker.store
+    page = person.get("/console/sources")
+    page = person.submit(page.form("/console/sources/add"), name="feed", url="ftp://x/", kind="rss")
+    assert page.status == 422
+    page = person.submit(page.form("/console/sources/add"), name="feed", url="http://127.0.0.1:9/feed", interval="60")
+    source = store.source(party.tenant_id, "feed")
+    assert source is not None
+    assert (source.kind, source.url, source.interval) == ("rss", "http://127.0.0.1:9/feed", 60)
+    page = person.submit(page.form("/console/sources/pause", name="feed"))
+    source = store.source(party.tenant_id, "feed")
+    assert source is not None
+    assert source.paused
+    page = person.submit(page.form("/console/sources/resume", name="feed"))
+    page = person.submit(page.form("/console/sources/delete", name="feed"))
+    assert store.source(party.tenant_id, "feed") is None
+
+
+def test_who_may_not_administer_is_not_offered_it(new_party: Callable[..., Party]) -> None:
+    person = new_party(Scope.SUBSCRIBE).person
+    page = person.get("/console/sources")
+    assert not page.all("//form[contains(@action, 'sources')]")
+    page = person.get("/")
+    assert not page.all("//a[contains(@href, 'tokens') or contains(@href, 'tenants')]")
+
+
+def test_static_files_are_cached_by_their_content(party: Party) -> None:
+    address = party.person.get("/").all("//link[@rel='stylesheet']/@href")[0]
+    response = party.person.get(address).response
+    assert "immutable" in response.headers["cache-control"]
+    assert response.headers["content-type"] == "text/css; charset=utf-8"
+    again = party.person.http.get(address, headers={"if-none-match": response.headers["etag"]})
+    assert again.status_code == 304
+    assert "immutable" not in party.person.get("/console/static/console.css").response.headers["cache-control"]
+    for name in ("../pages.py", "..%2fpages.py", "nothing.css", ""):
+        assert party.person.get(f"/console/static/{name}").status == 404
