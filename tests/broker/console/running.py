@@ -197,14 +197,18 @@ class Person:
         """Load a page."""
         return self._end(self.http.get(address), follow)
 
-    def send(self, address: str, fields: dict[str, str], *, follow: bool = True, **headers: str) -> Page:
+    def send(
+        self, address: str, fields: dict[str, str], headers: dict[str, str] | None = None, *, follow: bool = True
+    ) -> Page:
         """Send a form."""
-        sent = {"content-type": "application/x-www-form-urlencoded", **headers}
+        sent = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
         return self._end(self.http.post(address, content=urlencode(fields), headers=sent), follow)
 
-    def submit(self, form: html.FormElement, *, follow: bool = True, **fields: str) -> Page:
+    def submit(
+        self, form: html.FormElement, more: dict[str, str] | None = None, *, follow: bool = True, **fields: str
+    ) -> Page:
         """Fill in and send a form."""
-        values = {**dict(form.form_values()), **fields}
+        values = {**dict(form.form_values()), **fields, **(more or {})}
         if form.method == "GET":
             return self.get(f"{form.action}?{urlencode(values)}", follow=follow)
         return self.send(str(form.action), values, follow=follow)

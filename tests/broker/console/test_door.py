@@ -74,7 +74,7 @@ def test_nobody_is_signed_in_by_another_site(person: Person, running: BrokerWith
     assert page.status == 403
     form = person.get("/console/sign-in").form("/console/sign-in")
     fields = {**dict(form.form_values()), "token": token}
-    page = person.send("/console/sign-in", fields, origin="https://evil.example")
+    page = person.send("/console/sign-in", fields, {"origin": "https://evil.example"})
     assert page.status == 403
     assert person.get("/", follow=False).status == 303
 
@@ -131,8 +131,8 @@ def test_no_change_is_made_without_the_mark_of_the_session(party: Party, address
     assert person.send(address, fields).status == 403
     assert person.send(address, {**fields, "csrf": "guessed"}).status == 403
     csrf = person.get("/").all("//input[@name='csrf']/@value")[0]
-    assert person.send(address, {**fields, "csrf": csrf}, **{"sec-fetch-site": "cross-site"}).status == 403
-    assert person.send(address, {**fields, "csrf": csrf}, origin="null").status == 403
+    assert person.send(address, {**fields, "csrf": csrf}, {"sec-fetch-site": "cross-site"}).status == 403
+    assert person.send(address, {**fields, "csrf": csrf}, {"origin": "null"}).status == 403
     assert person.get("/").status == 200
 
 

@@ -53,7 +53,8 @@ def addresses(party: Party) -> list[str]:
     query = f'//a[b != "{EVIL.replace(chr(34), "")}"]'
     broker.subscribe(EVIL, query, tenant_id=party.tenant_id, namespaces={"p": EVIL})
     broker.webhook(f"hook {EVIL}", "//a", f"http://x.example/?{quote(EVIL)}", tenant_id=party.tenant_id)
-    body = f'<a t="{EVIL.replace("<", "&lt;").replace("&amp;", "").replace(chr(34), "")}">{BIDI}<b><![CDATA[{EVIL}]]></b></a>'
+    value = EVIL.replace("&amp;", "").replace("<", "&lt;").replace(chr(34), "")
+    body = f'<a t="{value}">{BIDI}<b><![CDATA[{EVIL}]]></b></a>'
     seq = party.publish(body.encode(), source=EVIL, message_id=EVIL)[0]
     (letter,) = broker.bury(f"hook {EVIL}", EVIL, tenant_id=party.tenant_id)
     (rejected,) = party.publish(f"<a>{EVIL}".encode(), source=EVIL, message_id=f"{EVIL}2")

@@ -196,7 +196,7 @@ def test_a_subscription_is_made_edited_paused_resumed_and_deleted(party: Party) 
 )
 def test_what_cannot_be_subscribed_is_told(party: Party, fields: dict[str, str], told: str) -> None:
     form = party.person.get("/console/subscriptions/new").form("/console/subscriptions/new")
-    page = party.person.submit(form, **fields)
+    page = party.person.submit(form, fields)
     assert page.status == 422
     (note,) = page.all("//*[@role='alert']")
     assert told in note.text_content()
@@ -205,7 +205,7 @@ def test_what_cannot_be_subscribed_is_told(party: Party, fields: dict[str, str],
 def test_replay_delivers_the_past(party: Party) -> None:
     party.publish(ALERT, CALM)
     form = party.person.get("/console/subscriptions/new").form("/console/subscriptions/new")
-    party.person.submit(form, key="all", query="//alert", **{"from": "1"})
+    party.person.submit(form, key="all", query="//alert", more={"from": "1"})
     stored = party.broker.store.subscription(party.tenant_id, "all")
     assert stored is not None
     until = time.monotonic() + 10

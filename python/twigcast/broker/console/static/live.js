@@ -12,6 +12,7 @@ const given = document.getElementById("samples");
 let samples = given ? JSON.parse(given.textContent) : [];
 let newest = Number(document.querySelector("[data-newest]").dataset.newest);
 let round = 0;
+let changed = false;
 for (const chart of charts) chart.show(samples);
 
 const state = document.getElementById("live-state");
@@ -31,6 +32,7 @@ function take(answer) {
     samples = [...samples, ...answer.samples].slice(-KEPT);
     for (const chart of charts) chart.show(samples);
   }
+  changed = Boolean(answer.rows);
   if (answer.rows) {
     newest = answer.newest;
     addRows(answer.rows);
@@ -43,8 +45,9 @@ function take(answer) {
 
 async function look() {
   if (document.visibilityState === "hidden") return;
+  round += 1;
   const after = samples.length ? samples[samples.length - 1].number : 0;
-  const totals = round++ % TOTALS_EVERY === 0 && charts.length ? "&totals=1" : "";
+  const totals = charts.length && (changed || round % TOTALS_EVERY === 0) ? "&totals=1" : "";
   try {
     const response = await fetch(`/console/live?sample=${after}&message=${newest}${totals}`, {
       headers: { "X-Requested-With": "console" },
