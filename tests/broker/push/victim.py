@@ -1,0 +1,35 @@
+"""A broker in a process of its own, to be killed: ``python -m tests.broker.push.victim STORE URL MESSAGES``.
+
+It subscribes a webhook unless it is there, publishes numbered messages that are not there yet, and pushes for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tests.broker.push.pushing import TENANT, quick, subscribe
+from twigcast.broker.model import Submission
+from twigcast.broker.outward import Outward
+from twigcast.broker.running import RunningBroker
+from twigcast.broker.store.open import open_store
+
+
+async def main(store: Path, url: str, messages: int) -> None:
+    broker = RunningBroker(open_store(store))
+    await broker.start()
+    settings = quick(attempts=1_000_000)
+    outward = Outward(broker, replace(settings, push=replace(settings.push, seconds_max=1e9)))
+    await outward.start()
+    if broker.store.subscription(TENANT, "k") is None:
+        await subscribe(broker, "k", url)
+    for number in range(messages):
+        await broker.publish([Submission(TENANT, f"<a>{number}</a>".encode(), "s", f"m{number}")])
+        await asyncio.sleep(0.002)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
