@@ -15,7 +15,8 @@ from twigcast.broker.delivery.hosts import HostLimits
 from twigcast.broker.delivery.outgoing import Outgoing, Timeouts
 from twigcast.broker.delivery.push import Pusher, PushSettings
 from twigcast.broker.delivery.webhook import WebhookChannel
-from twigcast.broker.delivery.websub import LeaseBounds, WebSubChannel, WebSubHub
+from twigcast.broker.delivery.websub import LeaseBounds, WebSubHub
+from twigcast.broker.delivery.websub_channel import WebSubChannel
 from twigcast.broker.model import DeliveryKind
 from twigcast.broker.service import Broker
 from twigcast.broker.sources.poll import PollLimits

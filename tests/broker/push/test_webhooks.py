@@ -20,7 +20,7 @@ from twigcast.broker.delivery.backoff import Backoff, parse_retry_after
 from twigcast.broker.delivery.hosts import HostLimits
 from twigcast.broker.delivery.outgoing import Timeouts
 from twigcast.broker.delivery.webhook import sign, verify
-from twigcast.broker.model import SubscriptionState
+from twigcast.broker.model import DeliverySettings, NewSubscription, SubscriptionState
 from twigcast.broker.running import RunningBroker
 
 pytestmark = pytest.mark.anyio
@@ -355,3 +355,37 @@ async def test_random_faults_lose_nothing_and_keep_the_order(broker: RunningBrok
         wanted = [body.encode() for body in bodies]
         assert all(found == wanted for found in done.values())
         assert letters(broker) == []
+
+
+async def test_replay_is_pushed_before_what_is_live_without_gap_or_double(broker: RunningBroker) -> None:
+    async with Receiver() as receiver, running(broker):
+        past = await publish(broker, *(f"<a>{number}</a>" for number in range(40)))
+        settings = DeliverySettings("webhook", receiver.url)
+        new = NewSubscription(1, "k", "/a", delivery=settings, replay_from=past[10])
+
+        async def live() -> None:
+            for number in range(40, 80):
+                await publish(broker, f"<a>{number}</a>")
+
+        await asyncio.gather(broker.subscribe([new]), live())
+        last = b"<a>79</a>"
+        await receiver.wait(lambda got: bool(got) and got[-1].body == last)
+        assert messages(receiver) == [f"<a>{number}</a>".encode() for number in range(10, 80)]
+
+
+async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: RunningBroker) -> None:
+    async with Receiver() as receiver, running(broker) as outward:
+        new = [
+            NewSubscription(1, f"k{number}", f"/a{number}", delivery=DeliverySettings("webhook", receiver.url))
+            for number in range(2_000)
+        ]
+        await broker.subscribe(new)
+        assert outward.pusher.busy_lanes == 0
+        await publish(broker, "<a1999/>")
+        await receiver.count(1)
+        # Pulled first, then pushed: what was pending is found.
+        pulled = await subscribe(broker, "pulled", None, "/b")
+        await publish(broker, "<b/>")
+        settings = DeliverySettings("webhook", receiver.url)
+        await broker.replace(pulled, query="/b", namespaces={}, dialect="xpath", delivery=settings)
+        await receiver.count(2)

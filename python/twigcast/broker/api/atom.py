@@ -21,7 +21,7 @@ from twigcast.broker.api.models.common import Model
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
 from twigcast.broker.delivery.capabilities import HUB_PATH, Capabilities, FeedKind, FeedName, FeedPath
-from twigcast.broker.delivery.websub import find_feed
+from twigcast.broker.delivery.websub_requests import find_feed
 from twigcast.broker.errors import NotFound
 
 ENTRIES: Final = 20

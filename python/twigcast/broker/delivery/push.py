@@ -13,6 +13,7 @@ before, and has all its attempts again.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,6 +40,7 @@ _log = logging.getLogger(__name__)
 
 _TURN_DELIVERIES: Final = 32
 _TURN_BYTES: Final = 1 << 20
+_ASKED_AT_ONCE: Final = 10_000
 _STORE_WAIT: Final = 2.0
 """Seconds until a lane asks again a store that did not answer."""
 _REPLAY_WAIT: Final = 1.0
@@ -102,6 +104,8 @@ class Pusher:
         self._queues = HostQueues(self.settings.hosts, clock)
         self._known: dict[int, tuple[int, str, str]] = {}  # lane to tenant, key and host of its subscription
         self._busy: dict[int, _Lane] = {}
+        self._unsure: set[int] = set()  # lanes that may have something pending
+        self._asking: asyncio.Task[None] | None = None
         self._before_start = 0
 
     @property
@@ -122,13 +126,13 @@ class Pusher:
         self._before_start = await asyncio.to_thread(self.broker.store.last_seq)
         for subscription in stored:
             self._learn(subscription)
-        filled: set[int] = set()
-        for some in _batches(self._known):
-            filled.update(await asyncio.to_thread(self.broker.store.lanes_with_pending, some))
-        self.on_deliveries(filled)
+        self._ask(self._known)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Let attempts that run come to their end, for ``grace`` seconds, and start no more."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
         await self._queues.stop(grace)
 
     # The broker tells -----------------------------------------------------------------------------------------------
@@ -145,8 +149,11 @@ class Pusher:
             self._known.pop(subscription.lane_id, None)
         for subscription in changed:
             self._learn(subscription)
-            if subscription.lane_id in self._known and subscription.state is SubscriptionState.ACTIVE:
-                self._wake_anew(subscription.lane_id)
+        active = [s.lane_id for s in changed if s.lane_id in self._known and s.state is SubscriptionState.ACTIVE]
+        for lane_id in active:
+            if lane_id in self._busy:
+                self._wake_anew(lane_id)
+        self._ask(lane_id for lane_id in active if lane_id not in self._busy)
 
     def on_revived(self, deliveries: Sequence[Delivery]) -> None:
         """Dead letters are tried once more, each by itself. One that is not delivered is buried again."""
@@ -171,13 +178,33 @@ class Pusher:
 
     def _wake_anew(self, lane_id: int) -> None:
         """Wake a lane whose subscription is another now: it waits no longer, neither for its time nor for its host."""
-        lane = self._busy.get(lane_id)
-        if lane is not None and not lane.is_running:
-            lane.is_abandoned = True
-            lane = self._busy[lane_id] = lane.successor()
-            self._queues.add(lane)
+        lane = self._busy[lane_id]
+        if lane.is_running:
+            lane.again = True
         else:
-            self._wake(lane_id)
+            lane.is_abandoned = True
+            self._busy[lane_id] = lane = lane.successor()
+            self._queues.add(lane)
+
+    def _ask(self, lane_ids: Iterable[int]) -> None:
+        """Wake those lanes that turn out to have something pending: of many that are new, none has."""
+        self._unsure.update(lane_ids)
+        if self._unsure and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.get_running_loop().create_task(self._wake_filled())
+            self._asking.add_done_callback(_tell_fault)
+
+    async def _wake_filled(self) -> None:
+        while self._unsure:
+            some = list(itertools.islice(self._unsure, _ASKED_AT_ONCE))
+            self._unsure.difference_update(some)
+            try:
+                filled = await asyncio.to_thread(self.broker.store.lanes_with_pending, some)
+            except StoreUnavailable as error:
+                _log.warning("deliveries wait for the store: %s", error.reason)
+                self._unsure.update(some)
+                await asyncio.sleep(_STORE_WAIT)
+                continue
+            self.on_deliveries(filled)
 
     # For lanes ------------------------------------------------------------------------------------------------------
 
@@ -230,10 +257,10 @@ class Pusher:
         await self.broker.change(lambda transaction: transaction.add_errors([record]))
 
 
-def _batches(lanes: Iterable[int]) -> Iterable[list[int]]:
-    remaining = list(lanes)
-    for start in range(0, len(remaining), 10_000):
-        yield remaining[start : start + 10_000]
+def _tell_fault(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        _log.error("lanes that may have something pending could not be found", exc_info=error)
 
 
 class _Lane:

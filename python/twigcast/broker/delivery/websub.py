@@ -13,39 +13,44 @@ silently (w3c/websub#16). Failing deliveries never end a subscription (w3c/websu
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import heapq
-import hmac
 import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
 from twigcast.broker.delivery.capabilities import (
     Capabilities,
     FeedName,
     base_of_feed,
-    hub_of_feed,
     parse_feed_url,
 )
-from twigcast.broker.delivery.channel import PushRequest
 from twigcast.broker.delivery.outgoing import Answer, Outgoing, RequestFailed
+from twigcast.broker.delivery.websub_requests import (
+    ALL,
+    Intent,
+    Topic,
+    find_feed,
+    namespaces_of,
+    narrowed,
+    one,
+    optional,
+    paused_or_active,
+    seconds,
+)
 from twigcast.broker.errors import Invalid, NotFound, StoreUnavailable, TooMany, UrlRefused
 from twigcast.broker.model import (
-    Delivery,
     DeliverySettings,
     NewSubscription,
     Subscription,
     SubscriptionState,
 )
 from twigcast.broker.service import Broker
-from twigcast.errors import QueryError, TwigcastError
-from twigcast.query_check import check
+from twigcast.errors import TwigcastError
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +59,6 @@ _PENDING_MAX: Final = 1_000
 _CONCURRENCY: Final = 16
 _NOTICE_ATTEMPTS: Final = 3
 _ANSWER_BYTES_MAX: Final = 4 << 10
-_GROUP_MAX: Final = 20
-_ALL: Final = "/*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,41 +78,6 @@ class LeaseBounds:
     def granted(self, asked: float | None) -> float:
         """What is granted to one who asks."""
         return min(max(self.default if asked is None else asked, self.shortest), self.longest)
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """What a subscriber wants to hear of."""
-
-    url: str
-    feed: FeedName
-    query: str
-    namespaces: Mapping[str, str]
-    dialect: Any
-    state: SubscriptionState = SubscriptionState.ACTIVE
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """A request to subscribe or to unsubscribe, checked but not verified."""
-
-    is_subscribe: bool
-    topic: Topic
-    callback: str
-    lease: float
-    secret: str | None
-    content_filter: str | None
-
-    @property
-    def key(self) -> str:
-        """Of the subscription: one for each topic and callback."""
-        return key_of(self.topic.url, self.callback)
-
-
-def key_of(topic_url: str, callback: str) -> str:
-    """The key of the subscription of a callback to a topic."""
-    digest = hashlib.sha256(f"{topic_url}\n{callback}".encode()).hexdigest()
-    return f"websub:{digest[:32]}"
 
 
 class WebSubHub:
@@ -214,7 +182,7 @@ class WebSubHub:
             UrlRefused: The callback is not permitted.
             TooMany: Too many requests wait for verification.
         """
-        mode = _one(form, "hub.mode")
+        mode = one(form, "hub.mode")
         if mode == "publish":
             for url in [*form.get("hub.url", ()), *form.get("hub.topic", ())]:
                 if self._publish is not None:
@@ -228,18 +196,18 @@ class WebSubHub:
         self._spawn(self._verify(intent))
 
     async def _read(self, form: Mapping[str, Sequence[str]], base_url: str, *, is_subscribe: bool) -> Intent:
-        callback = await self._outgoing.policy.check(_one(form, "hub.callback"))
-        topic = await self._topic(_one(form, "hub.topic"), base_url)
+        callback = await self._outgoing.policy.check(one(form, "hub.callback"))
+        topic = await self._topic(one(form, "hub.topic"), base_url)
         if not is_subscribe:
             return Intent(False, topic, callback, 0.0, None, None)
-        secret = _optional(form, "hub.secret") or None
+        secret = optional(form, "hub.secret") or None
         if secret is not None and len(secret.encode()) > SECRET_BYTES_MAX:
             raise Invalid("hub.secret must be less than 200 bytes long")
-        content_filter = _optional(form, "hub.filter") or None
+        content_filter = optional(form, "hub.filter") or None
         if content_filter is not None:
-            added = _namespaces(form.get("hub.filter_namespace", ()))
+            added = namespaces_of(form.get("hub.filter_namespace", ()))
             topic = narrowed(topic, content_filter, added)
-        lease = self._leases.granted(_seconds(_optional(form, "hub.lease_seconds")))
+        lease = self._leases.granted(seconds(optional(form, "hub.lease_seconds")))
         return Intent(True, topic, callback, lease, secret, content_filter)
 
     async def _topic(self, url: str, base_url: str) -> Topic:
@@ -252,14 +220,14 @@ class WebSubHub:
             raise NotFound("there is no such topic (any more)")
         url = base_url.rstrip("/") + self._capabilities.path(feed)
         if subscription is None:
-            return Topic(url, feed, _ALL, {}, "xpath")
+            return Topic(url, feed, ALL, {}, "xpath")
         return Topic(
             url,
             feed,
             subscription.query,
             subscription.namespaces,
             subscription.dialect,
-            _paused_or_active(subscription),
+            paused_or_active(subscription),
         )
 
     # Verification ---------------------------------------------------------------------------------------------------
@@ -373,7 +341,7 @@ class WebSubHub:
             mine = await self._broker.replace(
                 mine, query=wanted.query, namespaces=wanted.namespaces, dialect=wanted.dialect, delivery=mine.delivery
             )
-        state = _paused_or_active(topic)
+        state = paused_or_active(topic)
         if mine.state is not state and mine.state is not SubscriptionState.SUSPENDED:
             await self._broker.set_state(mine, state)
 
@@ -401,114 +369,7 @@ class WebSubHub:
             self._spawn(self._end(tenant_id, key, "the lease has ended"))
 
 
-class WebSubChannel:
-    """Content distribution: new entries of the topic's feed, in one Atom document.
-
-    Args:
-        capabilities: Makes the identifiers of entries.
-    """
-
-    group_max = _GROUP_MAX
-
-    def __init__(self, capabilities: Capabilities) -> None:
-        self._capabilities = capabilities
-
-    async def request(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> PushRequest | None:
-        """Deliveries as a request. Of a source's topic, only messages of that source."""
-        settings = subscription.delivery
-        topic = settings.topic or ""
-        path = parse_feed_url(topic, base_of_feed(topic))
-        if path is None:
-            return None
-        items = [Item.of(delivery) for delivery in deliveries]
-        if path.kind == "sources":
-            items = [item for item in items if item.message.source == path.name]
-        if not items:
-            return None
-        feed = FeedName(path.kind, subscription.tenant_id, path.name, 0)
-        links = FeedLinks(topic, hub_of_feed(topic))
-        body = write_feed(feed, items[::-1], links, self._capabilities, updated=items[-1].message.received)
-        headers = {"Content-Type": MEDIA_TYPE, "Link": link_header(links)}
-        if settings.secret:
-            headers["X-Hub-Signature"] = (
-                "sha256=" + hmac.new(settings.secret.encode(), body, hashlib.sha256).hexdigest()
-            )
-        return PushRequest(settings.url or "", headers, body)
-
-
-def find_feed(broker: Broker, kind: str, tenant_id: int, name: str) -> tuple[FeedName | None, Subscription | None]:
-    """A feed with the subscription that it is of, if there is such a feed. Blocks."""
-    if kind == "sources":
-        source = broker.store.source(tenant_id, name)
-        return (None if source is None else FeedName("sources", tenant_id, name, source.id)), None
-    subscription = broker.store.subscription(tenant_id, name)
-    if subscription is None:
-        return None, None
-    return FeedName("subscriptions", tenant_id, name, subscription.id), subscription
-
-
-def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -> Topic:
-    """A topic with a content filter.
-
-    Raises:
-        Invalid: The filter is no XPath expression, or the topic rewrites messages.
-    """
-    for prefix, uri in namespaces.items():
-        if topic.namespaces.get(prefix, uri) != uri:
-            raise Invalid(f"the prefix {prefix!r} stands for {topic.namespaces[prefix]!r} in this topic")
-    merged = {**topic.namespaces, **namespaces}
-    try:
-        # By itself first: it must not reach beyond the parentheses that are put around it.
-        check(content_filter, namespaces=merged, dialect=topic.dialect)
-        check(f"({content_filter})", namespaces=merged, dialect=topic.dialect)
-    except QueryError as error:
-        raise Invalid(f"hub.filter is refused: {error.reason}") from None
-    if topic.query == _ALL:
-        return replace(topic, query=content_filter, namespaces=merged)
-    query = f"({topic.query}) and ({content_filter})"
-    try:
-        check(query, namespaces=merged, dialect=topic.dialect)
-    except QueryError:
-        raise Invalid("this topic rewrites messages; hub.filter is only for topics that deliver them whole") from None
-    return replace(topic, query=query, namespaces=merged)
-
-
 def extended(callback: str, parameters: Mapping[str, str]) -> str:
     """A callback with parameters after those that it has."""
     parts = urlsplit(callback)
     return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, urlencode(parameters))))))
-
-
-def _paused_or_active(subscription: Subscription) -> SubscriptionState:
-    """What a subscription means for those that follow it: its own suspension is its own affair."""
-    paused = subscription.state is SubscriptionState.PAUSED
-    return SubscriptionState.PAUSED if paused else SubscriptionState.ACTIVE
-
-
-def _one(form: Mapping[str, Sequence[str]], name: str) -> str:
-    values = form.get(name, ())
-    if len(values) != 1 or not values[0]:
-        raise Invalid(f"{name} must be given" if not values or not values[0] else f"{name} is given more than once")
-    return values[0]
-
-
-def _optional(form: Mapping[str, Sequence[str]], name: str) -> str | None:
-    return _one(form, name) if any(form.get(name, ())) else None
-
-
-def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
-        raise Invalid("hub.lease_seconds must be a positive whole number")
-    return float(text)
-
-
-def _namespaces(entries: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for entry in entries:
-        prefix, equals, uri = entry.partition("=")
-        if not equals or not uri:
-            raise Invalid("hub.filter_namespace must look like cap=urn:oasis:names:tc:emergency:cap:1.2")
-        found[prefix] = uri
-    return found

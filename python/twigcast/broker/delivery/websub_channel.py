@@ -1,0 +1,50 @@
+"""Content distribution to WebSub subscribers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import Final
+
+from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
+from twigcast.broker.delivery.capabilities import Capabilities, FeedName, base_of_feed, hub_of_feed, parse_feed_url
+from twigcast.broker.delivery.channel import PushRequest
+from twigcast.broker.model import Delivery, Subscription
+
+_GROUP_MAX: Final = 20
+
+
+class WebSubChannel:
+    """Content distribution: new entries of the topic's feed, in one Atom document.
+
+    Args:
+        capabilities: Makes the identifiers of entries.
+    """
+
+    group_max = _GROUP_MAX
+
+    def __init__(self, capabilities: Capabilities) -> None:
+        self._capabilities = capabilities
+
+    async def request(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> PushRequest | None:
+        """Deliveries as a request. Of a source's topic, only messages of that source."""
+        settings = subscription.delivery
+        topic = settings.topic or ""
+        path = parse_feed_url(topic, base_of_feed(topic))
+        if path is None:
+            return None
+        items = [Item.of(delivery) for delivery in deliveries]
+        if path.kind == "sources":
+            items = [item for item in items if item.message.source == path.name]
+        if not items:
+            return None
+        feed = FeedName(path.kind, subscription.tenant_id, path.name, 0)
+        links = FeedLinks(topic, hub_of_feed(topic))
+        body = write_feed(feed, items[::-1], links, self._capabilities, updated=items[-1].message.received)
+        headers = {"Content-Type": MEDIA_TYPE, "Link": link_header(links)}
+        if settings.secret:
+            headers["X-Hub-Signature"] = (
+                "sha256=" + hmac.new(settings.secret.encode(), body, hashlib.sha256).hexdigest()
+            )
+        return PushRequest(settings.url or "", headers, body)
