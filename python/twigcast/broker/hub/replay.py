@@ -91,16 +91,19 @@ class Replays:
     def _start(self, subscription: Subscription) -> None:
         task = asyncio.create_task(self._run(subscription), name=f"replay-{subscription.id}")
         self._tasks[subscription.id] = task
+        self._metrics.replays = len(self._tasks)
         task.add_done_callback(lambda done: self._ended(subscription.id, done))
 
     def _ended(self, subscription_id: int, task: asyncio.Task[None]) -> None:
         del self._tasks[subscription_id]
+        self._metrics.replays = len(self._tasks)
         changed = self._changed.pop(subscription_id, None)
         if task.cancelled():
             return
         if error := task.exception():
             logger.error("the replay of subscription %d has ended", subscription_id, exc_info=error)
         elif changed is not None:
+            # If there is nothing left to do, it finds that out first.
             self._start(changed)
 
     async def stop(self) -> None:
@@ -111,12 +114,8 @@ class Replays:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, subscription: Subscription) -> None:
-        self._metrics.replays += 1
-        try:
-            async with self._turns:
-                await self._replay(subscription)
-        finally:
-            self._metrics.replays -= 1
+        async with self._turns:
+            await self._replay(subscription)
 
     async def _replay(self, subscription: Subscription) -> None:
         waited = False

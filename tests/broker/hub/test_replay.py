@@ -1,0 +1,195 @@
+"""Replay of the stored past: no gap and no double at the seam to what is live, also over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from itertools import pairwise
+
+import pytest
+
+from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscribe
+from twigcast.broker.hub import replay as replaying
+from twigcast.broker.model import Delivery, DeliverySettings, Subscription, SubscriptionState
+from twigcast.broker.running import RunningBroker
+from twigcast.broker.store.interface import Store
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "CHUNK_MESSAGES", 7)
+
+
+async def publish_numbers(broker: RunningBroker, first: int, count: int) -> list[int]:
+    """Messages with numbers; the sequence numbers of the even ones."""
+    accepted = await publish(broker, *(f"<m n='{n}'/>" for n in range(first, first + count)))
+    return [a.seq for n, a in enumerate(accepted, start=first) if n % 2 == 0]
+
+
+async def replayed(broker: RunningBroker) -> None:
+    while broker.metrics.replays:
+        await asyncio.sleep(0.002)
+
+
+def test_the_past_comes_first_while_publishing_goes_on(store: Store) -> None:
+    seed = 5
+    source = random.Random(seed)
+
+    async def play() -> None:
+        async with running(store) as broker:
+            wanted = await publish_numbers(broker, 0, 200)
+            first = wanted[20]
+            got: list[Delivery] = []
+
+            async def go_on() -> list[int]:
+                live: list[int] = []
+                for round_ in range(25):
+                    live += await publish_numbers(broker, 1_000 + 10 * round_, 10)
+                    await asyncio.sleep(source.choice((0, 0.003)))
+                return live
+
+            publishing = asyncio.create_task(go_on())
+            await asyncio.sleep(0)
+            subscription = await subscribe(broker, "late", "/m[@n mod 2 = 0]", replay_from=first)
+
+            async def listen() -> None:
+                async for group in broker.listen(subscription.lane_id):
+                    got.extend(group)
+
+            listener = asyncio.create_task(listen())
+            live = await publishing
+            everything = [seq for seq in wanted if seq >= first] + live
+            while len(got) < len(everything):
+                await asyncio.sleep(0.002)
+            assert [d.id.seq for d in got] == everything, seed
+            assert all(earlier.id < later.id for earlier, later in pairwise(got))
+            await replayed(broker)
+            assert store.pending_count(subscription.lane_id) == len(everything)
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
+
+    run(play())
+
+
+def test_a_replay_goes_on_after_restarts(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            wanted = await publish_numbers(broker, 0, 300)
+            subscription = await subscribe(broker, "late", "/m[@n mod 2 = 0]", replay_from=1)
+        positions = []
+        for round_ in range(4):
+            async with running(store) as broker:
+                wanted += await publish_numbers(broker, 1_000 + round_ * 10, 10)
+                await asyncio.sleep(0.02)
+            found = store.subscription(TENANT, "late")
+            assert found is not None
+            positions.append(found.replay_next or 301)
+        assert positions == sorted(positions)
+        async with running(store) as broker:
+            await replayed(broker)
+            assert [d.id.seq for d in await drain(broker, subscription.lane_id)] == wanted
+            found = store.subscription(TENANT, "late")
+            assert found is not None
+            assert found.replay_next is None
+
+    run(play())
+
+
+def test_what_is_live_waits_until_the_past_is_through(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            await publish_numbers(broker, 0, 100)
+            go_on = asyncio.Event()
+            room = broker._replays._room
+
+            async def wait(subscription: Subscription) -> None:
+                await go_on.wait()
+                await room(subscription)
+
+            monkeypatch.setattr(broker._replays, "_room", wait)
+            late = await subscribe(broker, "late", "/m", replay_from=1)
+            (live,) = await publish(broker, "<m n='live'/>")
+            assert live.matches == 1
+            assert await broker.pull(late.lane_id, limit=5, wait=0.1, visibility=30) == []
+            go_on.set()
+            got = await broker.pull(late.lane_id, limit=5, wait=20, visibility=30)
+            assert got[0].id.seq == 1
+            await broker.release(late.lane_id, [d.id for d in got])
+            await replayed(broker)
+            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [*range(1, 101), live.seq]
+
+    run(play())
+
+
+def test_pausing_stops_a_replay_and_resuming_goes_on(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            await publish_numbers(broker, 0, 400)
+            late = await subscribe(broker, "late", "/m", replay_from=1)
+            paused = await broker.set_state(late, SubscriptionState.PAUSED)
+            await replayed(broker)
+            where = store.subscription(TENANT, "late")
+            assert where is not None
+            assert where.replay_next is not None
+            assert paused.state is SubscriptionState.PAUSED
+            await publish(broker, "<m n='not for it'/>")
+            for state in (SubscriptionState.ACTIVE, SubscriptionState.PAUSED, SubscriptionState.ACTIVE):
+                await broker.set_state(late, state)
+            (live,) = await publish(broker, "<m n='for it'/>")
+            await replayed(broker)
+            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [*range(1, 401), live.seq]
+
+    run(play())
+
+
+def test_a_replaced_query_counts_for_the_rest_of_the_past(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            await publish_numbers(broker, 0, 400)
+            late = await subscribe(broker, "late", "/m", replay_from=1)
+            await broker.replace(
+                late, query="/m[@n mod 2 = 0]", namespaces={}, dialect="xpath", delivery=DeliverySettings()
+            )
+            await replayed(broker)
+            got = [d.id.seq for d in await drain(broker, late.lane_id)]
+            # All up to some point, and every other one after it.
+            steps = [b - a for a, b in pairwise(got)]
+            assert steps == sorted(steps)
+            assert set(steps) <= {1, 2}
+            assert got[-1] == 399
+
+    run(play())
+
+
+def test_deleting_ends_a_replay(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            await publish_numbers(broker, 0, 400)
+            late = await subscribe(broker, "late", "/m", replay_from=1)
+            await broker.unsubscribe(late)
+            await replayed(broker)
+            assert not broker._lanes.ceilings
+            again = await subscribe(broker, "late", "/m[@n = 399]", replay_from=300)
+            await replayed(broker)
+            assert [d.id.seq for d in await drain(broker, again.lane_id)] == [400]
+
+    run(play())
+
+
+def test_replay_waits_for_a_lane_that_is_half_full(store: Store) -> None:
+    async def play() -> None:
+        async with running(store, pending_max=60) as broker:
+            await publish_numbers(broker, 0, 300)
+            late = await subscribe(broker, "late", "/m", replay_from=1)
+            got: list[Delivery] = []
+            while len(got) < 300:
+                assert store.pending_count(late.lane_id) <= 60
+                some = await broker.pull(late.lane_id, limit=20, wait=10, visibility=30)
+                await broker.acknowledge(late.lane_id, [d.id for d in some])
+                got += some
+            assert [d.id.seq for d in got] == list(range(1, 301))
+            found = store.subscription(TENANT, "late")
+            assert found is not None
+            assert found.state is SubscriptionState.ACTIVE
+
+    run(play())
