@@ -1,0 +1,64 @@
+"""A broker in a process of its own, to be killed: publishes in a row, and writes down what was accepted.
+
+Usage: python -m tests.broker.hub.killed STORE NUMBER
+
+It publishes numbered messages from NUMBER on, several calls at a time, and writes a line ``accepted NUMBER SEQ`` after
+each answer, and a line ``got LANE SEQ SUBSCRIPTION REDELIVERED`` for what its listeners get, before acknowledging it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tests.broker.hub.hubs import TENANT, publish_any
+from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.model import Accepted, Submission
+from twigcast.broker.running import RunningBroker
+from twigcast.broker.store.open import open_store
+
+QUERIES = {"even": "/m[@n mod 2 = 0]", "all": "/m", "third": "for $m in /m[@n mod 3 = 0] return <t>{ $m/x }</t>"}
+PUBLISHERS = 8
+
+
+def tell(*words: object) -> None:
+    # One write for each line: a kill leaves none torn.
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+async def listen(broker: RunningBroker, key: str) -> None:
+    lane = broker.store.lane(TENANT, key)
+    assert lane is not None
+    count = 0
+    async for group in broker.listen(lane.id):
+        for delivery in group:
+            tell("got", key, delivery.id.seq, int(delivery.redelivered))
+        count += 1
+        # Some are acknowledged at once, some late, some never before the kill.
+        if count % 3 == 0:
+            await broker.acknowledge_up_to(lane.id, group[-1].id.seq)
+
+
+async def publish(broker: RunningBroker, first: int, step: int) -> None:
+    number = first
+    while True:
+        body = f"<m n='{number}'><x>{number}</x>{'<p/>' * (number % 400)}</m>".encode()
+        (result,) = await publish_any(broker, Submission(TENANT, body, message_id=f"m{number}"))
+        assert isinstance(result, Accepted)
+        tell("accepted", number, result.seq)
+        number += step
+
+
+async def main(address: str, first: int) -> None:
+    broker = RunningBroker(open_store(address), HubOptions(upkeep_seconds=0.05))
+    await broker.start()
+    tell("started")
+    await asyncio.gather(
+        *(listen(broker, key) for key in QUERIES),
+        *(publish(broker, first + place, PUBLISHERS) for place in range(PUBLISHERS)),
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
