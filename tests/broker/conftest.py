@@ -27,9 +27,8 @@ def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[st
         yield str(tmp_path / "store")
     else:
         server: PostgresqlServer = request.getfixturevalue("postgresql_server")
-        database = server.new_database()
-        yield server.url(database)
-        server.drop(database)
+        yield server.url(server.database)
+        server.drop_schema(server.database)
 
 
 @pytest.fixture

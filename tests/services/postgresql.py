@@ -52,6 +52,8 @@ class PostgresqlServer:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
         self._run("initdb", "--pgdata=data", "--username=tests", "--auth=trust", "--encoding=UTF8", "--no-sync")
         self.start()
+        self.database = self.new_database()
+        """Used by one test after the other."""
 
     def _command(self, name: str, *arguments: str) -> list[str]:
         return [str(self._binaries / name), *arguments]
@@ -137,6 +139,15 @@ class PostgresqlServer:
         """Remove a database, whoever still uses it."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
+
+    def drop_schema(self, database: str) -> None:
+        """Remove a store from a database, whoever still uses it: much cheaper than another database."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            connection.execute("DROP SCHEMA IF EXISTS twigcast CASCADE")
 
     def new_database_at(self, folder: Path) -> str:
         """Make an empty database that lies in a folder, such as a small disk; its name."""

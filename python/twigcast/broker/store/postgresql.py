@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -48,6 +48,9 @@ READERS_KEPT: Final = 8
 
 ROWS_AT_ONCE: Final = 5_000
 """Rows that one statement inserts."""
+
+LOCK_SECONDS: Final = 1.0
+"""How long a broker waits for the lock, which an operator's command or a session that ends may hold for a moment."""
 
 CONNECT_SECONDS: Final = 5
 RECONNECT_SECONDS: Final = 5.0
@@ -215,7 +218,7 @@ class PostgresqlDatabase:
         Raises:
             StoreInUse: It was to be had (``waiting``), and is held by another broker.
         """
-        deadline = time.monotonic() + RECONNECT_SECONDS
+        deadline = time.monotonic() + LOCK_SECONDS
         while True:
             (taken,) = self._writer.execute("SELECT pg_try_advisory_lock(%s)", (LOCK,)).fetchall()[0]
             if taken or not waiting:
@@ -227,13 +230,13 @@ class PostgresqlDatabase:
                 "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
                 (LOCK,),
             ).fetchall()
-            others = [holder for holder in holders if holder[1] != self._name]
-            if others or time.monotonic() > deadline:
-                raise StoreInUse(f"another broker works on {self.url}: {_holder(others)}")
-            for pid, *_ in holders:
-                # Our own former session, which the server does not know to be dead.
-                self._writer.execute("SELECT pg_terminate_backend(%s)", (pid,))
-            time.sleep(PAUSE_SECONDS_MIN)
+            if time.monotonic() > deadline:
+                raise StoreInUse(f"another broker works on {self.url}: {_holder(holders)}")
+            for pid, name, *_ in holders:
+                if name == self._name:
+                    # Our own former session, which the server does not know to be dead.
+                    self._writer.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            time.sleep(LOCK_SECONDS / 20)
 
     def _reconnected(self, connect: Callable[[], T]) -> T:
         """Connect again, trying for a while."""
@@ -423,6 +426,9 @@ class PostgresqlDatabase:
         with self._write_lock:
             self._closed = True
             self._drop_idle()
+            # A session goes on for a moment after its connection; the lock is free when this returns.
+            with suppress(psycopg.Error):
+                self._writer.execute("SELECT pg_advisory_unlock_all()")
             self._writer.close()
 
 

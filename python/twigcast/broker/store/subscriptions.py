@@ -255,11 +255,17 @@ class SubscriptionWrites(Writes):
         if not rows:
             return
         self.session.insert("errors", ("subscription_id", "id", "at", "reason", "seq", "count"), rows)
-        self.session.many(
-            "DELETE FROM errors WHERE subscription_id = ? AND id <= "
-            "(SELECT id FROM errors WHERE subscription_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
-            [(number, number, ERRORS_KEPT) for number in sorted({row[0] for row in rows})],
-        )
+        for some in chunks(sorted({row[0] for row in rows}), 10_000):
+            with_too_many = self.session.rows(
+                f"SELECT subscription_id FROM errors WHERE {self.session.among('subscription_id')} "
+                "GROUP BY subscription_id HAVING COUNT(*) > ?",
+                (self.session.values(some), ERRORS_KEPT),
+            )
+            self.session.many(
+                "DELETE FROM errors WHERE subscription_id = ? AND id <= "
+                "(SELECT id FROM errors WHERE subscription_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                [(number, number, ERRORS_KEPT) for (number,) in with_too_many],
+            )
 
 
 class _Adding:
