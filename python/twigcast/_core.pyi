@@ -19,7 +19,7 @@ class Engine:
         """Make an empty engine. ``limits``: names and values as in ``twigcast.Limits``."""
 
     def add(self, key: str, query: str, namespaces: Mapping[str, str], dialect: str, replace: bool) -> list[str]:
-        """Register one query; returns warnings. ``dialect`` is ``"xpath"`` or ``"legacy"``."""
+        """Register one query; returns warnings. ``dialect`` is ``"xpath"``, ``"legacy"`` or ``"xquery"``."""
 
     def add_many(
         self,
@@ -75,6 +75,13 @@ class Engine:
 
         ``start`` and ``end`` are bytes from 0, line and column count from 1.
         """
+
+    @property
+    def has_external(self) -> bool:
+        """Whether there may be queries that another processor evaluates; matching is only necessary for these."""
+
+    def external(self) -> list[tuple[int, str, str, dict[str, str]]]:
+        """The subscriptions to such queries: slot, key, query and namespaces."""
 
     def deliver(self, xml: bytes) -> tuple[list[int], list[int | None], list[bytes], list[tuple[str, str]]]:
         """What one message is delivered as: matching slots, number of the payload for each, payloads, and failures.

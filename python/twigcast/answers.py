@@ -8,10 +8,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from twigcast import _core
 from twigcast.errors import NeedsConversion, UndecidedSubscription
+from twigcast.xquery.asking import match_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -258,9 +260,14 @@ class Single:
 
     slots: list[int]
     node_counts: list[int]
+    numbers: list[int | None]
+    """By match, the number of its payload."""
+    payloads: list[bytes]
+    failures: list[tuple[str, str]]
+    """Keys and reasons."""
 
 
-def ask_single(engine: _core.Engine, xml: bytes, *, nodes: bool = False) -> Single:
+def ask_single(engine: _core.Engine, xml: bytes, *, deliver: bool = False, nodes: bool = False) -> Single:
     """Ask about one message what only batches can be asked.
 
     Raises:
@@ -268,12 +275,19 @@ def ask_single(engine: _core.Engine, xml: bytes, *, nodes: bool = False) -> Sing
         NeedsConversion: It is to be converted first.
     """
     offsets = array("q", [0, len(xml)]).tobytes()
-    result = engine.match_batch(offsets, xml, 1, None, False, nodes, 1)
+    result = match_batch(engine, offsets, xml, 1, deliver=deliver, nodes=nodes, threads=1)
     for _, error in result.errors:
         raise error
     if result.needs_conversion:
         raise NeedsConversion(1, 1, "the message is to be converted")
-    return Single(_integers("i", result.slots), _integers("i", result.node_counts))
+    ends = _integers("q", result.payload_offsets)
+    return Single(
+        _integers("i", result.slots),
+        _integers("i", result.node_counts),
+        [number if number >= 0 else None for number in _integers("i", result.payload_numbers)],
+        [result.payloads[start:end] for start, end in pairwise(ends)],
+        [(error.key, error.reason) for _, error in result.failures if isinstance(error, UndecidedSubscription)],
+    )
 
 
 def _integers(typecode: Any, data: bytes) -> list[int]:

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from twigcast import _core
 from twigcast.answers import KeyTable
 from twigcast.conversion import to_utf8
 from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UndecidedSubscription, UnreadableMessage
+from twigcast.xquery.asking import Answers
+from twigcast.xquery.asking import match_batch as ask_batch
 
 try:
     import pyarrow as pa
@@ -102,18 +103,18 @@ def _message_column(messages: Any) -> pa.LargeBinaryArray:
 
 def _ask(
     subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, wanted: _Wanted, table: KeyTable
-) -> tuple[_core.BatchResult, pa.StringArray]:
+) -> tuple[Answers, pa.StringArray]:
     """The engine's answer, and the keys that its slots stand for: those of the table, unless that is out of date."""
     _, offsets, data = xml.buffers()
-    result = subscriptions.engine.match_batch(
+    result = ask_batch(
+        subscriptions.engine,
         bytes(8) if offsets is None else offsets.to_pybytes(),
         b"" if data is None else data.to_pybytes(),
         len(xml),
-        None,
-        wanted.deliver,
-        wanted.nodes,
-        min(wanted.threads, len(xml)),
-        table.version,
+        deliver=wanted.deliver,
+        nodes=wanted.nodes,
+        threads=min(wanted.threads, len(xml)),
+        known=table.version,
     )
     if result.keys is None:
         return result, table.arrow()
@@ -121,9 +122,7 @@ def _ask(
     return result, KeyTable(-1, *result.keys).arrow()
 
 
-def _wrap(
-    result: _core.BatchResult, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _Wanted
-) -> pa.RecordBatch:
+def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _Wanted) -> pa.RecordBatch:
     """The engine's buffers as a record batch. ``keys`` are what the slots stand for."""
     offsets = pa.py_buffer(result.key_offsets)
     count = offsets.size // 4 - 1
@@ -145,7 +144,7 @@ def _wrap(
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def payload_column(result: _core.BatchResult, kind: pa.DataType) -> pa.DictionaryArray:
+def payload_column(result: Answers, kind: pa.DataType) -> pa.DictionaryArray:
     """The payload of each match, null for the message itself. ``kind``: large binary or large string."""
     matches = len(result.payload_numbers) // 4
     validity = pa.py_buffer(result.payload_validity) if result.payload_validity else None
@@ -161,7 +160,7 @@ def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:
     return pa.array([errors[row].details() if row in errors else None for row in range(count)], ERROR_TYPE)
 
 
-def _undecided(result: _core.BatchResult, count: int) -> pa.ListArray:
+def _undecided(result: Answers, count: int) -> pa.ListArray:
     if not result.failures:
         return pa.nulls(count, UNDECIDED_TYPE)
     by_row: list[list[dict[str, object]] | None] = [None] * count

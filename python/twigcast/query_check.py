@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twigcast import _core
+from twigcast.errors import QueryError, QueryLimitExceeded
 from twigcast.subscriptions import Dialect, no_query
+from twigcast.xquery.saxon import shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class QueryReport:
     """The query as the engine runs it, abbreviations resolved."""
 
     route: str
-    """How it runs: ``automaton``, ``twig``, ``keyed`` or ``verified``."""
+    """How it runs: ``automaton``, ``twig``, ``keyed`` or ``verified`` in the engine, ``xquery`` by Saxon."""
 
     reason: str
     """Why it runs so."""
@@ -33,11 +35,26 @@ def check(query: str, *, namespaces: Mapping[str, str] | None = None, dialect: D
 
     Raises:
         QueryError: The query is refused.
+        MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
     """
     try:
-        found = _core.check(query, namespaces or {}, dialect)
+        found = _found(query, namespaces or {}, dialect)
     except UnicodeEncodeError:
         raise no_query(query) from None
     warnings = found["warnings"]
     assert isinstance(warnings, list)
     return QueryReport(query, str(found["normal_form"]), str(found["route"]), str(found["reason"]), tuple(warnings))
+
+
+def _found(query: str, namespaces: Mapping[str, str], dialect: Dialect) -> dict[str, object]:
+    """What the engine knows of a query; of one in XQuery that it does not read itself, once Saxon has accepted it."""
+    if dialect != "xquery":
+        return _core.check(query, namespaces, dialect)
+    saxon = shared()
+    try:
+        return _core.check(query, namespaces, "xpath")
+    except QueryLimitExceeded:
+        raise
+    except QueryError:
+        saxon.check(query, namespaces)
+        return _core.check(query, namespaces, "xquery")

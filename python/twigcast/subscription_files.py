@@ -4,7 +4,7 @@
 ``key``          the subscriber's own identifier; needed
 ``query``        XPath, or For-Where-Return; needed
 ``namespaces``   prefix to namespace: an object in JSON, JSON text in CSV, a map or a struct in Parquet
-``dialect``      ``xpath`` or ``legacy``
+``dialect``      ``xpath``, ``legacy`` or ``xquery``
 ===============  =====================================================================================
 
 Other columns are left alone. Text is UTF-8, with or without a byte order mark, and may be compressed (``.gz``). A row
@@ -26,7 +26,7 @@ from typing import IO, Any, Final
 
 from twigcast.errors import MissingExtra, SubscriptionFileError, TwigcastError
 from twigcast.limits import Limits
-from twigcast.subscriptions import Dialect, Subscription, SubscriptionSet
+from twigcast.subscriptions import DIALECTS, Dialect, Subscription, SubscriptionSet
 
 SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
 """What a snapshot starts with."""
@@ -168,13 +168,13 @@ def _row(name: str, line: int, values: Mapping[str, Any]) -> Row | SubscriptionF
     if namespaces is None:
         return SubscriptionFileError(name, line, "namespaces must map prefixes to namespaces, both strings")
     dialect = values.get("dialect")
-    if dialect not in (None, "xpath", "legacy"):
-        return SubscriptionFileError(name, line, f"dialect must be xpath or legacy, not {dialect!r}")
+    if dialect is not None and dialect not in DIALECTS:
+        return SubscriptionFileError(name, line, f"dialect must be xpath, legacy or xquery, not {dialect!r}")
     return Row(line, Subscription(values["key"], values["query"], namespaces, _dialect(dialect)))
 
 
 def _dialect(value: str | None) -> Dialect | None:
-    return None if value is None else "legacy" if value == "legacy" else "xpath"
+    return None if value is None else DIALECTS[value]
 
 
 def _namespaces(value: Any) -> dict[str, str] | None:

@@ -35,14 +35,21 @@ from twigcast.errors import (
     UnknownKey,
 )
 from twigcast.limits import Limits
+from twigcast.xquery.adding import add as add_query
+from twigcast.xquery.adding import add_many as add_queries
+from twigcast.xquery.saxon import require as require_saxon
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from twigcast.explanation import Explanation
 
-Dialect = Literal["xpath", "legacy"]
-"""``xpath``: XPath 1.0 and For-Where-Return as documented; ``legacy``: the spellings of older papers as well."""
+Dialect = Literal["xpath", "legacy", "xquery"]
+"""``xpath``: XPath 1.0 and For-Where-Return as documented; ``legacy``: the spellings of older papers as well;
+``xquery``: what these leave out of XQuery as well, evaluated by Saxon (the extra ``xquery``)."""
+
+DIALECTS: Final[dict[str, Dialect]] = {"xpath": "xpath", "legacy": "legacy", "xquery": "xquery"}
+"""By name."""
 
 _BULK: Final = 20_000
 """Queries handed to the engine at a time by ``add_many``."""
@@ -98,6 +105,9 @@ class SubscriptionSet:
         dialect: How queries are read.
         limits: What keeps hostile messages and queries from exhausting the machine.
 
+    Raises:
+        MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
+
     A set can be used from several threads, and pickled.
     """
 
@@ -111,6 +121,8 @@ class SubscriptionSet:
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise TypeError(f"limits must be Limits, not {type(limits).__name__}")
+        if dialect == "xquery":
+            require_saxon()
         self._namespaces = dict(namespaces or {})
         self._dialect = dialect
         self._limits = limits or Limits()
@@ -155,7 +167,9 @@ class SubscriptionSet:
         dialect = subscription.dialect or self._dialect
         try:
             with self._changing:
-                doubts = self.engine.add(subscription.key, subscription.query, namespaces, dialect, replace)
+                doubts = add_query(
+                    self.engine, subscription.key, subscription.query, namespaces, dialect, replace=replace
+                )
         except UnicodeEncodeError:
             raise _no_text(subscription) from None
         for doubt in doubts:
@@ -204,7 +218,7 @@ class SubscriptionSet:
         keys, queries = [s.key for s in subscriptions], [s.query for s in subscriptions]
         dialect = subscriptions[0].dialect or self._dialect
         with self._changing:
-            errors = self.engine.add_many(keys, queries, namespaces, dialect, replace)
+            errors = add_queries(self.engine, keys, queries, namespaces, dialect, replace=replace)
         return [(run[position][0], error) for position, error in errors]
 
     def _namespaces_of(self, subscription: Subscription) -> Mapping[str, str]:
@@ -250,7 +264,7 @@ class SubscriptionSet:
         if found is None:
             raise UnknownKey(key)
         query, namespaces, dialect = found
-        return Subscription(key, query, namespaces, "legacy" if dialect == "legacy" else "xpath")
+        return Subscription(key, query, namespaces, DIALECTS[dialect])
 
     def __repr__(self) -> str:
         return f"<SubscriptionSet of {len(self):,}>"
@@ -288,7 +302,13 @@ class SubscriptionSet:
             MalformedMessage: It is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        if self.known_table().version == self.engine.version:
+        keys_of: Callable[[Sequence[int]], list[str]]
+        if self.engine.has_external:
+            xml, single, table = self._ask(message, partial(ask_single, self.engine))
+            slots, failed = list(range(len(single.slots))), single.failures
+            undecided = [(len(slots) + index, reason) for index, (_, reason) in enumerate(failed)]
+            keys_of = partial(_at, [*table.keys_of(single.slots), *(key for key, _ in failed)])
+        elif self.known_table().version == self.engine.version:
             xml, (slots, undecided), table = self._ask(message, self.engine.match_with_failures)
             keys_of = table.keys_of
         else:
@@ -374,7 +394,11 @@ class SubscriptionSet:
             MessageLimitExceeded: It is over a limit.
         """
         whole = as_bytes(message)
-        _, (slots, numbers, payloads, failed), table = self._ask(whole, self.engine.deliver)
+        if self.engine.has_external:
+            _, single, table = self._ask(whole, partial(ask_single, self.engine, deliver=True))
+            slots, numbers, payloads, failed = single.slots, single.numbers, single.payloads, single.failures
+        else:
+            _, (slots, numbers, payloads, failed), table = self._ask(whole, self.engine.deliver)
         undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
         return Deliveries(whole, table.keys_of(slots), numbers, payloads, undecided)
 

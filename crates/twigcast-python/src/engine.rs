@@ -212,6 +212,25 @@ impl Engine {
     }
 
     #[getter]
+    fn has_external(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.read().has_external())
+    }
+
+    /// See the stub file.
+    fn external(&self, py: Python<'_>) -> Vec<(Slot, String, String, BTreeMap<String, String>)> {
+        py.detach(|| {
+            let engine = self.read();
+            let slots = (0..engine.slot_bound() as Slot).filter(|&slot| engine.is_external(slot));
+            slots
+                .filter_map(|slot| {
+                    let (text, context) = engine.query_of(slot)?;
+                    Some((slot, key_of(&engine, slot), text.to_owned(), context.namespaces.clone()))
+                })
+                .collect()
+        })
+    }
+
+    #[getter]
     fn version(&self, py: Python<'_>) -> u64 {
         py.detach(|| self.read().version())
     }

@@ -14,8 +14,9 @@ use crate::errors;
 
 /// A query context from what Python hands over.
 pub fn context(namespaces: BTreeMap<String, String>, dialect: &str) -> PyResult<QueryContext> {
-    let dialect = engine::dialect(dialect)
-        .ok_or_else(|| PyValueError::new_err(format!("the dialect is 'xpath' or 'legacy', not {dialect:?}")))?;
+    let dialect = engine::dialect(dialect).ok_or_else(|| {
+        PyValueError::new_err(format!("the dialect is 'xpath', 'legacy' or 'xquery', not {dialect:?}"))
+    })?;
     Ok(QueryContext { namespaces, dialect })
 }
 

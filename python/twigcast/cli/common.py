@@ -46,11 +46,13 @@ class DialectName(StrEnum):
 
     XPATH = "xpath"
     LEGACY = "legacy"
+    XQUERY = "xquery"
 
     @property
     def dialect(self) -> Dialect:
         """The name as the library takes it."""
-        return "legacy" if self is DialectName.LEGACY else "xpath"
+        names: dict[DialectName, Dialect] = {DialectName.LEGACY: "legacy", DialectName.XQUERY: "xquery"}
+        return names.get(self, "xpath")
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -92,7 +94,10 @@ NamespaceOption = Annotated[
     ),
 ]
 DialectOption = Annotated[
-    DialectName, typer.Option("--dialect", help="How queries are read; legacy: with the spellings of older papers.")
+    DialectName,
+    typer.Option(
+        "--dialect", help="How queries are read; legacy: also spellings of older papers; xquery: also all of XQuery."
+    ),
 ]
 OnBadOption = Annotated[
     OnBad, typer.Option("--on-bad-subscription", help="Stop at subscriptions that are refused, or go on without them.")

@@ -11,13 +11,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twigcast._core import BatchResult, Engine
+from twigcast._core import Engine
 from twigcast.answers import KeyTable
 from twigcast.batches import payload_column
 from twigcast.conversion import to_utf8
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
 from twigcast.limits import Limits
 from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
+from twigcast.xquery.asking import Answers as EngineAnswers
+from twigcast.xquery.asking import match_batch
 
 NULL_MESSAGE: Final = "there is no message: xml is null"
 
@@ -244,18 +246,18 @@ class Matcher:
             result = self._ask(pa.array([plain], pa.large_binary()))
             yield self._collect(ids_one, xml_one, result)
 
-    def _ask(self, xml: pa.LargeBinaryArray) -> BatchResult:
+    def _ask(self, xml: pa.LargeBinaryArray) -> EngineAnswers:
         """Hand messages to the engine, and learn from the size of the answer how many to hand over next."""
         whole = pa.concat_arrays([xml])  # drops what lies before and behind a slice
         _, offsets, data = whole.buffers()
-        result = self._engine.match_batch(
+        result = match_batch(
+            self._engine,
             offsets.to_pybytes(),
             b"" if data is None else data.to_pybytes(),
             len(whole),
-            None,
-            self._deliver,
-            self._nodes,
-            1,
+            deliver=self._deliver,
+            nodes=self._nodes,
+            threads=1,
         )
         size = 2 * len(result.slots) + (_delivered_bytes(result) if self._deliver else 0)
         if size > _ANSWER_BYTES_HIGH:
@@ -268,7 +270,7 @@ class Matcher:
         self,
         ids: pa.StringArray,
         xml: pa.LargeBinaryArray,
-        result: BatchResult,
+        result: EngineAnswers,
         left_out: frozenset[int] = frozenset(),
     ) -> Answers:
         slots = _int32(result.slots)
@@ -338,7 +340,7 @@ def _int32(data: bytes) -> pa.Int32Array:
     return pa.Array.from_buffers(pa.int32(), len(data) // 4, [None, pa.py_buffer(data)])
 
 
-def _delivered_bytes(result: BatchResult) -> int:
+def _delivered_bytes(result: EngineAnswers) -> int:
     """Bytes of all payloads, those that several subscriptions get counted for each."""
     payloads = payload_column(result, pa.large_binary())
     total = pc.sum(pc.binary_length(payloads.dictionary).take(payloads.indices)).as_py()

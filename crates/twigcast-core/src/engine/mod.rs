@@ -298,7 +298,8 @@ impl Engine {
         if necessary {
             routes.iter_mut().for_each(Route::verify_whole);
         }
-        let warning = warning(&expr, &routes, necessary);
+        let external = self.registry.context(context).dialect == Dialect::XQuery;
+        let warning = warning(&expr, &routes, necessary || external);
         let whole = routes
             .iter()
             .any(|route| matches!(route.action, Action::Always | Action::Trigger { verify: Verify::Whole, .. }));
@@ -427,6 +428,16 @@ impl Engine {
         query.is_some_and(|query| self.rewrites_query(query))
     }
 
+    /// May there be queries that another processor evaluates? Once there were any, yes.
+    pub fn has_external(&self) -> bool {
+        self.registry.contexts().iter().any(|context| context.dialect == Dialect::XQuery)
+    }
+
+    /// Does another processor evaluate the subscription's query? To match here is only necessary then.
+    pub fn is_external(&self, slot: Slot) -> bool {
+        self.query_of(slot).is_some_and(|(_, context)| context.dialect == Dialect::XQuery)
+    }
+
     /// All subscriptions: key, query text, context.
     pub fn subscriptions(&self) -> impl Iterator<Item = (&str, &str, &QueryContext)> {
         (0..self.slot_bound() as Slot).filter_map(|slot| {
@@ -527,12 +538,15 @@ pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Chec
         }
         Query::Flwr(flwr) => query::flwr_text::query(&flwr, &engine.vocabulary, &context.namespaces),
     };
-    Ok(Check {
-        normal_form: printed.text,
-        route: plan::route_name(&new.routes),
-        reason: plan::route_reason(&new.routes),
-        warning: new.warning,
-    })
+    let (route, reason) = match context.dialect {
+        Dialect::XQuery if new.warning.is_none() => (
+            "xquery",
+            "Saxon evaluates it on the messages in which its binding path, in the normal form, leads somewhere",
+        ),
+        Dialect::XQuery => ("xquery", "Saxon evaluates it on each message, since no binding path narrows them down"),
+        _ => (plan::route_name(&new.routes), plan::route_reason(&new.routes)),
+    };
+    Ok(Check { normal_form: printed.text, route, reason, warning: new.warning })
 }
 
 /// The name of a dialect in interfaces.
@@ -540,6 +554,7 @@ pub fn dialect_name(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::XPath => "xpath",
         Dialect::Legacy => "legacy",
+        Dialect::XQuery => "xquery",
     }
 }
 
@@ -548,6 +563,7 @@ pub fn dialect(name: &str) -> Option<Dialect> {
     match name {
         "xpath" => Some(Dialect::XPath),
         "legacy" => Some(Dialect::Legacy),
+        "xquery" => Some(Dialect::XQuery),
         _ => None,
     }
 }

@@ -117,6 +117,10 @@ impl Registry {
         id
     }
 
+    pub(super) fn contexts(&self) -> &[QueryContext] {
+        &self.contexts
+    }
+
     pub(super) fn context(&self, id: u32) -> &QueryContext {
         &self.contexts[id as usize]
     }

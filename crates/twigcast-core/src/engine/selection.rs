@@ -155,7 +155,7 @@ impl Engine {
     /// The expression whose nodes a subscription selects.
     fn expression(&self, matcher: &mut Matcher, slot: Slot) -> Option<Arc<Expr>> {
         let query = self.registry.query_of(slot)?;
-        if self.rewrites_query(query) {
+        if self.rewrites_query(query) || self.is_external(slot) {
             return None;
         }
         if let Evaluated::Expr(expr) = self.evaluated(query) {

@@ -14,6 +14,7 @@ use crate::vocabulary::Vocabulary;
 pub mod ast;
 mod constructor;
 pub mod display;
+mod external;
 pub mod flwr;
 mod flwr_parser;
 pub mod flwr_text;
@@ -38,6 +39,8 @@ pub enum Dialect {
     /// The spellings of the publish/subscribe papers as well: `<>` for `!=`, `/a/[b=1]` for `/a[b=1]`, and inside a
     /// predicate `[/c/d]` for `[c/d]`, `[//p]` for `[.//p]`.
     Legacy,
+    /// XQuery that another processor evaluates. Reading it gives a condition that holds wherever it has a result.
+    XQuery,
 }
 
 /// Where the namespaces of prefixes come from. The empty prefix is the default namespace of unprefixed element names.
@@ -93,6 +96,9 @@ pub enum Query {
 
 /// Parses a query. Names that it mentions are added to the vocabulary (also when it is refused in the end).
 pub fn parse(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Result<Query, QueryError> {
+    if options.dialect == Dialect::XQuery {
+        return Ok(Query::XPath(external::necessary_condition(text, options, vocabulary)));
+    }
     let mut parser = parser::Parser::new(text, options, vocabulary).map_err(|error| *error)?;
     let parsed = if flwr_parser::is_flwr(text) {
         parser.whole_flwr().map(Query::Flwr)

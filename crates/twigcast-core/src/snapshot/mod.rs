@@ -131,6 +131,7 @@ fn encode(engine: &Engine) -> Vec<u8> {
         body.push(match context.dialect {
             Dialect::XPath => 0,
             Dialect::Legacy => 1,
+            Dialect::XQuery => 2,
         });
         body.extend_from_slice(&(context.namespaces.len() as u32).to_le_bytes());
         for (prefix, uri) in &context.namespaces {
@@ -202,6 +203,7 @@ fn read_contexts(reader: &mut Reader<'_>) -> Result<Vec<QueryContext>, SnapshotE
         let dialect = match reader.take(1)?[0] {
             0 => Dialect::XPath,
             1 => Dialect::Legacy,
+            2 => Dialect::XQuery,
             _ => return Err(SnapshotError::Damaged("it names a dialect that does not exist")),
         };
         let mut namespaces = BTreeMap::new();

@@ -1,6 +1,7 @@
 //! Tests of the query language through its public face.
 
 mod errors;
+mod external;
 mod flwr;
 mod grammar;
 mod hostile;

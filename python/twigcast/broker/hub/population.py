@@ -19,6 +19,7 @@ from twigcast.errors import RejectedMessage, TwigcastError, UndecidedSubscriptio
 from twigcast.limits import Limits
 from twigcast.subscriptions import Dialect, SubscriptionSet
 from twigcast.subscriptions import Subscription as Query
+from twigcast.xquery.asking import match_batch
 
 _LOADED_AT_ONCE: Final = 20_000
 
@@ -164,7 +165,8 @@ class TenantPopulation:
         for body in bodies:
             end += len(body)
             offsets.append(end)
-        result = self.engine.engine.match_batch(offsets.tobytes(), b"".join(bodies), len(bodies), None, True, False, 1)
+        engine, data = self.engine.engine, b"".join(bodies)
+        result = match_batch(engine, offsets.tobytes(), data, len(bodies), deliver=True, nodes=False, threads=1)
         ends, slots = _integers("i", result.key_offsets), _integers("i", result.slots)
         numbers = _integers("i", result.payload_numbers)
         different = [result.payloads[first:last] for first, last in pairwise(_integers("q", result.payload_offsets))]

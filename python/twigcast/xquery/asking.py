@@ -1,0 +1,157 @@
+"""The engine's answers to batches, with those of Saxon in them.
+
+For a query in XQuery the engine only says on which messages it may have a result. Here those are evaluated: what has
+none is no match, what fails is told like any other subscription that could not be decided, and the rest of the answer
+stays as it is.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from twigcast._core import BatchResult, Engine
+from twigcast.errors import TwigcastError, UndecidedSubscription
+from twigcast.xquery.saxon import shared
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """Answers that were put together again; see ``_core.BatchResult``."""
+
+    keys: tuple[bytes, bytes] | None
+    key_offsets: bytes
+    slots: bytes
+    node_counts: bytes
+    payload_numbers: bytes
+    payload_validity: bytes
+    payload_offsets: bytes
+    payloads: bytes
+    errors: list[tuple[int, TwigcastError]]
+    failures: list[tuple[int, TwigcastError]]
+    needs_conversion: list[int]
+
+
+Answers = BatchResult | Patched
+"""Answers to one batch, as raw little-endian Arrow buffers."""
+
+
+def match_batch(
+    engine: Engine,
+    offsets: bytes,
+    data: bytes,
+    count: int,
+    *,
+    deliver: bool,
+    nodes: bool,
+    threads: int,
+    known: int | None = None,
+) -> Answers:
+    """Ask the engine, and Saxon where it takes Saxon. Arguments as for the engine.
+
+    Raises:
+        MissingExtra: There are queries in XQuery, and Saxon is not installed.
+    """
+    found = engine.match_batch(offsets, data, count, None, deliver, nodes, threads, known)
+    if not engine.has_external:
+        return found
+    external = _queries(engine, found)
+    if not external:
+        return found
+    places = array("q", offsets[: 8 * (count + 1)])
+    return _Patching(found, external, lambda row: data[places[row] : places[row + 1]], deliver=deliver).patched()
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    key: str
+    text: str
+    namespaces: dict[str, str]
+
+
+def _queries(engine: Engine, found: Answers) -> dict[int, _Query]:
+    """The queries in XQuery, by what stands for them in the answers: slots, or places among the keys."""
+    queries = {slot: _Query(key, text, namespaces) for slot, key, text, namespaces in engine.external()}
+    if found.keys is None:
+        return queries
+    by_key = {query.key: query for query in queries.values()}
+    ends, text = array("i", found.keys[0]), found.keys[1]
+    keys = [text[start:end].decode() for start, end in pairwise(ends)]
+    return {place: by_key[key] for place, key in enumerate(keys) if key in by_key}
+
+
+@dataclass(slots=True)
+class _Patching:
+    found: Answers
+    external: dict[int, _Query]
+    message: Callable[[int], bytes]
+    deliver: bool
+    kept: list[int] = field(default_factory=list)
+    """Places of the matches that stay."""
+    numbers: list[int] = field(default_factory=list)
+    """Numbers of the payloads of those."""
+    made: list[bytes] = field(default_factory=list)
+    failures: list[tuple[int, TwigcastError]] = field(default_factory=list)
+
+    def patched(self) -> Answers:
+        """The answers, if there is anything to change in them."""
+        slots = _integers("i", self.found.slots)
+        ends = _integers("i", self.found.key_offsets)
+        if self.external.keys().isdisjoint(slots):
+            return self.found
+        numbers = _integers("i", self.found.payload_numbers)
+        before = len(self.found.payload_offsets) // 8 - 1
+        key_offsets = array("i", [0])
+        for row, (start, end) in enumerate(pairwise(ends)):
+            for place in range(start, end):
+                if self._stays(row, slots[place], numbers[place] if self.deliver else -1, before):
+                    self.kept.append(place)
+            key_offsets.append(len(self.kept))
+        counts = _integers("i", self.found.node_counts)
+        offsets = array("q", self.found.payload_offsets)
+        for payload in self.made:
+            offsets.append(offsets[-1] + len(payload))
+        return Patched(
+            keys=self.found.keys,
+            key_offsets=key_offsets.tobytes(),
+            slots=array("i", (slots[place] for place in self.kept)).tobytes(),
+            node_counts=array("i", (counts[place] for place in self.kept)).tobytes() if counts else b"",
+            payload_numbers=array("i", self.numbers).tobytes() if self.deliver else b"",
+            payload_validity=_bits(self.numbers) if self.deliver else b"",
+            payload_offsets=offsets.tobytes(),
+            payloads=b"".join([self.found.payloads, *self.made]),
+            errors=self.found.errors,
+            failures=[*self.found.failures, *self.failures],
+            needs_conversion=self.found.needs_conversion,
+        )
+
+    def _stays(self, row: int, slot: int, number: int, before: int) -> bool:
+        query = self.external.get(slot)
+        if query is not None:
+            reply = shared().evaluate(query.text, query.namespaces, self.message(row))
+            if reply.error is not None:
+                self.failures.append((row, UndecidedSubscription(query.key, reply.error)))
+            if reply.result is None:
+                return False
+            number = before + len(self.made)
+            self.made += [reply.result] if self.deliver else []
+        self.numbers.append(number)
+        return True
+
+
+def _bits(numbers: list[int]) -> bytes:
+    """A bit per match, set where it has a payload; empty where all have one."""
+    if all(number >= 0 for number in numbers):
+        return b""
+    return bytes(_octets(numbers))
+
+
+def _octets(numbers: list[int]) -> Iterator[int]:
+    for start in range(0, len(numbers), 8):
+        yield sum(1 << at for at, number in enumerate(numbers[start : start + 8]) if number >= 0)
+
+
+def _integers(typecode: str, data: bytes) -> list[int]:
+    return array(typecode, data).tolist()

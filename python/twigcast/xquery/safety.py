@@ -1,0 +1,79 @@
+"""What a query in XQuery may not ask for: a file, the network, the clock, the environment, another message.
+
+Names are looked for in the whole text, strings and comments included: telling these apart takes a parser, and a mistake
+would be a way in. A query that merely writes such a name before a parenthesis in a text is refused as well.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from twigcast.errors import UnsupportedQuery
+
+_FUNCTIONS: Final = (
+    "doc",
+    "doc-available",
+    "document",
+    "collection",
+    "uri-collection",
+    "unparsed-text",
+    "unparsed-text-lines",
+    "unparsed-text-available",
+    "unparsed-binary",
+    "json-doc",
+    "csv-doc",
+    "environment-variable",
+    "available-environment-variables",
+    "current-date",
+    "current-dateTime",
+    "current-time",
+    "implicit-timezone",
+    "parse-xml",
+    "parse-xml-fragment",
+    "parse-html",
+    "random-number-generator",
+    "transform",
+    "load-xquery-module",
+    "function-lookup",
+    "invisible-xml",
+    "trace",
+    "message",
+    "eval",
+    "evaluate",
+    "discard-document",
+)
+"""By their local name, whatever the prefix."""
+
+_FORBIDDEN: Final = re.compile(
+    rf"(?<![\w.\-])(?P<function>{'|'.join(map(re.escape, _FUNCTIONS))})\s*(?:\((?:#|.)|\(|#)"
+    r"|(?P<import>\bimport\s)|(?P<module>\bmodule\s+namespace\b)|(?P<option>\bdeclare\s+option\b)"
+    r"|(?P<external>\bexternal\b)|(?P<item>\bdeclare\s+context\b)|(?P<pragma>\(#)|(?P<base>\bdeclare\s+base-uri\b)"
+    r"|(?P<java>\bjava:|saxon\.sf\.net|saxonica\.com|expath\.org)",
+    re.DOTALL,
+)
+
+_REASONS: Final = {
+    "function": "the function {}() is not there: a query reads no file, network, clock or other message",
+    "import": "a query cannot import anything",
+    "module": "a query is no library module",
+    "option": "a query declares no options",
+    "external": "a query has nothing external",
+    "item": "the context item is the message",
+    "pragma": "a query has no pragmas",
+    "base": "a query has no base address",
+    "java": "a query calls no functions of a processor",
+}
+
+
+def refuse_unsafe(query: str) -> None:
+    """Refuse a query that asks for more than the message.
+
+    Raises:
+        UnsupportedQuery: It does, or looks as if it did.
+    """
+    found = _FORBIDDEN.search(query)
+    if found is None:
+        return
+    kind = str(found.lastgroup)
+    raise UnsupportedQuery(query, found.start(kind) + 1, _REASONS[kind].format(found.group(kind)))

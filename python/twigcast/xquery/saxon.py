@@ -1,0 +1,176 @@
+"""A process that evaluates queries with Saxon. It is ended when it takes too long, and started again when needed."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import re
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from twigcast.errors import MissingExtra, QuerySyntaxError
+from twigcast.xquery.exchange import Reply, Request, prolog
+from twigcast.xquery.safety import refuse_unsafe
+
+SECONDS_MAX: Final = 10.0
+"""What one query may take on one message."""
+
+_START_SECONDS_MAX: Final = 60.0
+_READ_MAX: Final = 1 << 20
+
+
+def require() -> None:
+    """See that Saxon is installed.
+
+    Raises:
+        MissingExtra: It is not.
+    """
+    if importlib.util.find_spec("saxonche") is None:
+        raise MissingExtra("saxonche", "xquery")
+
+
+class Saxon:
+    """Saxon in a process of its own. Threads take turns.
+
+    Args:
+        seconds_max: What one query may take on one message.
+    """
+
+    def __init__(self, seconds_max: float = SECONDS_MAX) -> None:
+        require()
+        self._seconds_max = seconds_max
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)
+
+    def check(self, query: str, namespaces: Mapping[str, str]) -> None:
+        """Compile a query.
+
+        Raises:
+            UnsupportedQuery: It asks for more than the message.
+            QuerySyntaxError: Saxon refuses it.
+        """
+        refuse_unsafe(query)
+        error = self.evaluate(query, namespaces, None).error
+        if error is not None:
+            raise QuerySyntaxError(query, _column(error, query), f"Saxon: {error}")
+
+    def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes | None) -> Reply:
+        """Evaluate a query on a message in UTF-8. Whatever goes wrong is told in the reply."""
+        request = Request(query, namespaces, message).frame()
+        with self._turn:
+            try:
+                process = self._running()
+                assert process.stdin is not None
+                process.stdin.write(request)
+                process.stdin.flush()
+                reply = self._receive(process, self._seconds_max)
+            except OSError as error:
+                reply = Reply(error=f"Saxon ended: {error.strerror}")
+                self._end()
+            return reply
+
+    def close(self) -> None:
+        """End the process."""
+        with self._turn:
+            self._end()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            folders = [os.fspath(Path(__file__).parents[2]), *filter(None, sys.path)]
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "from twigcast.xquery.worker import main; main()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={"PYTHONPATH": os.pathsep.join(folders), "PATH": os.defpath},
+            )
+            # The first answer waits for Saxon to start, which is no query's fault.
+            assert self._process.stdin is not None
+            self._process.stdin.write(Request("1", {}, None).frame())
+            self._process.stdin.flush()
+            started = self._receive(self._process, _START_SECONDS_MAX)
+            if started.error is not None:
+                raise OSError(0, f"it does not start: {started.error}")
+        assert self._process is not None
+        return self._process
+
+    def _receive(self, process: subprocess.Popen[bytes], seconds_max: float) -> Reply:
+        """The next reply, in time; else an error, and the process is ended."""
+        assert process.stdout is not None
+        output = process.stdout.fileno()
+        deadline = time.monotonic() + seconds_max
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+
+            def read(count: int) -> bytes:
+                taken = bytearray()
+                while len(taken) < count:
+                    if not selector.select(max(deadline - time.monotonic(), 0)):
+                        raise TimeoutError
+                    part = os.read(output, min(count - len(taken), _READ_MAX))
+                    if not part:
+                        raise EOFError
+                    taken += part
+                return bytes(taken)
+
+            try:
+                return Reply.read(read)
+            except TimeoutError:
+                self._end()
+                return Reply(error=f"it took longer than {seconds_max:g} seconds")
+            except EOFError:
+                self._end()
+                return Reply(error="Saxon ended while it evaluated the query")
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None and not stream.closed:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    continue
+
+
+_shared_lock: Final = threading.Lock()
+_shared: dict[int, Saxon] = {}
+
+
+def shared() -> Saxon:
+    """The Saxon of this process; a process forked from it starts its own.
+
+    Raises:
+        MissingExtra: Saxon is not installed.
+    """
+    with _shared_lock:
+        mine = _shared.get(os.getpid())
+        if mine is None:
+            mine = _shared[os.getpid()] = Saxon()
+        return mine
+
+
+_PLACE: Final = re.compile(r"(?:line (?P<line>\d+) column|at char) (?P<column>\d+)")
+
+
+def _column(error: str, query: str) -> int:
+    """The column of a query that an error of Saxon names, from 1 and line ends counted; 1 where it names none."""
+    place = _PLACE.search(error)
+    if place is None:
+        return 1
+    line = int(place["line"] or 1) - 1 - prolog(query).count("\n")
+    before = sum(len(text) + 1 for text in query.split("\n")[: max(line, 0)])
+    return min(max(before + int(place["column"]), 1), len(query) + 1)
