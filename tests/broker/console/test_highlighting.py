@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
@@ -106,18 +107,21 @@ def test_characters_that_cannot_be_seen_are_shown_by_their_codes() -> None:
 
 
 def test_long_messages_are_cut_and_say_so() -> None:
-    laid = lay_out("<a>" + "<b/>" * 50 + "</a>", rows_max=20)
+    laid = lay_out("<a>" + "<b/>" * 50 + "</a>\n", rows_max=20)
     assert len(laid.rows) == 20
-    assert laid.rows_cut == 32
+    assert laid.cut == len("<b/>") * 31 + len("</a>")
+    assert lay_out("<a><b/></a>\n").cut == 0
     long = lay_out(f"<a>{'x' * (ROW_CHARACTERS_MAX + 7)}</a>")
     assert len("".join(span.text for span in long.rows[0].spans)) == ROW_CHARACTERS_MAX
     assert long.rows[0].cut == len("<a></a>") + 7
 
 
 def test_a_long_message_takes_little_time() -> None:
-    # Quadratic work would take minutes here.
-    text = "<a>" + "".join(f"<b i='{i}'>é<c/>text</b>" for i in range(20_000)) + "</a>"
-    assert lay_out(text, nodes_of("//c", text)).marked == 500
+    text = "<a>" + "".join(f"<b i='{i}'>é<c/>text</b>" for i in range(100_000)) + "x" * 5_000_000 + "</a>"
+    nodes = nodes_of("//c", text)
+    begun = time.process_time()
+    assert lay_out(text, nodes).marked == 500
+    assert time.process_time() - begun < 3
 
 
 def _element(generator: random.Random, depth: int) -> str:

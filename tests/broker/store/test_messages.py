@@ -22,6 +22,17 @@ def test_a_message_comes_back_as_it_was(store: SqlStore) -> None:
         assert (found.received, bytes(found.xml), found.matches) == (12.5, body, 7)
 
 
+def test_summaries_say_all_but_the_body(store: SqlStore) -> None:
+    publish(store, 5, received=7.0, xml=b"<a>12345</a>", matches=3)
+    found = store.message_summaries(1, limit=2)
+    assert [one.seq for one in found] == [5, 4]
+    one = found[0]
+    assert (one.source, one.message_id, one.received, one.matches, one.size) == ("s", "m5", 7.0, 3, 12)
+    assert [one.seq for one in store.message_summaries(1, after=1, up_to=3, limit=9)] == [3, 2]
+    assert store.message_summaries(1, limit=9, source="another") == []
+    assert store.message_summaries(2, limit=9) == []
+
+
 def test_sequence_numbers_go_on_after_the_newest_has_gone(store: SqlStore) -> None:
     publish(store, 3, received=1.0)
     with store.transaction() as transaction:

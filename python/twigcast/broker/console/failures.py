@@ -17,7 +17,7 @@ from twigcast.broker.errors import NotFound
 from twigcast.broker.model import DeadLetter, RejectedMessage
 from twigcast.broker.store.interface import Transaction
 
-PAGE: Final = 50
+PAGE: Final = 25
 """Entries on one page."""
 
 AT_ONCE: Final = 1_000

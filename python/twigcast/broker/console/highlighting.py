@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from twigcast.answers import Node
@@ -19,6 +20,9 @@ from twigcast.broker.console.markup import Bit, Piece, bits, pieces
 
 ROWS_MAX: Final = 1_500
 """Rows of one message that are shown."""
+
+TEXT_CHARACTERS_MAX: Final = 300_000
+"""Characters of one message that are looked at."""
 
 ROW_CHARACTERS_MAX: Final = 20_000
 """Characters of one row that are shown."""
@@ -63,8 +67,8 @@ class Laid:
     """A message laid out."""
 
     rows: tuple[Row, ...]
-    rows_cut: int
-    """Rows at its end that are not shown."""
+    cut: int
+    """Characters after the last row that are not shown."""
     marked: int
     """Nodes that are marked."""
     lines: int
@@ -80,15 +84,14 @@ def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) 
         rows_max: Rows that are shown.
     """
     marks = _Marks(text, nodes[:MARKED_MAX])
-    line_starts = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text))]
+    line_starts = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
     rows: list[Row] = []
-    cut = 0
-    for depth, group in _rows(list(pieces(text))):
-        if len(rows) == rows_max:
-            cut += 1
-            continue
-        line = bisect_right(line_starts, group[0].start)
-        rows.append(_row(depth, line, group, marks))
+    end = 0
+    looked_at = list(takewhile(lambda piece: piece.start < TEXT_CHARACTERS_MAX, pieces(text)))
+    for depth, group in islice(_rows(looked_at), rows_max):
+        rows.append(_row(depth, bisect_right(line_starts, group[0].start), group, marks))
+        end = group[-1].start + len(group[-1].text)
+    cut = len(text[end:].rstrip()) if end < len(text) else 0
     return Laid(tuple(rows), cut, marks.count, len(line_starts))
 
 

@@ -40,11 +40,10 @@ async def listing(visit: Visit) -> Response:
     before = visit.form.number("before", 0) or None
     source = visit.form.line("source") or None
     found = await visit.read(
-        visit.store.messages,
+        visit.store.message_summaries,
         visit.tenant_id,
         up_to=None if before is None else before - 1,
         limit=PAGE + 1,
-        newest_first=True,
         source=source,
     )
     page = found[:PAGE]

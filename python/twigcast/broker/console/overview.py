@@ -36,7 +36,7 @@ def routes(desk: Desk) -> list[Route]:
 async def overview(visit: Visit) -> Response:
     """What goes on."""
     statistics = await visit.read(visit.store.statistics, visit.tenant_id)
-    latest = await visit.read(visit.store.messages, visit.tenant_id, limit=LATEST, newest_first=True)
+    latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LATEST)
     warnings = await visit.read(_warnings, visit.store, visit.tenant_id, statistics)
     samples = visit.console.activity.samples(_scope(visit))
     return visit.page(
@@ -56,7 +56,7 @@ async def live(visit: Visit) -> Response:
     samples = visit.console.activity.samples(_scope(visit), visit.form.number("sample", 0))
     after = visit.form.number("message", 0)
     # From the end: of many new messages the oldest are not worth showing.
-    latest = await visit.read(visit.store.messages, visit.tenant_id, after=after, limit=LATEST, newest_first=True)
+    latest = await visit.read(visit.store.message_summaries, visit.tenant_id, after=after, limit=LATEST)
     answer: dict[str, Any] = {"samples": [sample.as_dict() for sample in samples]}
     if latest:
         answer |= {"newest": latest[0].seq, "rows": visit.fragment("message_rows.html", messages=latest, new=True)}

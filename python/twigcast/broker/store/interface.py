@@ -81,6 +81,19 @@ class Statistics:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class MessageSummary:
+    """A message without its body."""
+
+    seq: int
+    source: str
+    message_id: str
+    received: float
+    matches: int
+    size: int
+    """Bytes of the body."""
+
+
 class Transaction(Protocol):
     """Changes that become durable together."""
 
@@ -250,6 +263,11 @@ class Store(Protocol):
 
         With ``newest_first`` from the end.
         """
+
+    def message_summaries(
+        self, tenant_id: int, *, after: int = 0, up_to: int | None = None, limit: int, source: str | None = None
+    ) -> list[MessageSummary]:
+        """Messages of a tenant, or of one source, without their bodies, the newest first."""
 
     def first_seq_since(self, tenant_id: int, received: float) -> int | None:
         """The first message received at or after a time."""

@@ -10,6 +10,7 @@ from typing import Final
 from twigcast.broker.model import ErrorRecord, RejectedMessage, StoredMessage, Submission
 from twigcast.broker.store.base import Reads, Writes, chunks
 from twigcast.broker.store.database import INTEGER_MAX, Row, Session
+from twigcast.broker.store.interface import MessageSummary
 
 MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches"
 """Columns of a :class:`StoredMessage`, in its order."""
@@ -85,6 +86,18 @@ class MessageReads(Reads):
             ),
         )
         return [stored_message(row) for row in rows]
+
+    def message_summaries(
+        self, tenant_id: int, *, after: int = 0, up_to: int | None = None, limit: int, source: str | None = None
+    ) -> list[MessageSummary]:
+        condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
+        end = INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX)
+        rows = self.rows(
+            "SELECT seq, source, message_id, received, matches, size FROM messages "
+            f"WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} ORDER BY seq DESC LIMIT ?",
+            (tenant_id, min(after, INTEGER_MAX), end, *params, limit),
+        )
+        return [MessageSummary(*row) for row in rows]
 
     def first_seq_since(self, tenant_id: int, received: float) -> int | None:
         # Not the earliest time, but the first in order: with a clock that was set back, no message is left out.
