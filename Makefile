@@ -24,27 +24,31 @@ help:
 # --- environment ------------------------------------------------------------------------------------------------------
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; make PYTHON=...")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; make PYTHON=...")'
+	@echo "making a Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run-installed: requirements/run.txt | $(BIN)/python
-	$(PIP_INSTALL) -r requirements/run.txt
+	@echo "installing what Twigcast needs to run and to build: Spark is large, so this takes a minute or two"
+	@$(PIP_INSTALL) -r requirements/run.txt
 	@touch $@
 
 $(VENV)/.dev-installed: requirements/dev.txt $(VENV)/.run-installed
-	$(PIP_INSTALL) -r requirements/dev.txt
+	@echo "installing the tools for tests, checks and documentation"
+	@$(PIP_INSTALL) -r requirements/dev.txt
 	@touch $@
 
 # The compiled module, an optimised build; Python sources are used in place.
 $(VENV)/.built: $(RUST_SOURCES) pyproject.toml $(VENV)/.run-installed
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@echo "building the compiled module: about a minute, the first time"
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
 # --- work -------------------------------------------------------------------------------------------------------------
 
 demo: $(VENV)/.built
-	$(BIN)/python -m twigcast.demo
+	@$(BIN)/python -m twigcast.demo
 
 # PostgreSQL and Chromium for the tests of the broker: looked for, and installed where that is possible.
 $(VENV)/.services: tests/services/install.sh | $(BIN)/python

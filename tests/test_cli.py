@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from twigcast.subscription_files import load_subscriptions
+
 ALERTS = "urn:demo:alerts"
 
 
@@ -310,6 +312,7 @@ def test_version_and_help(desk: Path) -> None:
     assert ran.status == 0
     for command in ("match", "deliver", "check", "explain", "pipeline"):
         assert command in ran.out
+    assert "..." not in ran.out.replace("[ARGS]...", ""), "a summary is cut"
 
 
 @pytest.mark.parametrize("command", ["match", "deliver", "check", "explain", "pipeline"])
@@ -337,6 +340,35 @@ def test_explain_as_json(desk: Path) -> None:
     assert ran.status == 3
     assert [(row["message"], row["matches"]) for row in ran.rows] == [("flood.xml", False), ("story.xml", True)]
     assert "rejected bad.xml" in ran.err
+
+
+def test_explain_takes_a_subscription_from_a_file(desk: Path) -> None:
+    subscriptions, refused = load_subscriptions(desk / "subs.jsonl")
+    assert not refused
+    subscriptions.save(desk / "subs.snapshot")
+    by_query = twigcast("explain", "--json", "-n", f"a={ALERTS}", "-q", "//a:event[. = 'Quake']", "inbox", cwd=desk)
+    for name in ("subs.jsonl", "subs.snapshot"):
+        assert twigcast("explain", "--json", "-s", name, "--key", "quakes", "inbox", cwd=desk).rows == by_query.rows
+    ran = twigcast("explain", "-s", "subs.jsonl", "--key", "nobody", "inbox", cwd=desk)
+    assert (ran.status, ran.err) == (2, "twigcast: there is no subscription with the key 'nobody'\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["-q", "/a", "--key", "k"], ["-s", "subs.jsonl"], ["--key", "quakes"]])
+def test_explain_wants_one_query(desk: Path, arguments: list[str]) -> None:
+    ran = twigcast("explain", *arguments, "inbox", cwd=desk)
+    assert ran.status == 2
+    assert "give either -q QUERY or -s SUBSCRIPTIONS --key KEY" in ran.err
+
+
+def test_undeclared_prefixes_are_advised_on_in_options(desk: Path) -> None:
+    (desk / "undeclared.jsonl").write_text('{"key": "k", "query": "//cap:info"}\n')
+    for arguments in (["check", "//cap:info"], ["match", "-s", "undeclared.jsonl", "inbox"]):
+        ran = twigcast(*arguments, cwd=desk)
+        assert ran.status == 2
+        assert "declare it, as in -n cap=URI, or write *:name" in ran.err
+        assert "namespaces=" not in ran.err
+    ran = twigcast("check", "declare namespace x = 'urn:x'; for $a in /b return $a", cwd=desk)
+    assert "as in -n p=URI" in ran.err
 
 
 def test_explain_points_at_what_is_wrong_with_the_query(desk: Path) -> None:

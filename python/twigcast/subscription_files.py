@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from twigcast.errors import MissingExtra, SubscriptionFileError, TwigcastError
+from twigcast.errors import MissingExtra, SubscriptionFileError, TwigcastError, UnknownKey
 from twigcast.limits import Limits
 from twigcast.subscriptions import DIALECTS, Dialect, Subscription, SubscriptionSet
 
@@ -249,6 +249,24 @@ def load_subscriptions(
     refused += [RefusedRow(name, rows[one.index].line, one.key, one.error) for one in unacceptable]
     refused.sort(key=lambda row: row.line or 0)
     return loaded, refused
+
+
+def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
+    """The subscription with a key in a file, as :func:`load_subscriptions` would take it; the others do not matter.
+
+    Raises:
+        UnknownKey: There is none.
+        SubscriptionFileError: The file cannot be read at all.
+        SnapshotError: It is a snapshot that is damaged or of another version.
+        MissingExtra: It is a Parquet file, and pyarrow is not installed.
+    """
+    name = os.fspath(path)
+    if is_snapshot(name):
+        return SubscriptionSet.load(name)[key]
+    for row in read_subscriptions(name):
+        if isinstance(row, Row) and row.subscription.key == key:
+            return row.subscription
+    raise UnknownKey(key)
 
 
 def is_snapshot(path: str) -> bool:

@@ -1,6 +1,7 @@
 """What the pipeline tells people: progress, the table at the end, and failures in a sentence."""
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,7 @@ def test_the_table_at_the_end() -> None:
         "seconds": 3.0,
     }
     assert summary.table().splitlines()[0] == "messages       1,500 (500 a second)"
+    assert replace(summary, messages=99).table().splitlines()[0] == "messages       99"
     assert "subscriptions  0" in Summary().table()
     assert "40 (2 refused)" in Summary().plus(reports, 1.0, 40, 2).table()
 

@@ -27,7 +27,7 @@ def check(
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
 ) -> int:
-    r"""Read queries, and tell how each will run; point at what is wrong with it.
+    r"""Tell how queries will run; point at what is wrong with them.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -149,10 +150,19 @@ def as_json(value: object) -> str:
     return text if half_pair(text) is None else json.dumps(value)
 
 
+_IN_PYTHON: Final = re.compile(r'namespaces=\{"([^"]*)": "urn:\.\.\."\}')
+"""How errors advise to give namespaces: as an argument of the library's."""
+
+
+def advice(text: str) -> str:
+    """What an error says, with its advice in terms of the command line."""
+    return _IN_PYTHON.sub(r"-n \1=URI", text)
+
+
 def complain(text: str) -> None:
     """Tell the user what is wrong, after all that has been answered so far."""
     sys.stdout.flush()
-    print(f"twigcast: {text}", file=sys.stderr)
+    print(f"twigcast: {advice(text)}", file=sys.stderr)
 
 
 # --- subscriptions and messages ---------------------------------------------------------------------------------------

@@ -32,10 +32,10 @@ def deliver(
     on_bad_subscription: common.OnBadOption = common.OnBad.FAIL,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
-    r"""Write what each subscriber gets of each message, as JSON lines.
+    r"""Write what each subscriber gets of each message.
 
-    A For-Where-Return query delivers its result as payload. Any other delivers the message itself: its payload is
-    null, so that a message that many asked for is not repeated, unless --whole is given.
+    The answer is JSON lines. A For-Where-Return query delivers its result as payload. Any other delivers the message
+    itself: its payload is null, so that a message that many asked for is not repeated, unless --whole is given.
 
     \b
     Examples:

@@ -1,5 +1,6 @@
 """``twigcast explain``: why does a message match a query or not."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,11 +8,18 @@ import typer
 from twigcast.cli import common
 from twigcast.errors import RejectedMessage
 from twigcast.explanation import explain as explain_query
+from twigcast.subscription_files import find_subscription
+from twigcast.subscriptions import Subscription
 
 
 def explain(
     messages: common.MessagesArgument,
-    query: Annotated[str, typer.Option("-q", "--query", metavar="QUERY", help="The query.")],
+    query: Annotated[str | None, typer.Option("-q", "--query", metavar="QUERY", help="The query.")] = None,
+    subscriptions: Annotated[
+        Path | None,
+        typer.Option("-s", "--subscriptions", metavar="SUBSCRIPTIONS", help="With --key: a file to take it from."),
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The key of the subscription.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON lines.")] = False,
     record: common.RecordOption = None,
     include: common.IncludeOption = None,
@@ -19,22 +27,27 @@ def explain(
     dialect: common.DialectOption = common.DialectName.XPATH,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
-    r"""Tell why a message matches a query, or where the query first fails and what the message has there.
+    r"""Tell why a message matches a query, or where it first fails.
 
-    The query is followed step by step: + marks what the message has, - where it fails.
+    The query is followed step by step: + marks what the message has, - where the query first fails, with what the
+    message has there instead.
 
     \b
     Examples:
       twigcast explain -q "//story[topic = 'Sport']/title" story.xml
       twigcast explain -n a=urn:demo:alerts -q "//a:event[. = 'Flood']" inbox/
+      twigcast explain -s subscriptions.jsonl --key flood-desk inbox/
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
-    namespaces = common.parse_namespaces(namespace)
+    asked = _asked(query, subscriptions, key)
+    namespaces = {**common.parse_namespaces(namespace), **asked.namespaces}
     inbox = common.Inbox(messages, record, include, errors)
     for message in inbox:
         try:
-            found = explain_query(query, message.xml, namespaces=namespaces, dialect=dialect.dialect)
+            found = explain_query(
+                asked.query, message.xml, namespaces=namespaces, dialect=asked.dialect or dialect.dialect
+            )
         except RejectedMessage as error:
             inbox.reject(message.id, error)
             continue
@@ -43,3 +56,12 @@ def explain(
         else:
             print(f"{message.id} {found}")
     return inbox.status
+
+
+def _asked(query: str | None, subscriptions: Path | None, key: str | None) -> Subscription:
+    """The query that is to be explained, as a subscription."""
+    if query is not None and subscriptions is None and key is None:
+        return Subscription("", query)
+    if query is None and subscriptions is not None and key is not None:
+        return find_subscription(subscriptions, key)
+    raise typer.BadParameter("give either -q QUERY or -s SUBSCRIPTIONS --key KEY", param_hint="--query")

@@ -47,7 +47,7 @@ def pipeline(
         int, typer.Option(metavar="N", min=1, help="How many files a micro-batch of a stream takes at most.")
     ] = 20_000,
 ) -> int:
-    r"""Match, rewrite and sort out messages with Spark, as a batch job or as a stream.
+    r"""Match, rewrite and sort out messages with Spark.
 
     A batch job replaces what an earlier one left in the output folder. A stream adds to it; each file of the watched
     folder lands exactly once, whatever is killed in between, and changes of the subscriptions are picked up. Files
@@ -81,7 +81,7 @@ def pipeline(
         checkpoint=checkpoint,
         interval_seconds=interval,
         files_per_batch=files_per_batch,
-        reporter=Terminal(),
+        reporter=Terminal(advice=common.advice),
     )
     print(summary.table())
     return common.SOME_REJECTED if summary.rejected else 0

@@ -54,11 +54,23 @@ class Silent:
 
 
 class Terminal:
-    """Shows progress on standard error: a bar that moves on a terminal, now and then a line elsewhere."""
+    """Shows progress on standard error: a bar that moves on a terminal, now and then a line elsewhere.
 
-    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        stream: Where to show it instead.
+        clock: Seconds.
+        advice: Puts what errors advise into words that suit the reader.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        advice: Callable[[str], str] = str,
+    ) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
+        self._advice = advice
         self._moves = self._stream.isatty()
         self._began: float | None = None
         self._line_at = 0.0
@@ -67,7 +79,7 @@ class Terminal:
     def say(self, text: str) -> None:
         """Show a line of its own."""
         self._erase()
-        print(text, file=self._stream, flush=True)
+        print(self._advice(text), file=self._stream, flush=True)
 
     def progress(self, progress: Progress) -> None:
         """Show how far the job is."""

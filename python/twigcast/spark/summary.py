@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from typing import Final
 
 from twigcast.spark.parts import Report
+
+RATE_MESSAGES_MIN: Final = 100
+"""Of fewer messages, the time says how long it takes to start a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +59,8 @@ class Summary:
 
     def table(self) -> str:
         """A short table for people."""
-        rate = f" ({self.messages / self.seconds:,.0f} a second)" if self.seconds and self.messages else ""
+        is_telling = self.seconds and self.messages >= RATE_MESSAGES_MIN
+        rate = f" ({self.messages / self.seconds:,.0f} a second)" if is_telling else ""
         rows = [
             ("messages", f"{self.messages:,}{rate}"),
             ("matches", f"{self.matches:,}"),
