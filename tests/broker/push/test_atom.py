@@ -135,14 +135,15 @@ def test_titles_and_summaries_are_taken_from_the_content() -> None:
     root = feed_of(
         b"<n><head><Headline>Dam <b>holds</b></Headline></head><body>All is well.</body></n>",
         b"<n>" + b"word " * 200 + b"</n>",
+        b"<alert><event>Storm</event><title/><info><headline>Gale</headline></info></alert>",
         b"<n/>",
     )
     titles = [entry.findtext(f"{A}title") for entry in root.iterfind(f"{A}entry")]
     summaries = [entry.findtext(f"{A}summary") for entry in root.iterfind(f"{A}entry")]
-    assert titles == ["Dam holds", "m2", "m3"]
+    assert titles == ["Dam holds", "m2", "Gale", "m4"]
     assert summaries[0] == "Dam holds All is well."
     assert len(summaries[1] or "") <= 300
-    assert summaries[2] is None
+    assert summaries[3] is None
 
 
 async def test_a_feed_is_read_without_a_token_and_told_to_its_owner_alone(broker: RunningBroker) -> None:

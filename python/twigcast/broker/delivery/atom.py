@@ -27,8 +27,8 @@ MEDIA_TYPE: Final = "application/atom+xml"
 
 _SUMMARY_CHARACTERS: Final = 300
 _TITLE_CHARACTERS: Final = 150
-_TITLES: Final = frozenset({"title", "headline", "hedline", "hl1", "subject", "name", "event"})
-"""Local names, in lower case, of elements that usually hold what a reader would call the title."""
+_TITLES: Final = ("title", "headline", "hedline", "hl1", "subject", "event", "name")
+"""Local names, in lower case, of elements that usually hold what a reader would call the title; the best first."""
 
 _NO_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
@@ -125,16 +125,18 @@ class _Content:
         self._root_at = self._last_tag_at = 0
         self._default_declared = False
         self._depth = 0
-        self._title_depth = 0
-        self._title: list[str] = []
+        self._titles: dict[str, list[str]] = {}  # the text of the first element of each of these names
+        self._title_depth = 0  # of the one that is open
+        self._title: list[str] = []  # its text
         self._words: list[str] = []
         self._length = 0
         self._is_document = self._read()
 
     @property
     def title(self) -> str:
-        """The text of the first element that is called like a title."""
-        return _shortened(self._title, _TITLE_CHARACTERS)
+        """The text of the element that is best called a title."""
+        found = (_shortened(self._titles.get(name, []), _TITLE_CHARACTERS) for name in _TITLES)
+        return next(filter(None, found), "")
 
     @property
     def summary(self) -> str:
@@ -167,8 +169,10 @@ class _Content:
                 self._root_at = parser.CurrentByteIndex
                 self._default_declared = "xmlns" in attributes
             self._depth += 1
-            if not self._title and name.rpartition(":")[2].lower() in _TITLES:
+            local = name.rpartition(":")[2].lower()
+            if not self._title_depth and local in _TITLES and local not in self._titles:
                 self._title_depth = self._depth
+                self._title = self._titles[local] = []
 
         def end(_: str) -> None:
             if self._depth == self._title_depth:

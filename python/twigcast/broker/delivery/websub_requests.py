@@ -17,6 +17,8 @@ from twigcast.query_check import check
 ALL: Final = "/*"
 """Query of the topic of a source."""
 
+_REWRITES: Final = "this topic rewrites messages; hub.filter is only for topics that deliver them whole"
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:
@@ -74,6 +76,8 @@ def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -
         if topic.namespaces.get(prefix, uri) != uri:
             raise Invalid(f"the prefix {prefix!r} stands for {topic.namespaces[prefix]!r} in this topic")
     merged = {**topic.namespaces, **namespaces}
+    if topic.dialect == "xquery":
+        raise Invalid(_REWRITES)
     try:
         # By itself first: it must not reach beyond the parentheses that are put around it.
         check(content_filter, namespaces=merged, dialect=topic.dialect)
@@ -86,7 +90,7 @@ def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -
     try:
         check(query, namespaces=merged, dialect=topic.dialect)
     except QueryError:
-        raise Invalid("this topic rewrites messages; hub.filter is only for topics that deliver them whole") from None
+        raise Invalid(_REWRITES) from None
     return replace(topic, query=query, namespaces=merged)
 
 
