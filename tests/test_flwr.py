@@ -35,6 +35,7 @@ def test_alone(case: dict[str, Any]) -> None:
         assert expanded(deliveries[0].payload) == expanded(case["payload"])
 
 
+@pytest.mark.filterwarnings(f"ignore::{QueryWarning.__module__}.{QueryWarning.__name__}")
 def test_all_at_once_and_mixed_with_paths() -> None:
     subscriptions = SubscriptionSet()
     expected: dict[str, dict[str, str]] = defaultdict(dict)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.canonical import canonical, canonical_items
 from twigcast import SubscriptionSet
+from twigcast.errors import QueryWarning
 
 FAMILIES = (
     "aviation cap cda feeds fpml iso20022 jats kml netconf newsml tei ubl wires xmpp".split()  # noqa: SIM905
@@ -28,6 +29,7 @@ def payload_of(query: str, message: str | bytes, namespaces: dict[str, str] | No
     return deliveries[0].payload if deliveries else None
 
 
+@pytest.mark.filterwarnings(f"ignore::{QueryWarning.__module__}.{QueryWarning.__name__}")
 def test_random_queries(shared_data: Path) -> None:
     """500 queries, each on its own message; nothing is delivered where no binding passes."""
     with gzip.open(shared_data / "flwr_cases.jsonl.gz", "rt", encoding="utf-8") as lines:
