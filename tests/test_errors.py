@@ -26,6 +26,7 @@ EXAMPLES: list[TwigcastError] = [
     errors.SnapshotError("news.twig", "the checksum is wrong"),
     errors.SourceError("inbox", "there is no such file or folder"),
     errors.OutputError("outbox", "permission denied"),
+    errors.EnvelopeError("1st", "it is no name"),
     errors.MissingExtra("pyspark", "spark"),
     errors.MissingJava("java was not found"),
     errors.PipelineError("the checkpoint belongs to another job"),

@@ -4,6 +4,7 @@ What lives where:
 
 - ``subscriptions``, ``answers``, ``batches``: :class:`SubscriptionSet`, the public face of the matching engine
 - ``query_check``: is it a query, and how would it run
+- ``envelope``: an element around each delivery
 - ``limits``: what keeps hostile messages and queries from exhausting a machine
 - ``errors``: every error and warning
 - ``messages``, ``records``, ``subscription_files``: reading messages and subscriptions
@@ -16,6 +17,7 @@ What lives where:
 
 from twigcast._core import VERSION
 from twigcast.answers import Deliveries, Delivery, Match, Node
+from twigcast.envelope import Envelope
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport, check
 from twigcast.subscriptions import Refused, Subscription, SubscriptionSet
@@ -25,6 +27,7 @@ __version__ = VERSION
 __all__ = [
     "Deliveries",
     "Delivery",
+    "Envelope",
     "Limits",
     "Match",
     "Node",

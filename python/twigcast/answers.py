@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from twigcast import _core
+from twigcast.envelope import Envelope
 from twigcast.errors import NeedsConversion, UndecidedSubscription
 from twigcast.xquery.asking import match_batch
 
@@ -179,6 +180,23 @@ class Delivery:
     """Whether the payload is a result of the query."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wrapping:
+    """An envelope around the deliveries of one message."""
+
+    envelope: Envelope
+    message_id: str
+    whole: bool
+    """Whether to put it around messages that are delivered as they are, too."""
+
+    def around(self, delivery: Delivery) -> Delivery:
+        """A delivery in the envelope."""
+        if not (delivery.rewritten or self.whole):
+            return delivery
+        put = self.envelope.around if delivery.rewritten else self.envelope.around_message
+        return replace(delivery, payload=put(delivery.payload, self.message_id, delivery.key))
+
+
 class Deliveries(Sequence[Delivery]):
     """The deliveries of one message, in no particular order.
 
@@ -190,9 +208,10 @@ class Deliveries(Sequence[Delivery]):
         numbers: By key, the index of its payload; ``None`` for the message.
         payloads: The different payloads.
         undecided: The subscriptions that could not be decided on the message.
+        wrapping: What to put around payloads when they are looked at.
     """
 
-    __slots__ = ("_keys", "_message", "_numbers", "_payloads", "undecided")
+    __slots__ = ("_keys", "_message", "_numbers", "_payloads", "_wrapping", "undecided")
 
     def __init__(
         self,
@@ -201,7 +220,9 @@ class Deliveries(Sequence[Delivery]):
         numbers: Sequence[int | None],
         payloads: Sequence[bytes],
         undecided: Sequence[UndecidedSubscription] = (),
+        wrapping: Wrapping | None = None,
     ) -> None:
+        self._wrapping = wrapping
         self._message = message
         self._keys = keys
         self._numbers = numbers
@@ -210,9 +231,9 @@ class Deliveries(Sequence[Delivery]):
         """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
 
     def _made(self, key: str, number: int | None) -> Delivery:
-        if number is None:
-            return Delivery(key, self._message)
-        return Delivery(key, self._payloads[number], rewritten=True)
+        rewritten = number is not None
+        delivery = Delivery(key, self._message if number is None else self._payloads[number], rewritten)
+        return delivery if self._wrapping is None else self._wrapping.around(delivery)
 
     @overload
     def __getitem__(self, index: int) -> Delivery: ...
@@ -250,7 +271,7 @@ class Deliveries(Sequence[Delivery]):
 
     @property
     def payloads(self) -> Sequence[bytes]:
-        """The different results."""
+        """The different results, without envelope."""
         return self._payloads
 
 

@@ -24,6 +24,7 @@
     ├── SnapshotError                 a snapshot cannot be used    .path .reason
     ├── SourceError                   messages cannot be found     .path .reason
     ├── OutputError                   results cannot be written    .path .reason
+    ├── EnvelopeError                 an envelope's name is none   .name .reason
     ├── MissingDependency             something has to be installed
     │   ├── MissingExtra              a Python package             .package .extra
     │   └── MissingJava               a Java runtime               .reason
@@ -438,6 +439,25 @@ class OutputError(_PathError):
     """
 
     code = "output"
+
+
+class EnvelopeError(TwigcastError, ValueError):
+    """An envelope cannot be named so.
+
+    Args:
+        name: The name.
+        reason: What is wrong with it.
+    """
+
+    code = "envelope"
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the envelope cannot have the name {self.name!r}: {self.reason}"
 
 
 class MissingDependency(TwigcastError):

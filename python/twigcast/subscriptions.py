@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from twigcast import _core
-from twigcast.answers import NO_KEYS, Deliveries, KeyTable, Match, Node, ask_single
+from twigcast.answers import NO_KEYS, Deliveries, KeyTable, Match, Node, Wrapping, ask_single
 from twigcast.characters import NO_CHARACTER, MessageLike, as_bytes, half_pair
 from twigcast.conversion import to_utf8
+from twigcast.envelope import Envelope
 from twigcast.errors import (
     InvalidKey,
     NeedsConversion,
@@ -386,21 +387,30 @@ class SubscriptionSet:
         _, single, table = self._ask(message, lambda xml: ask_single(self.engine, xml, nodes=True))
         return dict(zip(table.keys_of(single.slots), single.node_counts, strict=True))
 
-    def deliver(self, message: MessageLike) -> Deliveries:
+    def deliver(
+        self, message: MessageLike, *, envelope: Envelope | None = None, message_id: str = "", whole: bool = False
+    ) -> Deliveries:
         """What each matching subscriber gets: the result of a For-Where-Return query, else the message itself.
+
+        Args:
+            message: The message.
+            envelope: An element to put around each result.
+            message_id: What the envelope calls the message.
+            whole: Whether messages that are delivered as they are get an envelope too.
 
         Raises:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        whole = as_bytes(message)
+        source = as_bytes(message)
         if self.engine.has_external:
-            _, single, table = self._ask(whole, partial(ask_single, self.engine, deliver=True))
+            _, single, table = self._ask(source, partial(ask_single, self.engine, deliver=True))
             slots, numbers, payloads, failed = single.slots, single.numbers, single.payloads, single.failures
         else:
-            _, (slots, numbers, payloads, failed), table = self._ask(whole, self.engine.deliver)
+            _, (slots, numbers, payloads, failed), table = self._ask(source, self.engine.deliver)
         undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
-        return Deliveries(whole, table.keys_of(slots), numbers, payloads, undecided)
+        wrapping = None if envelope is None else Wrapping(envelope, message_id, whole=whole)
+        return Deliveries(source, table.keys_of(slots), numbers, payloads, undecided, wrapping)
 
     def match_batch(
         self,

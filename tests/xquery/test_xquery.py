@@ -16,11 +16,11 @@ from twigcast import Subscription, SubscriptionSet, check
 from twigcast.cli import app
 from twigcast.errors import MissingExtra, QueryLimitExceeded, QuerySyntaxError, UnsupportedQuery
 from twigcast.limits import Limits
+from twigcast.prolog import without_doctype
 from twigcast.xquery import saxon as saxon_module
 from twigcast.xquery.exchange import Request
 from twigcast.xquery.safety import refuse_unsafe
 from twigcast.xquery.saxon import Saxon
-from twigcast.xquery.worker import without_doctype
 
 pytest.importorskip("saxonche", reason="Saxon (the package saxonche) is not installed")
 

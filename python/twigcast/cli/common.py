@@ -14,6 +14,7 @@ from typing import Annotated, Final, ParamSpec
 import typer
 
 from twigcast.characters import half_pair
+from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.messages import Message, read_messages
 from twigcast.subscription_files import load_subscriptions
@@ -100,6 +101,14 @@ DialectOption = Annotated[
         "--dialect", help="How queries are read; legacy: also spellings of older papers; xquery: also all of XQuery."
     ),
 ]
+EnvelopeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--envelope",
+        metavar="NAME",
+        help="Put each result into an element of this name; a prefix is one given with --namespace.",
+    ),
+]
 OnBadOption = Annotated[
     OnBad, typer.Option("--on-bad-subscription", help="Stop at subscriptions that are refused, or go on without them.")
 ]
@@ -117,6 +126,15 @@ def parse_namespaces(values: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{value!r} is not PREFIX=URI", param_hint="--namespace")
         namespaces[prefix] = uri
     return namespaces
+
+
+def parse_envelope(name: str | None, namespaces: list[str] | None) -> Envelope | None:
+    """The envelope of a name, if there is one.
+
+    Raises:
+        EnvelopeError: There cannot be.
+    """
+    return None if name is None else Envelope.named(name, parse_namespaces(namespaces))
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ def deliver(
     whole: Annotated[
         bool, typer.Option("--whole", help="Give the message itself as payload where a query does not rewrite.")
     ] = False,
+    envelope: common.EnvelopeOption = None,
     record: common.RecordOption = None,
     include: common.IncludeOption = None,
     namespace: common.NamespaceOption = None,
@@ -35,7 +36,8 @@ def deliver(
     r"""Write what each subscriber gets of each message.
 
     The answer is JSON lines. A For-Where-Return query delivers its result as payload. Any other delivers the message
-    itself: its payload is null, so that a message that many asked for is not repeated, unless --whole is given.
+    itself: its payload is null, so that a message that many asked for is not repeated, unless --whole is given. With
+    --envelope each payload is put into an element of that name, with the message and the key in attributes.
 
     \b
     Examples:
@@ -44,12 +46,13 @@ def deliver(
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
+    wrapping = common.parse_envelope(envelope, namespace)
     population = common.load(subscriptions, namespaces=namespace, dialect=dialect, on_bad=on_bad_subscription)
     inbox = common.Inbox(messages, record, include, errors)
     with _open_output(output) as out:
         for message in inbox:
             try:
-                deliveries = population.deliver(message.xml)
+                deliveries = population.deliver(message.xml, envelope=wrapping, message_id=message.id, whole=whole)
             except RejectedMessage as error:
                 inbox.reject(message.id, error)
                 continue

@@ -31,6 +31,7 @@ def pipeline(
         str | None, typer.Option(metavar="URL", help="Where Spark runs.", show_default="spark-submit's, else local[*]")
     ] = None,
     nodes: Annotated[bool, typer.Option("--nodes", help="Count the nodes that each query selects.")] = False,
+    envelope: common.EnvelopeOption = None,
     record: common.RecordOption = None,
     include: common.IncludeOption = None,
     namespace: common.NamespaceOption = None,
@@ -75,6 +76,7 @@ def pipeline(
         record=record,
         include=include,
         nodes=nodes,
+        envelope=common.parse_envelope(envelope, namespace),
         namespaces=common.parse_namespaces(namespace),
         dialect=dialect.dialect,
         on_bad_subscription=on_bad_subscription.value,

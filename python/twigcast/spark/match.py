@@ -40,7 +40,8 @@ def match_messages(
     snapshot = subscriptions if isinstance(subscriptions, Snapshot) else publish(messages.sparkSession, subscriptions)
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        matcher = Matcher(load_engine(snapshot), snapshot.limits, deliver=deliver, nodes=nodes)
+        engine, limits = load_engine(snapshot), snapshot.limits
+        matcher = Matcher(engine, limits, deliver=deliver, nodes=nodes, envelope=snapshot.envelope)
         for batch in batches:
             for answers in matcher.answers(batch):
                 yield from answers.by_message()

@@ -15,6 +15,7 @@ from twigcast._core import Engine
 from twigcast.answers import KeyTable
 from twigcast.batches import payload_column
 from twigcast.conversion import to_utf8
+from twigcast.envelope import ESCAPES, Envelope
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
 from twigcast.limits import Limits
 from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
@@ -192,9 +193,19 @@ class Matcher:
         limits: Those of the set, for messages that have to be converted.
         deliver: Whether to rewrite messages.
         nodes: Whether to count the selected nodes.
+        envelope: What to put around each payload.
     """
 
-    def __init__(self, engine: Engine, limits: Limits, *, deliver: bool = True, nodes: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        limits: Limits,
+        *,
+        deliver: bool = True,
+        nodes: bool = False,
+        envelope: Envelope | None = None,
+    ) -> None:
+        self._envelope = envelope
         self._engine = engine
         self._limits = limits
         self._deliver = deliver
@@ -281,10 +292,15 @@ class Matcher:
         else:
             has_payload = pa.array([False]).take(pa.nulls(len(slots), pa.int8()).fill_null(0))
             payloads = pa.array([], pa.string())
+        offsets = _int32(result.key_offsets)
+        if self._envelope is not None:
+            rewritten = pc.indices_nonzero(has_payload)
+            parents = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, slots)).take(rewritten)
+            payloads = _wrapped(self._envelope, payloads, ids.take(parents), self._keys.take(slots.take(rewritten)))
         return Answers(
             ids=ids,
             xml=xml.cast(pa.binary()),
-            offsets=_int32(result.key_offsets),
+            offsets=offsets,
             keys=self._keys,
             slots=slots,
             nodes=_int32(result.node_counts) if self._nodes else None,
@@ -345,3 +361,20 @@ def _delivered_bytes(result: EngineAnswers) -> int:
     payloads = payload_column(result, pa.large_binary())
     total = pc.sum(pc.binary_length(payloads.dictionary).take(payloads.indices)).as_py()
     return int(total or 0)
+
+
+def _wrapped(envelope: Envelope, payloads: pa.StringArray, ids: pa.StringArray, keys: pa.StringArray) -> pa.StringArray:
+    """Payloads in their envelopes."""
+    parts = [envelope.opening, _escaped(ids), envelope.between, _escaped(keys), '">', payloads, envelope.end, ""]
+    return pc.binary_join_element_wise(*parts)
+
+
+def _escaped(values: pa.StringArray) -> pa.StringArray:
+    """Values as they stand in an attribute, as :meth:`Envelope.start` writes them."""
+    for character, reference in {"&": "&amp;", "<": "&lt;", ">": "&gt;", **ESCAPES}.items():
+        values = pc.replace_substring(values, character, reference)
+    return pc.replace_substring_regex(values, _NO_CHARACTER, "\N{REPLACEMENT CHARACTER}")
+
+
+_NO_CHARACTER: Final = r"[^\t\n\r\x{20}-\x{D7FF}\x{E000}-\x{FFFD}\x{10000}-\x{10FFFF}]"
+"""What XML cannot hold, in the notation of RE2."""

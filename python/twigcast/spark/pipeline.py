@@ -9,6 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from twigcast.envelope import Envelope
 from twigcast.errors import PipelineError
 from twigcast.limits import Limits
 from twigcast.spark.folder_stream import BATCH_FILES_MAX
@@ -40,6 +41,7 @@ def run_pipeline(
     record: str | None = None,
     include: str | None = None,
     nodes: bool = False,
+    envelope: Envelope | None = None,
     namespaces: Mapping[str, str] | None = None,
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
@@ -69,6 +71,7 @@ def run_pipeline(
         record: Cut each document into messages at this element.
         include: A pattern such as ``*.xml`` that names of files in folders and archives must match.
         nodes: Count the nodes that each subscription selects (takes longer).
+        envelope: An element to put around each payload.
         namespaces: Prefixes of the subscriptions in a file, besides those they bring.
         dialect: How subscriptions in a file are read.
         limits: For messages, and for subscriptions in a file.
@@ -92,7 +95,7 @@ def run_pipeline(
     if once and not stream:
         raise PipelineError("once goes with stream: a batch job always stops when it is done")
     telling = reporter or Silent()
-    population = Population(subscriptions, namespaces, dialect, limits, on_bad_subscription)
+    population = Population(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope)
     _check_messages(messages, stream=stream)
     settings = StreamSettings(
         once,

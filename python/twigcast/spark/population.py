@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from pyspark.sql import SparkSession
 
+from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, SubscriptionFileError, TwigcastError
 from twigcast.limits import Limits
 from twigcast.spark.progress import Reporter
@@ -34,6 +35,9 @@ class Population:
 
     limits: Limits | None = None
     on_bad: OnBad = "fail"
+
+    envelope: Envelope | None = None
+    """Put around each payload."""
 
     def load(self) -> tuple[SubscriptionSet, Sequence[tuple[str, TwigcastError]]]:
         """The set as it is now, and the subscriptions that were refused.
@@ -108,4 +112,4 @@ class PopulationFeed:
         if len(refused) > _REFUSED_SHOWN:
             more = len(refused) - _REFUSED_SHOWN
             self._reporter.say(f"left out: {more:,} more subscriptions; twigcast check -s tells of all")
-        return publish(self._spark, subscriptions, len(refused))
+        return publish(self._spark, subscriptions, len(refused), self._population.envelope)

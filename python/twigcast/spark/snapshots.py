@@ -17,6 +17,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from twigcast._core import Engine
+from twigcast.envelope import Envelope
 from twigcast.errors import SnapshotError
 from twigcast.limits import Limits
 from twigcast.subscriptions import SubscriptionSet
@@ -43,14 +44,20 @@ class Snapshot:
     refused: int = 0
     """How many are not in it because they were refused."""
 
+    envelope: Envelope | None = None
+    """Put around each payload."""
 
-def publish(spark: SparkSession, subscriptions: SubscriptionSet, refused: int = 0) -> Snapshot:
+
+def publish(
+    spark: SparkSession, subscriptions: SubscriptionSet, refused: int = 0, envelope: Envelope | None = None
+) -> Snapshot:
     """Ship a subscription set to the workers, present and future, of a Spark application.
 
     Args:
         spark: The session.
         subscriptions: The set as it is now; later changes do not travel.
         refused: How many should have been in it.
+        envelope: What to put around each payload.
     """
     folder = Path(tempfile.mkdtemp(prefix="twigcast-"))
     # Executors that start later fetch it from here, so it stays as long as the driver does.
@@ -60,7 +67,7 @@ def publish(spark: SparkSession, subscriptions: SubscriptionSet, refused: int = 
     version = _digest(saved)
     named = saved.rename(folder / f"twigcast-{version}.snapshot")
     spark.sparkContext.addFile(os.fspath(named))
-    return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, refused)
+    return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, refused, envelope)
 
 
 def load_engine(snapshot: Snapshot) -> Engine:

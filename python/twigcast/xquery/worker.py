@@ -9,10 +9,10 @@ import importlib
 import re
 import resource
 import sys
-from pyexpat import ParserCreate
 from typing import Any, BinaryIO, Final
 
 from twigcast.errors import UnsupportedQuery
+from twigcast.prolog import without_doctype
 from twigcast.xquery.exchange import Reply, Request, prolog
 from twigcast.xquery.safety import refuse_unsafe
 
@@ -84,21 +84,6 @@ class Evaluator:
 def is_static(reason: str) -> bool:
     """Whether an error of Saxon is one of the query rather than of the message: ``XPST``, ``XQST`` and the like."""
     return any(code in reason for code in ("XPST", "XQST", "XTSE", "SXST"))
-
-
-def without_doctype(message: bytes) -> bytes:
-    """A message that the engine has accepted, without its document type, which may name files."""
-    if b"<!DOCTYPE" not in message:
-        return message
-    places: list[int] = []
-    parser = ParserCreate()
-    parser.StartDoctypeDeclHandler = lambda *_: places.append(parser.CurrentByteIndex)
-    parser.EndDoctypeDeclHandler = lambda: places.append(parser.CurrentByteIndex)
-    parser.Parse(message, True)
-    if len(places) != 2:
-        return message
-    start = message.rindex(b"<!DOCTYPE", 0, places[0] + len(b"<!DOCTYPE"))
-    return message[:start] + message[message.index(b">", places[1]) + 1 :]
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:

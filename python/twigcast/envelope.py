@@ -1,0 +1,102 @@
+"""An element around each delivery that says what message it is of, and for which subscription."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+from xml.sax.saxutils import escape
+
+from twigcast.conversion import to_utf8
+from twigcast.errors import EnvelopeError
+from twigcast.prolog import without_prolog
+
+ESCAPES: Final = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+"""What to write in an attribute, besides ``&amp;``, ``&lt;`` and ``&gt;``."""
+
+_START: Final = (
+    "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
+    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_PLAIN_NAME: Final = re.compile(rf"[{_START}][{_START}\-.0-9\u00b7\u0300-\u036f\u203f-\u2040]*")
+_NO_CHARACTER: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """An element around a delivery, with the message's id and the subscription's key in attributes.
+
+    The element declares at most its own prefix, so what it holds keeps its namespaces.
+
+    Args:
+        name: The element's name, perhaps with a prefix.
+        namespace: What the prefix stands for; needed with one, and only with one.
+        message: The name of the attribute for the message's id.
+        key: The name of the attribute for the subscription's key.
+
+    Raises:
+        EnvelopeError: A name is none.
+    """
+
+    name: str
+    namespace: str | None = None
+    message: str = "message"
+    key: str = "key"
+
+    def __post_init__(self) -> None:
+        prefix, colon, local = self.name.rpartition(":")
+        for name in (self.message, self.key, local, *([prefix] if colon else [])):
+            if not _PLAIN_NAME.fullmatch(name) or name == "xmlns":
+                raise EnvelopeError(name, "it is no name")
+        if self.message == self.key:
+            raise EnvelopeError(self.key, "two attributes cannot have one name")
+        if prefix in ("xml", "xmlns"):
+            raise EnvelopeError(self.name, f"the prefix {prefix} is taken")
+        if bool(colon) != bool(self.namespace):
+            reason = "its prefix stands for no namespace" if colon else "a name in a namespace needs a prefix"
+            raise EnvelopeError(self.name, reason)
+
+    @classmethod
+    def named(cls, name: str, namespaces: Mapping[str, str]) -> Self:
+        """An envelope whose prefix, if it has one, is one of those given.
+
+        Raises:
+            EnvelopeError: It is not, or the name is none.
+        """
+        prefix, colon, _ = name.rpartition(":")
+        return cls(name, namespaces.get(prefix) if colon else None)
+
+    def around(self, payload: bytes, message_id: str, key: str) -> bytes:
+        """A result in its envelope."""
+        return self.start(message_id, key).encode() + payload + self.end.encode()
+
+    def around_message(self, message: bytes, message_id: str, key: str) -> bytes:
+        """A whole message in its envelope, as UTF-8, without XML declaration and document type."""
+        return self.around(without_prolog(to_utf8(message)), message_id, key)
+
+    def start(self, message_id: str, key: str) -> str:
+        """The start tag."""
+        return f'{self.opening}{_attribute(message_id)}{self.between}{_attribute(key)}">'
+
+    @property
+    def opening(self) -> str:
+        """The start tag up to the message's id."""
+        prefix, colon, _ = self.name.rpartition(":")
+        declared = f' xmlns:{prefix}="{_attribute(self.namespace or "")}"' if colon else ""
+        return f'<{self.name}{declared} {self.message}="'
+
+    @property
+    def between(self) -> str:
+        """The start tag between the message's id and the key."""
+        return f'" {self.key}="'
+
+    @property
+    def end(self) -> str:
+        """The end tag."""
+        return f"</{self.name}>"
+
+
+def _attribute(value: str) -> str:
+    # What XML cannot hold is written as the character that stands for such.
+    return escape(_NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", value), ESCAPES)

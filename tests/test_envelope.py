@@ -1,0 +1,118 @@
+"""Envelopes: well-formed around anything, and namespaces stay as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from twigcast import Envelope, SubscriptionSet
+from twigcast.cli import app
+from twigcast.errors import EnvelopeError
+
+XML = b"<f xmlns='urn:f' xmlns:p='urn:p'><i n='1'>x</i><p:j/></f>"
+NAMESPACES = {"f": "urn:f", "p": "urn:p"}
+ODD = "a<b>&\"c'\t\u00e9\x01"
+
+
+@pytest.fixture
+def subscriptions() -> SubscriptionSet:
+    return SubscriptionSet(
+        [
+            ("some", "for $i in //f:i return ($i, <own>{ $i/@n }</own>)"),
+            (ODD, "for $j in //p:j return $j"),
+            ("text", "for $i in //f:i return string($i)"),
+            ("plain", "//f:i"),
+        ],
+        namespaces=NAMESPACES,
+    )
+
+
+@pytest.mark.parametrize("envelope", [Envelope("envelope"), Envelope("p:e", "urn:<o>", "id", "to")])
+def test_results_stay_what_they_are(subscriptions: SubscriptionSet, envelope: Envelope) -> None:
+    bare = {delivery.key: delivery for delivery in subscriptions.deliver(XML)}
+    wrapped = {d.key: d for d in subscriptions.deliver(XML, envelope=envelope, message_id=f"m {ODD}")}
+    assert bare.keys() == wrapped.keys()
+    assert wrapped["plain"] == bare["plain"]
+    for key in bare.keys() - {"plain"}:
+        root = ET.fromstring(wrapped[key].payload)
+        assert root.tag == ("envelope" if envelope.namespace is None else "{urn:<o>}e")
+        assert root.attrib == {
+            envelope.message: f"m {ODD}".replace("\x01", "\ufffd"),
+            envelope.key: key.replace("\x01", "\ufffd"),
+        }
+        inside = ET.fromstring(b"<envelope>" + bare[key].payload + b"</envelope>")
+        assert [ET.tostring(child) for child in root] == [ET.tostring(child) for child in inside]
+        assert root.text == inside.text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        XML,
+        b"\xef\xbb\xbf<?xml version='1.0' encoding='utf-8'?>\n<!DOCTYPE f SYSTEM 'x.dtd'>\n<!-- c -->" + XML,
+        b"<?xml version='1.0'?><!DOCTYPE f [<!ENTITY e 'x'>]><f xmlns='urn:f'><i n='1'>&e;</i></f>",
+        ("<?xml version='1.0' encoding='utf-16'?>" + XML.decode()).encode("utf-16"),
+        b"<?xml version='1.0'?><f xmlns='urn:f'><i n='1'>x</i><![CDATA[<!DOCTYPE f>]]></f>",
+    ],
+)
+def test_whole_messages_lose_what_cannot_stand_inside(subscriptions: SubscriptionSet, message: bytes) -> None:
+    deliveries = subscriptions.deliver(message, envelope=Envelope("e"), message_id="m", whole=True)
+    [plain] = [delivery for delivery in deliveries if delivery.key == "plain"]
+    [root] = ET.fromstring(plain.payload)
+    assert root.tag == "{urn:f}f"
+    assert root[0].text == "x"
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a b", "a:b:c", "<e>", "xmlns", "e/", "-e", ":e", "e:"])
+def test_names_that_are_none(name: str) -> None:
+    with pytest.raises(EnvelopeError):
+        Envelope(name, "urn:x" if ":" in name else None)
+    with pytest.raises(EnvelopeError):
+        Envelope("e", message=name)
+
+
+def test_prefixes_and_namespaces_go_together() -> None:
+    assert Envelope.named("p:e", NAMESPACES) == Envelope("p:e", "urn:p")
+    assert Envelope.named("\u00e9t\u00e9", {"": "urn:x"}).namespace is None
+    for name, namespace in [("p:e", None), ("e", "urn:p"), ("xml:e", "urn:p"), ("xmlns:e", "urn:p"), ("p:e", "")]:
+        with pytest.raises(EnvelopeError):
+            Envelope(name, namespace)
+    with pytest.raises(EnvelopeError):
+        Envelope("e", message="key")
+
+
+def test_the_command_line_wraps(tmp_path: Path, subscriptions: SubscriptionSet) -> None:
+    message, file = tmp_path / "m.xml", tmp_path / "s.jsonl"
+    message.write_bytes(XML)
+    rows = [{"key": key, "query": subscriptions[key].query} for key in ("text", "plain")]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    base = ["deliver", "-s", str(file), "-o", "-", "-n", "f=urn:f", str(message)]
+    result = CliRunner().invoke(app, [*base, "--envelope", "f:out"])
+    assert result.exit_code == 0, result.output
+    payloads = {row["key"]: row["payload"] for row in map(json.loads, result.output.splitlines())}
+    assert payloads == {"text": '<f:out xmlns:f="urn:f" message="m.xml" key="text">x</f:out>', "plain": None}
+    result = CliRunner().invoke(app, [*base, "--envelope", "out", "--whole"])
+    payloads = {row["key"]: row["payload"] for row in map(json.loads, result.output.splitlines())}
+    assert payloads["plain"] == f'<out message="m.xml" key="plain">{XML.decode()}</out>'
+    assert CliRunner().invoke(app, [*base, "--envelope", "no name"]).exit_code == 2
+
+
+def test_the_pipeline_wraps_alike(subscriptions: SubscriptionSet) -> None:
+    matching = pytest.importorskip("twigcast.spark.matching", reason="the pipeline needs PySpark")
+    envelope = Envelope("p:e", "urn:<o>")
+    matcher = matching.Matcher(subscriptions.engine, subscriptions.limits, envelope=envelope)
+    ids = ["one", ODD, "three"]
+    batch = pa.RecordBatch.from_pydict({"message_id": ids, "xml": [XML, XML, b"<f/>"]})
+    rows = [row for answers in matcher.answers(batch) for row in answers.deliveries().to_pylist()]
+    expected = [
+        {"message_id": name, "key": delivery.key, "payload": delivery.payload.decode()}
+        for name in ids[:2]
+        for delivery in subscriptions.deliver(XML, envelope=envelope, message_id=name)
+        if delivery.rewritten
+    ]
+    assert rows == expected
