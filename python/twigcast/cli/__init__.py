@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from twigcast.broker import admin as admin_commands
 from twigcast.cli.check import check
 from twigcast.cli.common import guarded
 from twigcast.cli.deliver import deliver
@@ -43,6 +44,7 @@ for _command in (match, deliver, check, explain, pipeline):
 workload_commands.register(app)
 experiments_commands.register(app)
 overlay_commands.register(app)
+admin_commands.register(app)
 
 
 def _show_version(wanted: bool) -> None:

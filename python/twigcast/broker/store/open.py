@@ -14,25 +14,27 @@ from twigcast.errors import MissingExtra
 _SQLITE = "sqlite://"
 
 
-def open_store(address: str | Path, *, exclusive: bool = True) -> SqlStore:
+def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True) -> SqlStore:
     """Open a store; it is made or migrated where needed.
 
     Args:
         address: A folder, also written ``sqlite:///folder``, for SQLite; ``postgresql://...`` as libpq takes it.
         exclusive: As a broker does, of which there can be one. An operator's command opens the store beside it.
+        create: Make one that is not there.
 
     Raises:
         StoreInUse: Another broker works on it.
         StoreDamaged: It is damaged, no store of Twigcast, or of a newer version.
         StoreUnavailable: It cannot be opened.
+        NotFound: It is not there and not to be made.
         Invalid: The address is of another kind.
     """
     folder = _folder(str(address))
     database: Database
     if folder is not None:
-        database = sqlite.SqliteDatabase(folder, exclusive=exclusive)
+        database = sqlite.SqliteDatabase(folder, exclusive=exclusive, create=create)
     else:
-        database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive)
+        database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive, create=create)
     try:
         return SqlStore(database, exclusive=exclusive)
     except BaseException:

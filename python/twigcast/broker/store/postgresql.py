@@ -137,16 +137,18 @@ class PostgresqlDatabase:
     Args:
         address: A connection URI, as libpq takes it.
         exclusive: Hold the lock while it is open, as the broker does; an operator's command beside it does not.
-        migrating: Make the tables or bring them up to date.
+        create: Make the tables when there are none.
+        migrating: Bring the tables up to date.
 
     Raises:
+        NotFound: There are no tables and none are to be made.
         StoreInUse: Another broker holds the lock.
         StoreDamaged: It belongs to a newer version.
         StoreUnavailable: It cannot be opened.
         Invalid: The address cannot be read.
     """
 
-    def __init__(self, address: str, *, exclusive: bool = True, migrating: bool = True) -> None:
+    def __init__(self, address: str, *, exclusive: bool = True, create: bool = True, migrating: bool = True) -> None:
         try:
             parameters = conninfo.conninfo_to_dict(address)
         except psycopg.ProgrammingError as error:
@@ -165,6 +167,8 @@ class PostgresqlDatabase:
             try:
                 locked = self._take_lock(waiting=exclusive)
                 if migrating:
+                    if not create and self._version() == 0:
+                        raise NotFound(f"there is no store at {self.url}")
                     self._bring_up_to_date(locked=locked)
                 if locked and not exclusive:
                     self._writer.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))

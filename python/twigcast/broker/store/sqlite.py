@@ -125,14 +125,18 @@ class SqliteDatabase:
     Args:
         folder: Made when it is not there.
         exclusive: Hold the lock while it is open, as the broker does; an operator's command beside it does not.
+        create: Make it when it is not there.
 
     Raises:
+        NotFound: It is not there and not to be made.
         StoreInUse: Another broker holds the lock.
         StoreDamaged: It is no store of ours, is damaged, or belongs to a newer version.
         StoreUnavailable: It cannot be opened; ``StoreFull`` when there is no room.
     """
 
-    def __init__(self, folder: Path, *, exclusive: bool = True) -> None:
+    def __init__(self, folder: Path, *, exclusive: bool = True, create: bool = True) -> None:
+        if not create and not (folder / FILE).is_file():
+            raise NotFound(f"there is no store in {folder}")
         self.path = folder / FILE
         self.url = f"sqlite://{folder.absolute()}"
         self._write_lock = threading.Lock()
