@@ -9,7 +9,8 @@ import pytest
 # None in place of a module makes it look as if it were not installed.
 BLOCK = """
 import sys
-sys.modules.update(dict.fromkeys(["lxml", "matplotlib", "numpy", "pandas", "pyarrow", "pyroaring", "pyspark"]))
+sys.modules.update(dict.fromkeys(["lxml", "matplotlib", "numpy", "pandas", "pyarrow", "pyroaring", "pyspark",
+    "fastapi", "httpx2", "orjson", "prometheus_client", "pydantic_settings", "uvicorn", "uvloop"]))
 """
 
 
@@ -47,12 +48,15 @@ main()
         ("SubscriptionSet().match_batch(['<a/>'])", "arrow"),
         ("list(read_subscriptions('s.parquet'))", "arrow"),
         ("import twigcast.spark", "spark"),
+        ("import twigcast.client", "broker"),
+        ("broker_commands._run({}, None, None)", "broker"),
         ("read_dtd(b'<!ELEMENT a EMPTY>')", "experiments"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, statement: str, extra: str) -> None:
     program = f"""
 from twigcast import SubscriptionSet
+from twigcast.broker import commands as broker_commands
 from twigcast.errors import MissingExtra
 from twigcast.schema import read_dtd
 from twigcast.subscription_files import read_subscriptions

@@ -79,10 +79,10 @@ def serve(
 def _run(flags: dict[str, str | int], config: Path | None, token_file: Path | None) -> None:
     # What a broker is made of is optional, and takes longer to import than the rest of the command line.
     try:
-        from twigcast.broker import serving
         from twigcast.broker.config import load
+        from twigcast.broker.serving import run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "twigcast":
             raise
         raise MissingExtra(error.name or "fastapi", "broker") from None
-    serving.run(load(flags, config), token_file)
+    run(load(flags, config), token_file)

@@ -110,7 +110,7 @@ class RunningBroker(Broker):
         # The event loop and the writing thread wake each other thousands of times a second.
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         unfinished: list[Subscription] = []
-        self._writer.tenants = {tenant.id: tenant for tenant in await self._in_thread(self.store.tenants)}
+        await self.tenants_changed()
         last_seq = await self._in_thread(self.store.last_seq)
         self._lanes.first_new = last_seq + 1
         self._lanes.last_seq = last_seq
@@ -174,11 +174,14 @@ class RunningBroker(Broker):
         while True:
             await asyncio.sleep(self.options.upkeep_seconds)
             try:
-                self._writer.tenants = {tenant.id: tenant for tenant in await self._in_thread(self.store.tenants)}
+                await self.tenants_changed()
                 if self._writer.trouble is not None:
                     await self.change(lambda transaction: None)
             except StoreUnavailable as error:
                 logger.warning("the store does not work: %s", error)
+
+    async def tenants_changed(self) -> None:
+        self._writer.tenants = {tenant.id: tenant for tenant in await self._in_thread(self.store.tenants)}
 
     # Publishing -------------------------------------------------------------------------------------------------------
 

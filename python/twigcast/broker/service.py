@@ -130,3 +130,6 @@ class Broker(Protocol):
 
     def watch(self, watcher: Watcher) -> None:
         """Tell a watcher from now on."""
+
+    async def tenants_changed(self) -> None:
+        """Tenants or their limits were changed, and count from now on."""

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from twigcast.broker import admin as admin_commands
+from twigcast.broker import commands as broker_commands
 from twigcast.cli.check import check
 from twigcast.cli.common import guarded
 from twigcast.cli.deliver import deliver
@@ -45,6 +46,7 @@ workload_commands.register(app)
 experiments_commands.register(app)
 overlay_commands.register(app)
 admin_commands.register(app)
+broker_commands.register(app)
 
 
 def _show_version(wanted: bool) -> None:

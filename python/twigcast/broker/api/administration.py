@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -26,8 +27,8 @@ from twigcast.broker.api.models import (
     WhoOut,
 )
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.errors import NotFound, TooMany
-from twigcast.broker.model import Tenant
+from twigcast.broker.errors import Conflict, NotFound, TooMany
+from twigcast.broker.model import Scope, Tenant, Token
 from twigcast.broker.tokens import digest, new_secret
 
 router = APIRouter(tags=["administration"], responses=problem_responses(401, 403))
@@ -82,17 +83,26 @@ async def list_tokens(
     return TokensOut(tokens=[TokenOut.of(token) for token in tokens])
 
 
-@router.delete("/tokens/{token}", status_code=204, responses=problem_responses(404, 503, 507))
+@router.delete("/tokens/{token}", status_code=204, responses=problem_responses(404, 409, 503, 507))
 async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
     """Delete a token: it opens nothing from now on. Streams that are open go on."""
     store = shared.broker.store
     tenants = await asyncio.to_thread(store.tenants) if principal.is_operator else [principal.tenant]
     for tenant in tenants:
-        if any(known.id == token for known in await asyncio.to_thread(store.tokens, tenant.id)):
+        tokens = {known.id: known for known in await asyncio.to_thread(store.tokens, tenant.id)}
+        if token in tokens:
+            if principal.is_operator and tenant.id == principal.tenant_id:
+                _refuse_the_last(list(tokens.values()), token)
             await shared.broker.change(lambda transaction: transaction.delete_token(token))
             shared.gate.forget_token(token)
             return
     raise NotFound(f"there is no token with the number {token}")
+
+
+def _refuse_the_last(tokens: Sequence[Token], token: int) -> None:
+    """Keep operators from locking themselves out."""
+    if not any(Scope.ADMIN in known.scopes for known in tokens if known.id != token):
+        raise Conflict("this is the last admin token of the first tenant; make another one first")
 
 
 @router.get("/tenants")
@@ -105,6 +115,7 @@ async def list_tenants(principal: Operator, shared: Shared) -> TenantsOut:
 async def create_tenant(body: TenantIn, principal: Operator, shared: Shared) -> TenantOut:
     """Make a tenant. A token for it is made with `POST /tokens`."""
     tenant = await shared.broker.change(lambda transaction: transaction.add_tenant(body.name, body.limits))
+    await shared.broker.tenants_changed()
     return TenantOut.of(tenant)
 
 
@@ -113,6 +124,7 @@ async def set_limits(name: PathName, body: LimitsIn, principal: Operator, shared
     """Give a tenant limits of its own; those that are not given are the broker's again."""
     tenant = await _tenant(shared, principal, name)
     await shared.broker.change(lambda transaction: transaction.set_tenant_limits(tenant.id, body.limits))
+    await shared.broker.tenants_changed()
     shared.gate.forget()
     return TenantOut(name=tenant.name, limits=body.limits)
 

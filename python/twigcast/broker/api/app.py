@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +12,6 @@ from importlib import metadata
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twigcast.broker.api import (
@@ -36,6 +36,9 @@ from twigcast.broker.logs import start_request
 from twigcast.broker.service import Broker
 
 _log = logging.getLogger("twigcast.access")
+
+_SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
+"""Who knows the address of a feed may read it."""
 
 
 def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequence[APIRouter] = ()) -> FastAPI:
@@ -77,9 +80,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
     for router in routers:
         app.include_router(router)
     _describe(app)
-    app.add_middleware(Front)
-    if "*" not in settings.trusted_hosts:
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(settings.trusted_hosts))
+    app.add_middleware(Front, trusted_hosts=settings.trusted_hosts)
     return app
 
 
@@ -135,8 +136,9 @@ class Front:
     So a name in a path may hold a slash, percent-encoded.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, trusted_hosts: Sequence[str]) -> None:
         self._app = app
+        self._hosts = None if "*" in trusted_hosts else frozenset(host.lower() for host in trusted_hosts)
         self._is_logging = _log.isEnabledFor(logging.DEBUG)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,6 +147,12 @@ class Front:
             await self._app(scope, receive, send)
             return
         start_request()
+        if self._hosts is not None and _host(scope) not in self._hosts:
+            # A page of somebody else, whose name leads to this address.
+            await problems.response(400, "untrusted-host", "the host is not in the setting trusted_hosts")(
+                scope, receive, send
+            )
+            return
         raw = scope.get("raw_path")
         if raw:
             scope["path"] = raw.decode("ascii", "replace")
@@ -170,6 +178,12 @@ class Front:
             _log.debug(
                 "%s %s",
                 scope["method"],
-                scope["path"],
+                _SECRET_PATH.sub(r"\1...", scope["path"]),
                 extra={"status": status, "seconds": round(time.perf_counter() - began, 6)},
             )
+
+
+def _host(scope: Scope) -> str:
+    """The host that a request gives, without its port."""
+    text = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
+    return text[: text.find("]") + 1] if text.startswith("[") else text.partition(":")[0]

@@ -74,11 +74,16 @@ async def make_ticket(body: TicketIn, principal: Subscriber, shared: Shared) -> 
     return TicketOut(ticket=shared.gate.ticket(principal, body.subscriber), seconds=TICKET_SECONDS)
 
 
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _unless_over(request: Request, shared: Context, work: Coroutine[Any, Any, list[Delivery]]) -> list[Delivery]:
     """What a pull gives, or nothing as soon as its client is gone or the broker stops."""
     pulling = asyncio.create_task(work)
     others: list[asyncio.Future[Any]] = [
-        asyncio.ensure_future(request.receive()),
+        asyncio.ensure_future(_until_gone(request)),
         asyncio.ensure_future(shared.streams.stopping.wait()),
     ]
     try:

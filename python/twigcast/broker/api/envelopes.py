@@ -3,7 +3,7 @@
 ::
 
     {"id": "1234-56", "key": "flood-desk", "redelivered": false, "rewritten": false,
-     "seq": 1234, "message": "m-17", "source": "gauges", "received": 1766744400.25, "xml": "<alert>..."}
+     "seq": 1234, "message": "m-17", "source": "gauges", "received": "2026-01-31T12:00:00.25Z", "xml": "<alert>..."}
 
 The second line is that of the message, and costs nearly all of the work, so it is made once and kept for all
 deliveries of the message, whoever they are for. ``xml`` is what the subscriber gets: the message as text, or the
@@ -13,6 +13,7 @@ result of a query that rewrites.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import orjson
@@ -94,8 +95,9 @@ def _about(message: StoredMessage) -> bytes:
             "seq": message.seq,
             "message": message.message_id,
             "source": message.source,
-            "received": message.received,
-        }
+            "received": datetime.fromtimestamp(message.received, UTC),
+        },
+        option=orjson.OPT_UTC_Z,
     )[1:-1]
 
 

@@ -28,8 +28,8 @@ async def health() -> dict[str, str]:
 
 @router.get("/ready", response_model=dict[str, str], responses={503: {"model": dict[str, str]}})
 async def ready(shared: Shared) -> Response:
-    """Say whether the broker can work: whether its store answers. It listens only when all subscriptions are loaded."""
-    reason = None
+    """Say whether the broker can take work: its store answers, and not too much is waiting."""
+    reason = shared.broker.readiness()
     try:
         async with asyncio.timeout(_STORE_SECONDS):
             await asyncio.to_thread(shared.broker.store.last_seq)

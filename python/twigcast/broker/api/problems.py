@@ -142,6 +142,9 @@ async def _on_known(_: Request, error: Exception) -> Response:
 
 async def _on_http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400:
+        # A body that is no text, let alone JSON.
+        return response(_INVALID, "invalid", str(error.detail))
     code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.lower().replace(" ", "-"))
     return response(error.status_code, code, str(error.detail), headers=error.headers)
 

@@ -1,0 +1,267 @@
+"""The broker as a process: its parts put together, and a server in front of them.
+
+The store is opened first, so that a second broker on it ends before it has done anything; the address is taken next;
+then the subscriptions are loaded, and only when all is ready the server listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+
+from twigcast.broker import logs
+from twigcast.broker.api.app import create_app
+from twigcast.broker.api.atom import feed_router
+from twigcast.broker.api.context import Context
+from twigcast.broker.api.metrics import fill
+from twigcast.broker.api.websub import websub_router
+from twigcast.broker.config import ConfigError, Settings
+from twigcast.broker.console import console_router
+from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.outward import Outward, OutwardSettings
+from twigcast.broker.running import RunningBroker
+from twigcast.broker.store.interface import Store
+from twigcast.broker.store.open import open_store
+from twigcast.broker.tokens import first_start
+from twigcast.broker.tracing import tracing
+from twigcast.errors import OutputError
+
+_log = logging.getLogger("twigcast.broker")
+
+_BACKLOG: Final = 2_048
+_KEEP_ALIVE_SECONDS: Final = 75
+_FRAME_BYTES_MAX: Final = 1 << 20
+"""Of what clients send over WebSockets: acknowledgements."""
+
+
+class Service:
+    """The parts of a broker, for one event loop.
+
+    Args:
+        settings: How it is set up.
+        store: An open store, which it does not close.
+    """
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self.broker: RunningBroker
+        self.outward: Outward
+        self.app: FastAPI
+
+    @property
+    def context(self) -> Context:
+        """What its routes share."""
+        found: Context = self.app.state.context
+        return found
+
+    async def start(self) -> None:
+        """Load the subscriptions, and begin to work."""
+        settings = self._settings
+        self.broker = RunningBroker(self._store, options_of(settings))
+        await self.broker.start()
+        chosen = OutwardSettings.of(settings)
+        self.outward = outward = Outward(self.broker, chosen)
+        await outward.start()
+        routers = [feed_router(outward.capabilities), websub_router(outward.websub)]
+        if settings.console:
+            routers.append(console_router(lambda: outward.pusher.counts.delivered))
+        self.app = create_app(self.broker, settings, chosen.policy, routers)
+        streams = self.context.streams
+        fill(self.context.registry, self.broker.metrics, lambda: len(streams))
+
+    def drain(self) -> None:
+        """Take no more, and end what would not end by itself: streams, and pulls that wait."""
+        self.broker.drain()
+        self.context.streams.stop()
+
+    async def stop(self) -> None:
+        """End all work; what was accepted is stored."""
+        await self.outward.stop()
+        await self.broker.stop()
+
+
+def options_of(settings: Settings) -> HubOptions:
+    """What of the settings concerns the hub."""
+    return HubOptions(
+        limits=settings.engine_limits,
+        subscriptions_max=settings.subscriptions_max,
+        pending_max=settings.pending_max,
+        retention_seconds=settings.retention_seconds or None,
+        retention_bytes=settings.retention_bytes or None,
+    )
+
+
+class Server(uvicorn.Server):
+    """The server, which ends streams when it stops: they would never end by themselves."""
+
+    def __init__(self, settings: Settings, service: Service, on_start: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                service.app,
+                http="httptools",
+                ws="websockets-sansio",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=True,
+                forwarded_allow_ips=settings.trusted_proxies,
+                backlog=_BACKLOG,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
+                ws_max_size=_FRAME_BYTES_MAX,
+                ws_per_message_deflate=False,
+            )
+        )
+        self._service = service
+        self._on_start = on_start
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGTERM and Ctrl-C; a second one of the latter does not wait for requests.
+
+        Unlike what this replaces, it does not send itself the signal again in the end: the parts behind the server have
+        still to be stopped then.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._on_start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop gracefully: requests that are being answered are, streams end."""
+        self._service.drain()
+        await super().shutdown(sockets)
+
+
+def run(settings: Settings, token_file: Path | None = None) -> None:
+    """Run a broker until it is stopped by a signal.
+
+    Args:
+        settings: How it is set up.
+        token_file: Where the first start writes the admin token, in place of standard output.
+
+    Raises:
+        BrokerError: It cannot start: the store is in use or damaged, the address is taken, ...
+        OutputError: The token cannot be written.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    store = open_store(settings.store)
+    try:
+        with listening_socket(settings) as listener:
+            if settings.otel_endpoint:
+                tracing.start_otlp(settings.otel_endpoint)
+            uvloop.run(_serve(settings, store, listener, token_file))
+    finally:
+        tracing.stop()
+        store.close()
+
+
+async def _serve(settings: Settings, store: Store, listener: socket.socket, token_file: Path | None) -> None:
+    service = Service(settings, store)
+    await service.start()
+    try:
+        secret = await asyncio.to_thread(first_start, store)
+        if secret and token_file:
+            _write_token(token_file, secret)
+        address = _address(listener)
+
+        def on_start() -> None:
+            count = service.broker.metrics.subscriptions
+            _log.info("listening on %s, store %s, %s subscriptions", address, store.url, f"{count:,}")
+            print(_greeting(address, store.url, count, secret, token_file), flush=True)
+
+        server = Server(settings, service, on_start)
+        await server.serve(sockets=[listener])
+    finally:
+        await asyncio.shield(service.stop())
+        _log.info("stopped")
+
+
+def listening_socket(settings: Settings) -> socket.socket:
+    """The address of a broker, taken but not listened on yet.
+
+    Raises:
+        ConfigError: It is taken by somebody else, or cannot be used.
+    """
+    host, port = settings.host, settings.port
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise ConfigError(f"the setting 'host' cannot be used: {host}: {error.strerror}") from None
+    found = socket.socket(family, kind, protocol)
+    try:
+        # A broker that is started again does not wait for connections of the last one to time out.
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        # Who comes while subscriptions are loaded waits; who wants the same address is told at once.
+        found.listen(_BACKLOG)
+    except OSError as error:
+        found.close()
+        raise ConfigError(
+            f"it cannot listen on {host} port {port}: {error.strerror}; another one is given with --port"
+        ) from None
+    return found
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _write_token(path: Path, secret: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secret + "\n")
+    except OSError as error:
+        raise OutputError(str(path), f"the token cannot be written: {error.strerror}") from None
+
+
+def _greeting(address: str, store: str, subscriptions: int, secret: str | None, token_file: Path | None) -> str:
+    lines = [
+        f"Twigcast {metadata.version('twigcast')} at {address} "
+        f"(store: {store}, {subscriptions:,} subscription{'' if subscriptions == 1 else 's'})"
+    ]
+    if secret and token_file:
+        lines += ["", f"This is the first start: there is an admin token in {token_file}."]
+    elif secret:
+        lines += [
+            "",
+            "This is the first start, so here is an admin token. It is shown only now; keep it:",
+            "",
+            f"    export TOKEN={secret}",
+            "",
+            "Try it:",
+            "",
+            f'    curl -H "Authorization: Bearer $TOKEN" {address}/me',
+        ]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,171 @@
+"""Whatever goes wrong, the answer is a problem document; and what is for those who run a broker."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import sqlite3
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.broker.api.running import Party, RunningBroker, check_problem, until
+from twigcast.broker import errors, logs
+from twigcast.broker.api import problems
+from twigcast.broker.errors import BrokerError, StoreFull, StoreUnavailable, TooMany
+from twigcast.errors import (
+    DuplicateKey,
+    InternalError,
+    MalformedMessage,
+    MessageLimitExceeded,
+    QueryLimitExceeded,
+    QuerySyntaxError,
+    UndecidedSubscription,
+    UnknownKey,
+)
+
+
+def test_unknown_paths_and_methods(party: Party) -> None:
+    party.problem("GET", "/nope", 404, "not-found")
+    party.problem("GET", "/subscriptions/a/b", 404, "not-found")
+    party.problem("GET", "/subscriptions/", 404, "not-found")
+    response = party.http.request("PUT", "/messages")
+    check_problem(response, 405, "method-not-allowed")
+    assert set(response.headers["allow"].split(", ")) <= {"GET", "POST"}
+    party.problem("GET", "/subscriptions/%ff", 422, "invalid")
+    party.problem("GET", "/messages/x", 422, "invalid")
+    party.problem("GET", f"/messages/{10**30}", 404, "not-found")
+    party.problem("DELETE", f"/tokens/{10**30}", 404, "not-found")
+
+
+def test_each_problem_names_its_request(party: Party) -> None:
+    ids = {party.problem("GET", "/nope", 404, "not-found")["request_id"] for _ in range(3)}
+    assert len(ids) == 3
+
+
+BROKER_ERRORS = [
+    error
+    for _, error in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(error, BrokerError) and error is not BrokerError
+]
+
+
+@pytest.mark.parametrize("error", BROKER_ERRORS)
+def test_every_error_of_the_broker_is_a_problem(error: type[BrokerError]) -> None:
+    response = problems.response_to(error("why"))
+    found = json.loads(bytes(response.body))
+    assert response.status_code == error.status
+    assert (found["code"], found["detail"]) == (error.code, "why")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "members"),
+    [
+        (TooMany("why", 2.4), 429, {}),
+        (QuerySyntaxError("a[", 3, "why", ["]"]), 422, {"column": 3, "expected": ["]"], "caret": "    a[\n      ^"}),
+        (QueryLimitExceeded("query_bytes_max", 5, "why", "//a"), 422, {"limit": "query_bytes_max", "value": 5}),
+        (MalformedMessage(2, 3, "why"), 422, {"line": 2, "column": 3}),
+        (MessageLimitExceeded("depth_max", 5, "why", 1, 2), 422, {"limit": "depth_max", "line": 1}),
+        (UnknownKey("k"), 404, {}),
+        (DuplicateKey("k"), 409, {}),
+        (UndecidedSubscription("k", "why"), 422, {}),
+    ],
+)
+def test_errors_of_the_library(error: Exception, status: int, members: dict[str, Any]) -> None:
+    found = problems.of_error(error)
+    assert found["status"] == status
+    assert members.items() <= found.items()
+
+
+@pytest.mark.parametrize(
+    "error", [InternalError("secret inside"), RuntimeError("secret inside"), sqlite3.Error("secret inside")]
+)
+def test_faults_tell_nothing(error: Exception) -> None:
+    found = problems.of_error(error)
+    assert (found["status"], found["code"]) == (500, "internal")
+    assert "secret inside" not in json.dumps(found)
+
+
+def test_a_fault_is_a_problem_and_in_the_log(
+    party: Party, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("secret inside")
+
+    monkeypatch.setattr(broker.store, "statistics", broken)
+    problem = party.problem("GET", "/statistics", 500, "internal")
+    assert "secret inside" not in json.dumps(problem)
+    until(lambda: "secret inside" in caplog.text)
+
+
+@pytest.mark.parametrize(("error", "status"), [(StoreUnavailable("gone"), 503), (StoreFull("full"), 507)])
+def test_a_store_that_does_not_answer(
+    party: Party, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, error: BrokerError, status: int
+) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(broker.store, "subscription", broken)
+    monkeypatch.setattr(broker.store, "last_seq", broken)
+    response = party.http.get("/subscriptions/k")
+    check_problem(response, status, error.code)
+    assert response.headers["retry-after"] == "1"
+    assert httpx2.get(f"{broker.url}/ready").status_code == 503
+    assert httpx2.get(f"{broker.url}/health").status_code == 200
+
+
+def test_health_and_readiness(broker: RunningBroker) -> None:
+    assert httpx2.get(f"{broker.url}/health").json() == {"status": "ok"}
+    assert httpx2.get(f"{broker.url}/ready").json() == {"status": "ready"}
+
+
+def test_metrics_count(own_broker: Any) -> None:
+    broker: RunningBroker = own_broker(metrics_public=True)
+    party = broker.party()
+    party.subscribe("k", "/a")
+    for _ in range(3):
+        party.publish("<a/>")
+    party.http.post("/messages", content=b"<a", headers={"Content-Type": "text/xml"})
+    party.pull("k")
+    text = httpx2.get(f"{broker.url}/metrics").text
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(values["twigcast_messages_accepted_total"]) == 3
+    assert float(values["twigcast_messages_rejected_total"]) == 1
+    assert float(values["twigcast_deliveries_total"]) == 3
+    assert float(values["twigcast_subscriptions"]) == 1
+    assert float(values["twigcast_commit_seconds_count"]) >= 3
+    assert float(values["twigcast_streams"]) == 0
+    assert float(values["process_resident_memory_bytes"]) > 1_000_000
+    assert party.name not in text
+
+
+def test_hosts_that_are_not_trusted(own_broker: Any) -> None:
+    broker: RunningBroker = own_broker(trusted_hosts="127.0.0.1, news.example.org")
+    assert httpx2.get(f"{broker.url}/health").status_code == 200
+    assert httpx2.get(f"{broker.url}/health", headers={"Host": "News.example.org:8080"}).status_code == 200
+    for host in ("evil.example.com", "news.example.org.evil.example.com", "", "[::1]", "[::1]:8080"):
+        response = httpx2.get(f"{broker.url}/health", headers={"Host": host})
+        check_problem(response, 400, "untrusted-host")
+
+
+def test_logs_as_text_and_as_json() -> None:
+    record = logging.LogRecord("twigcast.x", logging.WARNING, "x.py", 1, "a %s tc_%s", ("b", "z" * 43), None)
+    record.status = 404
+    logs.start_request()
+    text = logs.TextFormatter().format(record)
+    assert "WARNING twigcast.x: a b tc_... [status=404 request_id=" in text
+    found = json.loads(logs.JsonFormatter().format(record))
+    assert (found["level"], found["logger"], found["message"], found["status"]) == (
+        "warning",
+        "twigcast.x",
+        "a b tc_...",
+        404,
+    )
+    assert found["request_id"] == logs.request_id()
+    try:
+        raise ValueError("why")
+    except ValueError:
+        record.exc_info = (ValueError, ValueError("why"), None)
+    assert "ValueError: why" in json.loads(logs.JsonFormatter().format(record))["exception"]
