@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.open import open_store
 
@@ -20,7 +21,21 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def open_broker(tmp_path: Path) -> AsyncIterator[OpenBroker]:
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where the store is: in a folder, or (for tests marked ``both_stores``) once in PostgreSQL too."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        yield str(tmp_path / "store")
+    else:
+        server: PostgresqlServer = request.getfixturevalue("postgresql_server")
+        yield server.url(server.database)
+        server.drop_schema(server.database)
+
+
+both_stores = pytest.mark.parametrize("address", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture
+async def open_broker(address: str) -> AsyncIterator[OpenBroker]:
     """Starts a broker over one store, as often as it is called; the one before is stopped."""
     opened: list[RunningBroker] = []
 
@@ -32,7 +47,7 @@ async def open_broker(tmp_path: Path) -> AsyncIterator[OpenBroker]:
 
     async def open_() -> RunningBroker:
         await stop()
-        broker = RunningBroker(open_store(tmp_path / "store"))
+        broker = RunningBroker(open_store(address))
         await broker.start()
         opened.append(broker)
         return broker

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.push.conftest import OpenBroker
+from tests.broker.push.conftest import OpenBroker, both_stores
 from tests.broker.push.http_face import client_of
 from tests.broker.push.pushing import TENANT, quick, running, subscribe, until
 from tests.broker.push.receiver import HANG, Got, Receiver, Reply
@@ -133,6 +133,7 @@ async def test_entries_that_return_are_known_when_their_messages_have_expired(br
         assert ids(broker) == []
 
 
+@both_stores
 async def test_a_restart_publishes_nothing_twice(open_broker: OpenBroker) -> None:
     site = Site(rss("2", "1"), validates=False)
     async with site.server:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.broker.push.conftest import OpenBroker
+from tests.broker.push.conftest import OpenBroker, both_stores
 from tests.broker.push.pushing import errors, letters, now, publish, quick, running, subscribe, until
 from tests.broker.push.receiver import DROP, HANG, Got, Receiver, Reply, answers
 from twigcast.broker.delivery.addresses import UrlPolicy
@@ -92,6 +92,7 @@ async def test_a_failure_is_retried_before_anything_later(broker: RunningBroker,
         assert all(got.path == "/" for got in receiver.got), "redirects are not followed"
 
 
+@both_stores
 async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes_on(broker: RunningBroker) -> None:
     bad = [b"<a>1</a>", b"<a>3</a>"]
     async with Receiver(lambda got: Reply(503 if got.body in bad else 200)) as receiver, running(broker):
@@ -119,6 +120,7 @@ async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes
         await until(lambda: letters(broker) == [])
 
 
+@both_stores
 async def test_b07_attempts_go_on_after_a_kill_between_two_of_them(open_broker: OpenBroker) -> None:
     broker = await open_broker()
     async with Receiver(answers(500)) as receiver:
@@ -333,6 +335,7 @@ async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: Running
         await until(lambda: outward.pusher.busy_lanes == 0)
 
 
+@both_stores
 async def test_random_faults_lose_nothing_and_keep_the_order(broker: RunningBroker) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
@@ -357,6 +360,7 @@ async def test_random_faults_lose_nothing_and_keep_the_order(broker: RunningBrok
         assert letters(broker) == []
 
 
+@both_stores
 async def test_replay_is_pushed_before_what_is_live_without_gap_or_double(broker: RunningBroker) -> None:
     async with Receiver() as receiver, running(broker):
         past = await publish(broker, *(f"<a>{number}</a>" for number in range(40)))
