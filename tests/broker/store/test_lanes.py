@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from tests.broker.store.filling import deliver, publish, subscribe
 from twigcast.broker.model import DeliveryId, NewDelivery
 from twigcast.broker.store.interface import LanePosition
@@ -83,6 +85,36 @@ def test_a_mark_is_never_moved_back_nor_past_what_there_is(store: SqlStore) -> N
         assert lane.acked == acked
     deliver(store, publish(store, 1), [one])
     assert ids(store, one.lane_id) == [(4, one.id)]
+
+
+def test_marks_and_single_acknowledgements_in_one_transaction(store: SqlStore) -> None:
+    (one,) = subscribe(store, "one")
+    deliver(store, publish(store, 6, received=1.0), [one])
+    with store.transaction() as transaction:
+        transaction.acknowledge_up_to(one.lane_id, 3)
+        transaction.acknowledge_up_to(one.lane_id, 2)
+        transaction.acknowledge(one.lane_id, [DeliveryId(4, one.id), DeliveryId(6, one.id)])
+        transaction.acknowledge_up_to(one.lane_id, 1)
+    assert ids(store, one.lane_id) == [(5, one.id)]
+    with store.transaction() as transaction:
+        transaction.acknowledge_up_to(one.lane_id, 5)
+        transaction.expire(before=2.0, bytes_max=None, limit=10, at=3.0)
+    assert store.errors(one.id, 9) == []
+
+
+def test_a_mark_of_a_transaction_that_failed_is_not_moved(store: SqlStore) -> None:
+    (one,) = subscribe(store, "one")
+    deliver(store, publish(store, 2), [one])
+
+    def fail() -> None:
+        with store.transaction() as transaction:
+            transaction.acknowledge_up_to(one.lane_id, 2)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        fail()
+    publish(store, 1)
+    assert ids(store, one.lane_id) == [(1, one.id), (2, one.id)]
 
 
 def test_acknowledging_everything_before_the_next_is_stored_loses_nothing(store: SqlStore) -> None:

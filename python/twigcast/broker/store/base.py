@@ -52,6 +52,12 @@ class Writes(ABC):
         self.session = session
         self.memory = memory
         self.counters = Counters(session)
+        self.marks: dict[int, int] = {}
+        """Marks of lanes that are to be moved by :meth:`save_marks`, all at once."""
+
+    @abstractmethod
+    def save_marks(self) -> None:
+        """Move the marks of lanes: at the end, and before anything that goes by them."""
 
     def first(self, sql: str, params: Params = ()) -> Row | None:
         """The first row that a query finds."""

@@ -176,11 +176,22 @@ class LaneWrites(Writes):
             self.counters.add("bytes", sum(rewritten.values()))
 
     def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
-        lane = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (lane_id,))
-        if lane is not None:
-            self._move_mark(lane_id, lane, min(seq, self.counters.value("seq")))
+        seq = min(seq, self.counters.value("seq"))
+        if seq > self.marks.get(lane_id, 0):
+            self.marks[lane_id] = seq
+
+    def save_marks(self) -> None:
+        # Never back, and not into what replay is still to bring.
+        self.session.many(
+            "UPDATE lanes SET acked = CASE WHEN replay_next <= ? THEN replay_next - 1 ELSE ? END "
+            "WHERE id = ? AND acked < ? AND (replay_next IS NULL OR acked < replay_next - 1)",
+            [(seq, seq, lane_id, seq) for lane_id, seq in sorted(self.marks.items())],
+        )
+        self.marks.clear()
 
     def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+        if lane_id in self.marks:
+            self.save_marks()
         self._finish_revived(ids)
         lane = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (lane_id,))
         if lane is None:

@@ -22,6 +22,7 @@ class SqlTransaction(
     """Changes that become durable together."""
 
     def expire(self, *, before: float | None, bytes_max: int | None, limit: int, at: float) -> int:
+        self.save_marks()
         self.remove_leftovers(10 * limit)
         return super().expire(before=before, bytes_max=bytes_max, limit=limit, at=at)
 
@@ -47,6 +48,7 @@ class SqlStore(MessageReads, LaneReads, DeadLetterReads, SubscriptionReads, Admi
         with self.database.writing() as session:
             transaction = SqlTransaction(session, self._memory)
             yield transaction
+            transaction.save_marks()
             transaction.counters.save()
 
     def close(self) -> None:

@@ -208,6 +208,7 @@ class SubscriptionWrites(Writes):
         self._change("UPDATE subscriptions SET expires = ? WHERE id = ?", expires, subscription_id)
 
     def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
+        self.save_marks()
         self._change("UPDATE subscriptions SET replay_next = ? WHERE id = ?", replay_next, subscription_id)
         self.session.execute(
             "UPDATE lanes SET replay_next = ? WHERE id = (SELECT lane_id FROM subscriptions WHERE id = ?)",
