@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import workloads
 from benchmarks.measure import Row
 from twigcast import SubscriptionSet
-from twigcast.spark import read_messages, run_pipeline
+from twigcast.spark import Reading, read_messages, run_pipeline
+from twigcast.spark.direct import find_work
 from twigcast.spark.session import open_session
 
 MASTER = "local[2]"
 MESSAGES = 100_000
 FILES = 20_000
-ROUNDS = 3
+ROUNDS = 5
 
 ORDINARY = (1_000, 10_000, 100_000)
 """Sizes of populations of ordinary selectivity."""
@@ -66,30 +67,46 @@ def _elements(element: ET.Element, above: str) -> Iterator[tuple[str, list[tuple
 
 
 def _pipelines(spark: SparkSession, folder: Path) -> Iterator[Row]:
-    feeds = ["news", "nitf"] if workloads.has_shared() else ["news"]
-    for feed in feeds:
+    for feed in ["news", "nitf"] if workloads.has_shared() else ["news"]:
         path = folder / f"{feed}.parquet"
         size = _write_messages(feed, path)
-        frame = spark.read.parquet(str(path))
-        nothing = _clock(partial(_nothing, frame))
-        yield {"feed": feed, "job": "nothing", **_speed(nothing, size), "of_nothing": 1.0}
+        read = partial(spark.read.parquet, str(path))
+        nothing = partial(_nothing, read)
+        by_tasks = partial(_nothing_by_tasks, spark, path, folder)
+        baseline, seconds = _side_by_side(nothing, by_tasks)
+        for read_by, spent in (("Spark", baseline), ("tasks", seconds)):
+            yield {"feed": feed, "job": "nothing", "read_by": read_by, **_speed(spent, size), **_share(baseline, spent)}
         for name, queries in _populations(feed):
             population = SubscriptionSet((str(number), query) for number, query in enumerate(queries))
-            matches = 0
+            sources: list[tuple[str, Callable[[], Path | DataFrame]]] = [
+                ("tasks", partial(Path, path)),
+                ("Spark", read),
+            ]
+            for read_by, source in sources:
+                job = _Pipeline(spark, source, population, folder / "output")
+                baseline, seconds = _side_by_side(nothing, job)
+                yield {
+                    "feed": feed,
+                    "job": name,
+                    "read_by": read_by,
+                    "queries": len(queries),
+                    "matches_per_message": job.matches / MESSAGES,
+                    **_speed(seconds, size),
+                    **_share(baseline, seconds),
+                }
 
-            def run(population: SubscriptionSet = population, path: Path = path) -> None:
-                nonlocal matches
-                matches = run_pipeline(path, population, folder / "output", spark=spark).matches
 
-            seconds = _clock(run)
-            yield {
-                "feed": feed,
-                "job": name,
-                "queries": len(queries),
-                "matches_per_message": matches / MESSAGES,
-                **_speed(seconds, size),
-                "of_nothing": nothing / seconds,
-            }
+class _Pipeline:
+    """The whole pipeline, from opening the messages to committing the results."""
+
+    def __init__(
+        self, spark: SparkSession, source: Callable[[], Path | DataFrame], population: SubscriptionSet, output: Path
+    ) -> None:
+        self._spark, self._source, self._population, self._output = spark, source, population, output
+        self.matches = 0
+
+    def __call__(self) -> None:
+        self.matches = run_pipeline(self._source(), self._population, self._output, spark=self._spark).matches
 
 
 def _populations(feed: str) -> Iterator[tuple[str, list[str]]]:
@@ -99,11 +116,20 @@ def _populations(feed: str) -> Iterator[tuple[str, list[str]]]:
     yield "bare paths", workloads.queries(feed, "10k")
 
 
-def _nothing(frame: DataFrame) -> None:
+def _nothing(read: Callable[[], DataFrame]) -> None:
+    """Spark reads the messages, hands them to Python and takes them back."""
+
     def hand_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
 
+    frame = read()
     frame.mapInArrow(hand_on, frame.schema).write.format("noop").mode("overwrite").save()
+
+
+def _nothing_by_tasks(spark: SparkSession, path: Path, folder: Path) -> None:
+    """Tasks read the messages, as they do in a pipeline, and hand them to Spark."""
+    work = find_work(spark, path, Reading(), folder)
+    work.rows.mapInArrow(work.read, "message_id string, xml binary").write.format("noop").mode("overwrite").save()
 
 
 def _write_messages(feed: str, path: Path) -> int:
@@ -137,22 +163,30 @@ def _small_files(spark: SparkSession, folder: Path) -> Iterator[Row]:
         f"the same, binaryFile at openCostInBytes {spark.conf.get('spark.sql.files.openCostInBytes')}": read_by_spark,
         "read and match them": lambda: run_pipeline(feed, population, folder / "small", spark=spark),
     }
-    for name, job in jobs.items():
-        yield {"feed": "files", "job": name, **_speed(_clock(job), size, FILES)}
+    for name, seconds in zip(jobs, _side_by_side(*jobs.values()), strict=True):
+        yield {"feed": "files", "job": name, **_speed(seconds, size, FILES)}
 
 
-def _clock(job: Callable[[], object]) -> float:
-    """Seconds by the clock, the median; once before, uncounted, to start workers and load what they keep."""
-    job()
-    seconds = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
+def _side_by_side(*jobs: Callable[[], object]) -> list[list[float]]:
+    """Seconds by the clock of jobs taken in turn; once before, uncounted, to start workers and load what they keep."""
+    for job in jobs:
         job()
-        seconds.append(time.perf_counter() - start)
-    return median(seconds)
+    seconds: list[list[float]] = [[] for _ in jobs]
+    for _ in range(ROUNDS):
+        for job, spent in zip(jobs, seconds, strict=True):
+            start = time.perf_counter()
+            job()
+            spent.append(time.perf_counter() - start)
+    return seconds
 
 
-def _speed(seconds: float, size: int, messages: int = MESSAGES) -> Row:
+def _share(nothing: list[float], seconds: list[float]) -> Row:
+    """Speed as a share of that of the job that does nothing: the median of the rounds."""
+    return {"of_nothing": median(before / after for before, after in zip(nothing, seconds, strict=True))}
+
+
+def _speed(rounds: list[float], size: int, messages: int = MESSAGES) -> Row:
+    seconds = median(rounds)
     return {
         "seconds": seconds,
         "messages_per_second": round(messages / seconds),

@@ -5,7 +5,8 @@ What lives where:
 - ``pipeline``: :func:`run_pipeline`, all of it in one call; ``streaming`` is its second half, for messages that keep
   coming
 - ``match``: :func:`match_messages`, for use in Spark programs of one's own; ``deliver`` takes its answers apart
-- ``sources``, ``folder_stream``, ``folder_log``: reading messages, once or from a watched folder
+- ``sources``, ``folder_stream``, ``folder_log``: reading messages, once or from a watched folder; ``direct``: in the
+  very tasks that match them
 - ``matching``: what is done with one Arrow batch, without Spark; ``parts``: what a task does
 - ``snapshots``, ``population``: how subscriptions reach the workers, and how changes are picked up
 - ``output``, ``summary``: what is written, and how a kill at any point leaves nothing half done

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
 from twigcast.errors import PipelineError
+from twigcast.spark.direct import Work
 from twigcast.spark.parts import REPORT_DDL, Report, answer_writing
 from twigcast.spark.progress import Listener, Progress
 from twigcast.spark.session import JAVA_GONE
@@ -22,12 +23,12 @@ _EXCEPTION_LINE = re.compile(r"^(?:[A-Za-z_][\w.]*)(?:Error|Exception|Limit\w*):
 
 
 def run_job(
-    messages: DataFrame, snapshot: Snapshot, staging: Path, *, nodes: bool, listener: Listener | None = None
+    work: Work, snapshot: Snapshot, staging: Path, *, nodes: bool, listener: Listener | None = None
 ) -> list[Report]:
     """Match messages, and write the answers to a staging folder.
 
     Args:
-        messages: ``message_id``, ``xml`` and perhaps ``problem``.
+        work: The messages.
         snapshot: The subscriptions.
         staging: Where tasks write.
         nodes: Whether to count selected nodes.
@@ -36,11 +37,11 @@ def run_job(
     Raises:
         PipelineError: Spark or a worker failed.
     """
-    context = messages.sparkSession.sparkContext
+    context = work.rows.sparkSession.sparkContext
     done = context.accumulator(0)
-    write_answers = answer_writing(snapshot, str(staging), nodes=nodes, count=done.add)
-    with spark_errors(), _watching(messages, listener, lambda: done.value):
-        rows = messages.mapInArrow(write_answers, REPORT_DDL).collect()
+    write_answers = answer_writing(work.read, snapshot, str(staging), nodes=nodes, count=done.add)
+    with spark_errors(), _watching(context, listener, lambda: done.value):
+        rows = work.rows.mapInArrow(write_answers, REPORT_DDL).collect()
     return sorted((Report(*row) for row in rows), key=lambda report: report.partition)
 
 
@@ -66,13 +67,13 @@ def cause(report: str) -> str:
 
 
 @contextmanager
-def _watching(messages: DataFrame, listener: Listener | None, done: Callable[[], int]) -> Iterator[None]:
+def _watching(context: SparkContext, listener: Listener | None, done: Callable[[], int]) -> Iterator[None]:
     """Tell of progress while a job runs."""
     if listener is None:
         yield
         return
     ended = threading.Event()
-    tracker = messages.sparkSession.sparkContext.statusTracker()
+    tracker = context.statusTracker()
 
     def watch() -> None:
         while not ended.wait(_POLL_SECONDS):

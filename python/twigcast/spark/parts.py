@@ -123,11 +123,17 @@ class AnswerWriter:
 
 
 def answer_writing(
-    snapshot: Snapshot, staging: str, *, nodes: bool, count: Callable[[int], None]
+    read: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    snapshot: Snapshot,
+    staging: str,
+    *,
+    nodes: bool,
+    count: Callable[[int], None],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for ``mapInArrow`` that matches the messages of a task and answers with its report.
 
     Args:
+        read: Gets the messages from what the task is handed: ``message_id``, ``xml`` and perhaps ``problem``.
         snapshot: The subscriptions.
         staging: Folder for the files; tasks and driver see it under this path.
         nodes: Whether to count selected nodes.
@@ -141,7 +147,7 @@ def answer_writing(
         matcher = Matcher(load_engine(snapshot), snapshot.limits, nodes=nodes, envelope=snapshot.envelope)
         writer = AnswerWriter(Path(staging), partition, attempt)
         messages = size = 0
-        for batch in batches:
+        for batch in read(batches):
             for answers in matcher.answers(batch):
                 writer.write(answers)
             messages += batch.num_rows

@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from twigcast.envelope import Envelope
 from twigcast.errors import PipelineError
 from twigcast.limits import Limits
+from twigcast.spark.direct import Work, find_work, handed_over
 from twigcast.spark.folder_stream import BATCH_FILES_MAX
 from twigcast.spark.jobs import run_job, spark_errors
 from twigcast.spark.output import BatchOutput, StreamOutput
 from twigcast.spark.population import OnBad, Population, PopulationFeed
 from twigcast.spark.progress import Reporter, Silent
 from twigcast.spark.session import JAVA_GONE, arrow_settings, open_session
-from twigcast.spark.sources import Reading, check_columns, check_readable, is_parquet, read_messages
+from twigcast.spark.sources import Reading, check_columns, check_readable, is_parquet
 from twigcast.spark.streaming import StreamSettings, folder_stream, run_stream
 from twigcast.spark.summary import Summary
 from twigcast.subscriptions import Dialect, SubscriptionSet
@@ -121,15 +123,19 @@ def run_pipeline(
                 else folder_stream(session, messages, reading, opened, settings)
             )
             return run_stream(frame, feed, opened, settings, telling)
-        return _run_batch(_table(session, messages, reading), feed, opened, nodes, telling)
+        return _run_batch(partial(_work, session, messages, reading), feed, opened, nodes, telling)
 
 
-def _run_batch(frame: DataFrame, feed: PopulationFeed, output: BatchOutput, nodes: bool, reporter: Reporter) -> Summary:
+def _run_batch(
+    find: Callable[[Path], Work], feed: PopulationFeed, output: BatchOutput, nodes: bool, reporter: Reporter
+) -> Summary:
+    """Do the work that ``find`` finds, given the staging folder."""
     began = time.monotonic()
     staging = output.new_staging()
+    work = find(staging)
     snapshot = feed.snapshot
     reporter.say(f"matching against {snapshot.subscriptions:,} subscriptions")
-    reports = run_job(frame, snapshot, staging, nodes=nodes, listener=reporter.progress)
+    reports = run_job(work, snapshot, staging, nodes=nodes, listener=reporter.progress)
     reporter.finished()
     summary = Summary().plus(reports, time.monotonic() - began, snapshot.subscriptions, snapshot.refused)
     output.commit(staging, reports, summary)
@@ -153,10 +159,10 @@ def _check_messages(messages: DataFrame | str | os.PathLike[str], *, stream: boo
         check_readable(location)
 
 
-def _table(spark: SparkSession, messages: DataFrame | str | os.PathLike[str], reading: Reading) -> DataFrame:
+def _work(spark: SparkSession, messages: DataFrame | str | os.PathLike[str], reading: Reading, staging: Path) -> Work:
     if isinstance(messages, DataFrame):
-        return check_columns(messages, "the DataFrame of messages")
-    return read_messages(spark, messages, reading)
+        return handed_over(check_columns(messages, "the DataFrame of messages"))
+    return find_work(spark, messages, reading, staging)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import PipelineError, TwigcastError
+from twigcast.spark.direct import handed_over
 from twigcast.spark.folder_stream import FORMAT, FolderSource
 from twigcast.spark.jobs import run_job, spark_errors
 from twigcast.spark.output import StreamOutput
@@ -133,7 +134,13 @@ class _Batches:
         began = time.monotonic()
         snapshot = self._feed.refresh()
         staging = self._output.new_staging()
-        reports = run_job(messages, snapshot, staging, nodes=self._settings.nodes, listener=self._reporter.progress)
+        reports = run_job(
+            handed_over(messages),
+            snapshot,
+            staging,
+            nodes=self._settings.nodes,
+            listener=self._reporter.progress,
+        )
         self._reporter.finished()
         seconds = time.monotonic() - began
         before = self._output.totals()
