@@ -73,6 +73,11 @@ class Tracing:
 
         self.start(OTLPSpanExporter(endpoint))
 
+    def flush(self) -> None:
+        """Send what there is."""
+        if self._provider is not None:
+            self._provider.force_flush()
+
     def stop(self) -> None:
         """Send what is left, and make no more."""
         provider, self._provider, self._tracer = self._provider, None, None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -291,7 +292,7 @@ class AsyncClient:
 
     async def deliveries(
         self, subscriber: str, *, wait: float = 20.0, limit: int = 100, visibility: float | None = None
-    ) -> AsyncIterator[Delivery]:
+    ) -> AsyncGenerator[Delivery, None]:
         """Pull deliveries, one after the other, until none comes within ``wait`` seconds.
 
         Each is acknowledged when the next one is asked for. What the loop leaves without finishing is given back.
@@ -308,7 +309,7 @@ class AsyncClient:
 
     async def stream(
         self, subscriber: str, *, last: str | None = None, automatic: bool = False
-    ) -> AsyncIterator[Delivery]:
+    ) -> AsyncGenerator[Delivery, None]:
         """Listen to the deliveries of a subscriber, without end; connections that break are made again.
 
         Each is acknowledged some time after the next one is asked for (the broker hands out again what was not), none
@@ -323,16 +324,18 @@ class AsyncClient:
         failed = 0
         while True:
             try:
-                async for delivery in self._connection(subscriber, seen, automatic=automatic):
-                    failed = 0
-                    yield delivery
+                # Closed with this one: otherwise it would acknowledge at some time later.
+                async with aclosing(self._connection(subscriber, seen, automatic=automatic)) as connection:
+                    async for delivery in connection:
+                        failed = 0
+                        yield delivery
             except Unreachable:
                 failed += 1
                 if failed >= self._retries.attempts:
                     raise
             await asyncio.sleep(self._retries.wait(max(failed, 1), None))
 
-    async def _connection(self, subscriber: str, seen: Seen, *, automatic: bool) -> AsyncIterator[Delivery]:
+    async def _connection(self, subscriber: str, seen: Seen, *, automatic: bool) -> AsyncGenerator[Delivery, None]:
         query = {"subscriber": subscriber, "ack": "auto" if automatic else "explicit"}
         timeout = httpx2.Timeout(transport.SILENCE_SECONDS, connect=transport.CONNECT_SECONDS)
         url = f"{self._url}/deliveries/stream"
@@ -343,14 +346,15 @@ class AsyncClient:
                 if not response.is_success:
                     await response.aread()
                     raise transport.problem(response)
-                async for delivery in self._events(response, subscriber, seen, automatic=automatic):
-                    yield delivery
+                async with aclosing(self._events(response, subscriber, seen, automatic=automatic)) as events:
+                    async for delivery in events:
+                        yield delivery
         except httpx2.TransportError as error:
             raise transport.unreachable(self._url, error) from error
 
     async def _events(
         self, response: httpx2.Response, subscriber: str, seen: Seen, *, automatic: bool
-    ) -> AsyncIterator[Delivery]:
+    ) -> AsyncGenerator[Delivery, None]:
         parser = EventParser()
         acks = _Acks(self, subscriber, seen, is_on=not automatic)
         try:

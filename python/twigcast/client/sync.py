@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -285,7 +285,7 @@ class Client:
 
     def deliveries(
         self, subscriber: str, *, wait: float = 20.0, limit: int = 100, visibility: float | None = None
-    ) -> Iterator[Delivery]:
+    ) -> Generator[Delivery, None, None]:
         """Pull deliveries, one after the other, until none comes within ``wait`` seconds.
 
         Each is acknowledged when the next one is asked for. What the loop leaves without finishing is given back.
@@ -300,7 +300,9 @@ class Client:
                 self.acknowledge(subscriber, batch[:done])
                 self.give_back(subscriber, batch[done:])
 
-    def stream(self, subscriber: str, *, last: str | None = None, automatic: bool = False) -> Iterator[Delivery]:
+    def stream(
+        self, subscriber: str, *, last: str | None = None, automatic: bool = False
+    ) -> Generator[Delivery, None, None]:
         """Listen to the deliveries of a subscriber, without end; connections that break are made again.
 
         Each is acknowledged some time after the next one is asked for (the broker hands out again what was not), none
@@ -324,7 +326,7 @@ class Client:
                     raise
             time.sleep(self._retries.wait(max(failed, 1), None))
 
-    def _connection(self, subscriber: str, seen: Seen, *, automatic: bool) -> Iterator[Delivery]:
+    def _connection(self, subscriber: str, seen: Seen, *, automatic: bool) -> Generator[Delivery, None, None]:
         query = {"subscriber": subscriber, "ack": "auto" if automatic else "explicit"}
         timeout = httpx2.Timeout(transport.SILENCE_SECONDS, connect=transport.CONNECT_SECONDS)
         url = f"{self._url}/deliveries/stream"
@@ -339,7 +341,9 @@ class Client:
         except httpx2.TransportError as error:
             raise transport.unreachable(self._url, error) from error
 
-    def _events(self, response: httpx2.Response, subscriber: str, seen: Seen, *, automatic: bool) -> Iterator[Delivery]:
+    def _events(
+        self, response: httpx2.Response, subscriber: str, seen: Seen, *, automatic: bool
+    ) -> Generator[Delivery, None, None]:
         parser = EventParser()
         acks = _Acks(self, subscriber, seen, is_on=not automatic)
         try:

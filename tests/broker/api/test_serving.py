@@ -113,7 +113,7 @@ def test_what_was_accepted_survives_a_stop(start: Start, tmp_path: Path) -> None
         http.post("/messages", content=b"<a/>", headers={"Content-Type": "text/xml"}).raise_for_status()
     broker.stop()
     again = start("--port", "0")
-    query = {"subscriber": "k", "wait": 5}
+    query: dict[str, str | int] = {"subscriber": "k", "wait": 5}
     found = httpx2.get(f"{again.url()}/deliveries", params=query, headers=headers).json()
     assert "1 subscription)" in again.out
     assert [(item["xml"], item["redelivered"]) for item in found["deliveries"]] == [("<a/>", True)]
