@@ -13,7 +13,16 @@ from typing import Final, Literal, NamedTuple
 
 from twigcast.answers import Node
 from twigcast.broker.model import StoredMessage
-from twigcast.errors import QueryError, QueryLimitExceeded, QueryWarning, TwigcastError, UndecidedSubscription, caret
+from twigcast.errors import (
+    MissingExtra,
+    QueryError,
+    QueryLimitExceeded,
+    QueryWarning,
+    TwigcastError,
+    UndecidedSubscription,
+    UnsupportedQuery,
+    caret,
+)
 from twigcast.explanation import explain
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
@@ -36,6 +45,7 @@ ROUTES: Final = {
     "candidate": "the shared automaton, with its conditions at each candidate",
     "verified": "the XPath engine, on messages with its necessary path",
     "always": "the XPath engine, on every message",
+    "xquery": "Saxon, in a process of its own",
 }
 """What the names of routes mean."""
 
@@ -84,6 +94,8 @@ def check_query(asked: Asked, limits: Limits) -> Checked:
         return Checked(check(asked.query, namespaces=asked.namespaces, dialect=asked.dialect))
     except QueryError as error:
         return Checked(None, error)
+    except MissingExtra as error:
+        return Checked(None, UnsupportedQuery(asked.query, 1, str(error)))
 
 
 # Trying on many messages ----------------------------------------------------------------------------------------------

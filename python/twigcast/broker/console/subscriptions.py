@@ -20,7 +20,7 @@ from twigcast.broker.errors import Invalid, NotFound
 from twigcast.broker.model import DeliverySettings, Subscription, SubscriptionState
 from twigcast.broker.store.interface import Store
 from twigcast.errors import TwigcastError
-from twigcast.subscriptions import Dialect
+from twigcast.subscriptions import DIALECTS, Dialect
 
 PAGE: Final = 50
 """Subscriptions on one page."""
@@ -260,8 +260,15 @@ def _fields(form: Form) -> dict[str, Any]:
 
 
 def dialect_of(form: Form) -> Dialect:
-    """How a query is to be read."""
-    return "legacy" if form.line("dialect") == "legacy" else "xpath"
+    """How a query is to be read.
+
+    Raises:
+        Invalid: There is no such dialect.
+    """
+    name = form.line("dialect") or "xpath"
+    if name not in DIALECTS:
+        raise Invalid(f"there is no dialect {name[:40]!r}")
+    return DIALECTS[name]
 
 
 async def _form_page(visit: Visit, purpose: str, form: Form, error: TwigcastError | None = None) -> Response:
