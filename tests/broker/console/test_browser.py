@@ -192,8 +192,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("phone", [True, False])
+@pytest.mark.parametrize(("phone", "dark"), [(True, False), (False, True)])
 def test_every_page_fits_and_is_legible(browser: Browser, broker: BrokerWithConsole, phone: bool, dark: bool) -> None:
     places = _long_things(broker)
     watched = _enter(browser, broker, broker.token(name=LONG), phone=phone, dark=dark)

