@@ -15,11 +15,23 @@ impl Engine {
         if sharing > 1 && matched.len() * sharing > self.slot_bound() / SPARSE {
             return self.slots_by_set(matched, slots);
         }
+        let sample = matched.words().take(64);
+        let (words, members) = sample.fold((0, 0), |(n, m), (_, word)| (n + 1, m + word.count_ones()));
+        if members > 3 * words {
+            self.slots_by_word(matched, slots, query_set::append_members);
+        } else {
+            self.slots_by_word(matched, slots, |index, word, slots| slots.extend(query_set::members(index, word)));
+        }
+    }
+
+    /// [`Self::slots`] where most queries have one subscription.
+    #[inline]
+    fn slots_by_word(&self, matched: &QuerySet, slots: &mut Vec<Slot>, append: impl Fn(usize, u64, &mut Vec<Slot>)) {
         let start = slots.len();
         let mut plain = true;
         for (index, word) in matched.words() {
             if self.registry.is_plain(index) {
-                query_set::append_members(index, word, slots);
+                append(index, word, slots);
                 continue;
             }
             plain = false;

@@ -58,7 +58,7 @@ const NOT_READ: u32 = u32::MAX;
 impl Decisions {
     pub(super) fn reset(&mut self, query_bound: usize) {
         self.matched.reset(query_bound);
-        self.refuted.reset(query_bound);
+        self.refuted.clear();
         self.failures.clear();
         self.attribute_atoms.clear();
         self.atom_range.clear();
@@ -68,7 +68,7 @@ impl Decisions {
 
     fn fail(&mut self, query: u32, error: EvalError) {
         // One record a query and message; it is not tried again on this message.
-        self.refuted.insert(query);
+        self.refuted.insert_growing(query);
         if !self.failures.iter().any(|(known, _)| *known == query) {
             self.failures.push((query, error));
         }
@@ -369,13 +369,10 @@ impl<'a> Run<'a, '_> {
     }
 
     fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting, mask: &KeyMask) {
-        if decisions.is_decided(entry.query) {
+        if entry.also.is_some_and(|also| !mask.may_hold(also.get())) || decisions.is_decided(entry.query) {
             return;
         }
         if let Some(also) = entry.also {
-            if !mask.may_hold(also.get()) {
-                return;
-            }
             let (distance, atom) = table::unpack(also.get());
             if !self.satisfies(decisions, distance, atom) {
                 return;
@@ -508,7 +505,7 @@ impl<'a> Run<'a, '_> {
         };
         match holds {
             Ok(true) => decisions.matched.insert(query),
-            Ok(false) => decisions.refuted.insert(query),
+            Ok(false) => decisions.refuted.insert_growing(query),
             Err(error) => decisions.fail(query, error),
         }
     }

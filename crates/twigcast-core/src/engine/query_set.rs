@@ -1,10 +1,10 @@
 //! Sets of query numbers.
 
-/// Members that [`append_members`] writes at a time: few words of an answer hold more.
+/// Members that [`append_members`] writes at a time.
 pub(super) const GROUP: usize = 8;
 
 /// Append the members that one word of a set stands for, ascending. Writes in whole groups and takes back what was too
-/// much: that costs less than a branch that goes either way at each member.
+/// much: with groups as large as most words need, that costs less than a branch that goes either way at each member.
 #[inline]
 pub(super) fn append_members(index: usize, word: u64, members: &mut Vec<u32>) {
     let base = (index as u32) << 6;
@@ -46,6 +46,20 @@ impl QuerySet {
     pub fn reset(&mut self, bound: usize) {
         self.words.clear();
         self.words.resize(bound.div_ceil(64), 0);
+    }
+
+    /// Make it empty, to grow as needed: for sets that mostly stay empty.
+    pub(super) fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// Add a number, making room for it.
+    pub(super) fn insert_growing(&mut self, number: u32) {
+        let word = number as usize >> 6;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.insert(number);
     }
 
     /// Add a number below the bound.
