@@ -128,3 +128,10 @@ def test_codecs_that_are_no_character_sets_are_refused_on_purpose(
     reading = same_reading(f'<?xml version="1.0" encoding="{name}"?>{doctype}<a>1</a>'.encode())
     assert not reading.accepted
     assert "documents cannot be in" in reading.reason
+
+
+@pytest.mark.parametrize("name", ["p:0", ":a", "a:", "a:b:c"])
+def test_names_of_document_types_are_qualified_names(name: str, same_reading: Callable[..., Any]) -> None:
+    reading = same_reading(f"<!DOCTYPE {name} []><a/>".encode())
+    assert not reading.accepted
+    assert "name of the document type" in reading.reason
