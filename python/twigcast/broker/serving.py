@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
@@ -42,6 +43,7 @@ from twigcast.errors import OutputError
 _log = logging.getLogger("twigcast.broker")
 
 _BACKLOG: Final = 2_048
+_FILES_WANTED: Final = 65_536
 _KEEP_ALIVE_SECONDS: Final = 75
 _FRAME_BYTES_MAX: Final = 1 << 20
 """Of what clients send over WebSockets: acknowledgements."""
@@ -172,6 +174,7 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
         OutputError: The token cannot be written.
     """
     logs.configure(settings.log_level, settings.log_format)
+    _allow_connections()
     store = open_store(settings.store)
     try:
         with listening_socket(settings) as listener:
@@ -181,6 +184,14 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
     finally:
         tracing.stop()
         store.close()
+
+
+def _allow_connections() -> None:
+    """Have as many files open as the system lets a process: each subscriber that listens is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES_WANTED if most == resource.RLIM_INFINITY else min(most, _FILES_WANTED)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 async def _serve(settings: Settings, store: Store, listener: socket.socket, token_file: Path | None) -> None:

@@ -321,3 +321,27 @@ def test_concurrent_publications_are_all_there(party: Party, broker: RunningBrok
         got += page
         party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "all", "ids": [item["id"] for item in page]})
     assert [item["seq"] for item in got] == sorted(seqs)
+
+
+def test_a_page_is_bounded_by_its_bytes(party: Party) -> None:
+    for n in range(40):
+        party.publish(f"<a n='{n}'>" + "x" * 900_000 + "</a>")
+    seen: list[int] = []
+    more, cursor, pages = True, 0, 0
+    while more:
+        found = party.ok("GET", "/messages", params={"after": cursor, "limit": 1_000})
+        assert found["messages"]
+        assert sum(item["bytes"] for item in found["messages"]) < 40_000_000
+        seen += [item["seq"] for item in found["messages"]]
+        cursor, more = found["cursor"], found["more"]
+        pages += 1
+    assert len(seen) == 40
+    assert seen == sorted(set(seen))
+    assert pages > 1
+    older: list[int] = []
+    before: dict[str, int] = {}
+    while len(older) < 40:
+        found = party.ok("GET", "/messages", params={"newest": True, "limit": 1_000, **before})
+        older += [item["seq"] for item in found["messages"]]
+        before = {"before": older[-1]}
+    assert older == seen[::-1]

@@ -129,13 +129,11 @@ def test_an_address_that_is_taken(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in start("--port", str(port)).refusal()
-    assert "'host'" in start("--host", "no.such.host.invalid").refusal()
 
 
 def test_a_store_that_cannot_be(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert "file" in start("--store", "file", "--port", "0").refusal()
-    assert "mysql" in start("--store", "mysql://a/b", "--port", "0").refusal()
     assert "secret" not in start("--store", "postgresql://u:secret@127.0.0.1:9/x", "--port", "0").refusal()
 
 
@@ -143,9 +141,7 @@ def test_a_store_that_cannot_be(start: Start, tmp_path: Path) -> None:
     ("arguments", "environment", "told"),
     [
         (["--set", "prot=1"], {}, "no setting 'prot'"),
-        (["--set", "body_bytes_max=1"], {}, "'body_bytes_max' (on the command line)"),
         ([], {"TWIGCAST_PORT": "x"}, "'port' (TWIGCAST_PORT)"),
-        (["--config", "nope.toml"], {}, "nope.toml: it cannot be read"),
     ],
 )
 def test_settings_that_cannot_be_used(

@@ -29,6 +29,7 @@ router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=pr
 LINES: Final = "application/x-ndjson"
 _GROUP: Final = 5_000
 """Subscriptions that are stored by one commit."""
+_REPLACED_AT_ONCE: Final = 200
 _PAGE: Final = 5_000
 _SHOWN_MAX: Final = 10_000
 """Refused lines that the answer tells of one by one."""
@@ -104,13 +105,17 @@ class _Import:
         if not new:
             return
         outcomes = await self._shared.broker.subscribe([item for _, _, item in new])
+        there: list[tuple[int, SubscriptionIn, Conflict]] = []
         for (number, asked, _), outcome in zip(new, outcomes, strict=True):
             if isinstance(outcome, Subscription):
                 self._counts["added"] += 1
             elif self._replace and isinstance(outcome, Conflict):
-                await self._put(number, asked, outcome)
+                there.append((number, asked, outcome))
             else:
                 self._refuse(number, asked.key, outcome)
+        # Many at a time: they share commits.
+        for start in range(0, len(there), _REPLACED_AT_ONCE):
+            await asyncio.gather(*(self._put(*item) for item in there[start : start + _REPLACED_AT_ONCE]))
 
     async def _new(self, asked: SubscriptionIn) -> NewSubscription:
         return NewSubscription(

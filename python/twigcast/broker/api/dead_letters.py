@@ -12,6 +12,7 @@ from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Context, QueryName, Shared, Subscriber
 from twigcast.broker.api.models import CountOut, DeadLetterOut, DeadLettersIn, DeadLettersOut
 from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.api.paging import page
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import DeadLetter
 
@@ -29,13 +30,14 @@ async def list_dead_letters(
     key: Annotated[QueryName | None, Query(description="Only those of this subscription.")] = None,
 ) -> DeadLettersOut:
     """List dead letters, newest first."""
-    found = await asyncio.to_thread(
-        shared.broker.store.dead_letters, principal.tenant_id, before_id=before, limit=limit + 1, key=key
-    )
-    page = found[:limit]
+
+    def read(last: DeadLetter | None, count: int) -> list[DeadLetter]:
+        end = before if last is None else last.id
+        return shared.broker.store.dead_letters(principal.tenant_id, before_id=end, limit=count, key=key)
+
+    found, more = await asyncio.to_thread(page, limit, read, lambda letter: len(letter.body))
     return DeadLettersOut(
-        dead_letters=[DeadLetterOut.of(letter) for letter in page],
-        next=page[-1].id if len(found) > limit else None,
+        dead_letters=[DeadLetterOut.of(letter) for letter in found], next=found[-1].id if more else None
     )
 
 

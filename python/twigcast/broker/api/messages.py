@@ -33,6 +33,7 @@ from twigcast.broker.api.models import (
     RejectedOut,
 )
 from twigcast.broker.api.openapi import problem_responses, publish_description
+from twigcast.broker.api.paging import page
 from twigcast.broker.errors import Invalid, NotFound
 from twigcast.broker.model import Accepted, RejectedMessage, Scope, StoredMessage, Submission
 from twigcast.broker.tracing import tracing
@@ -163,28 +164,27 @@ async def list_messages(
     xml: Annotated[bool, Query(description="Whether to give the messages themselves too.")] = False,
 ) -> MessagesOut:
     """List messages in the order in which they were accepted."""
+    store = shared.broker.store
+
+    def read(last: StoredMessage | None, count: int) -> list[StoredMessage]:
+        begin, end = after, None if before is None else max(before - 1, 0)
+        if last is not None:
+            begin, end = (begin, last.seq - 1) if newest else (last.seq, end)
+        return store.messages(
+            principal.tenant_id, after=begin, up_to=end, limit=count, newest_first=newest, source=source
+        )
 
     def find() -> MessagesOut:
-        store = shared.broker.store
         # Before the messages are read: what comes in between is in the list, or after the cursor.
         reached = store.last_seq()
         if message_id is not None:
             one = store.message_by_id(principal.tenant_id, message_id, source)
-            found = [one] if one else []
+            found, more = [one] if one else [], False
         else:
-            found = store.messages(
-                principal.tenant_id,
-                after=after,
-                up_to=None if before is None else max(before - 1, 0),
-                limit=limit + 1,
-                newest_first=newest,
-                source=source,
-            )
-        more = len(found) > limit
-        page = found[:limit]
-        reached = page[-1].seq if more and not newest else max([reached, *(message.seq for message in page)])
+            found, more = page(limit, read, lambda message: len(message.xml))
+        reached = found[-1].seq if more and not newest else max([reached, *(message.seq for message in found)])
         return MessagesOut(
-            messages=[MessageOut.of(message, whole=xml) for message in page], cursor=max(reached, after), more=more
+            messages=[MessageOut.of(message, whole=xml) for message in found], cursor=max(reached, after), more=more
         )
 
     return await asyncio.to_thread(find)
@@ -225,14 +225,13 @@ async def list_rejected(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> RejectedListOut:
     """List the messages that could not be processed, newest first."""
-    found = await asyncio.to_thread(
-        shared.broker.store.rejected, principal.tenant_id, before_id=before, limit=limit + 1
-    )
-    page = found[:limit]
-    return RejectedListOut(
-        rejected=[RejectedOut.of(message) for message in page],
-        next=page[-1].id if len(found) > limit else None,
-    )
+
+    def read(last: RejectedMessage | None, count: int) -> list[RejectedMessage]:
+        end = before if last is None else last.id
+        return shared.broker.store.rejected(principal.tenant_id, before_id=end, limit=count)
+
+    found, more = await asyncio.to_thread(page, limit, read, lambda message: len(message.body))
+    return RejectedListOut(rejected=[RejectedOut.of(message) for message in found], next=found[-1].id if more else None)
 
 
 @router.get("/rejected/{rejected}", responses=problem_responses(404))

@@ -17,7 +17,7 @@ from twigcast.broker.model import Delivery, DeliveryId
 from twigcast.broker.service import Broker
 
 HEARTBEAT_SECONDS: Final = 15.0
-_ACKNOWLEDGED_EVERY: Final = 0.1
+_ACKNOWLEDGED_EVERY: Final = 0.25
 """Seconds between the commits of automatic acknowledgements, for all streams together."""
 
 _log = logging.getLogger("twigcast.api")

@@ -1,0 +1,35 @@
+"""Pages of things that may be large: bounded by their number, and by their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_BYTES_MAX: Final = 16 << 20
+"""A page ends when it has so many bytes, however short it is."""
+_FIRST_STEP: Final = 8
+
+
+def page(limit: int, read: Callable[[T | None, int], list[T]], size: Callable[[T], int]) -> tuple[list[T], bool]:
+    """A page, and whether there is more behind it.
+
+    Args:
+        limit: How many things at most.
+        read: Reads so many things after a given one (``None``: from the start).
+        size: The bytes of a thing.
+    """
+    found: list[T] = []
+    total, step = 0, _FIRST_STEP
+    while True:
+        wanted = min(step, limit - len(found))
+        # One more tells whether there is more.
+        some = read(found[-1] if found else None, wanted + 1)
+        found += some[:wanted]
+        total += sum(map(size, some))
+        if len(some) <= wanted:
+            return found, False
+        if len(found) >= limit or total >= _BYTES_MAX:
+            return found, True
+        step *= 2
