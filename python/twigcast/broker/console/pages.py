@@ -53,6 +53,8 @@ _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 def number(value: float) -> str:
     """A number with thousands separated; of small ones that are not whole, one decimal."""
+    if 0 < value < 0.1:
+        return "< 0.1"
     whole = round(value)
     return f"{value:,.1f}" if whole != value and abs(value) < 100 else f"{whole:,}"
 

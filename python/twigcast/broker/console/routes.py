@@ -24,7 +24,8 @@ from twigcast.broker.console import (
     workbench,
 )
 from twigcast.broker.console.activity import Latency, Reading, Tally
-from twigcast.broker.console.visits import Console, Desk
+from twigcast.broker.console.visits import Console, Desk, Visit
+from twigcast.broker.errors import NotFound
 
 _A_YEAR = 365 * 86_400
 
@@ -39,6 +40,9 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
     for subject in (door, overview, workbench, messages, subscriptions, sources, failures, administration):
         routes += subject.routes(desk)
+
+    # Last, since they take every address that is left.
+    routes += [Route(pages.BASE, _to_first_page, include_in_schema=False), desk.route("/{rest:path}", _missing)]
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -69,6 +73,14 @@ def _reading(context: Context, pushed: int) -> Reading:
         len(context.streams),
         metrics.listeners_behind,
     )
+
+
+async def _to_first_page(_: Request) -> Response:
+    return pages.redirect("/")
+
+
+async def _missing(visit: Visit) -> Response:
+    raise NotFound(f"there is no page {visit.request.url.path[:100]!r}")
 
 
 async def _static(request: Request) -> Response:

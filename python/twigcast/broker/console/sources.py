@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from pydantic import ValidationError
 from starlette.responses import Response
@@ -15,9 +19,16 @@ from twigcast.broker.console.forms import Form, invalid
 from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.errors import Conflict, Invalid, NotFound
 from twigcast.broker.model import Scope, Source
+from twigcast.broker.store.interface import MessageSummary
 from twigcast.errors import TwigcastError
 
-KINDS = {"rss": "RSS feed", "atom": "Atom feed", "http-folder": "Folder of files over HTTP"}
+LOOKED_AT: Final = 1_000
+"""Messages from which the rates of sources are taken."""
+
+LATELY_SECONDS: Final = 3_600.0
+"""Only messages of so long count as lately."""
+
+KINDS: Final = {"rss": "RSS feed", "atom": "Atom feed", "http-folder": "Folder of files over HTTP"}
 """The kinds that are polled."""
 
 
@@ -39,8 +50,35 @@ async def listing(visit: Visit) -> Response:
 
 async def _page(visit: Visit, form: Form, error: TwigcastError | None = None) -> Response:
     found = await visit.read(visit.store.sources, visit.tenant_id)
-    status = 200 if error is None else 422
-    return visit.page("sources.html", status, sources=found, kinds=KINDS, form=form, error=error)
+    latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LOOKED_AT)
+    rates = lately(latest, time.time())
+    known = {source.name for source in found}
+    return visit.page(
+        "sources.html",
+        200 if error is None else 422,
+        sources=found,
+        rates=rates,
+        others=sorted(rates.keys() - known),
+        kinds=KINDS,
+        form=form,
+        error=error,
+    )
+
+
+def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
+    """Messages a minute of each source that published in the last hour.
+
+    Args:
+        latest: Up to ``LOOKED_AT`` messages, the newest first.
+        now: Seconds since the epoch.
+    """
+    counted = [message for message in latest if now - message.received <= LATELY_SECONDS]
+    # Where the last hour has more messages than were looked at, these tell of a shorter time.
+    span = LATELY_SECONDS
+    if len(counted) >= LOOKED_AT:
+        span = max(now - min(message.received for message in counted), 1.0)
+    counts = Counter(message.source for message in counted)
+    return {source: count * 60 / span for source, count in counts.items()}
 
 
 async def add(visit: Visit) -> Response:
