@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import re
 import secrets
 import sys
 from contextvars import ContextVar
@@ -16,6 +17,9 @@ from twigcast.broker.tokens import SECRET
 _request: ContextVar[str] = ContextVar("twigcast_request", default="")
 _run: Final = secrets.token_hex(4)
 _count: Final = itertools.count(1)
+
+_FEED: Final = re.compile(r"/feeds/[^/\s\"']+")
+"""Addresses of feeds permit to read them: see ``delivery.capabilities``."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -33,7 +37,9 @@ def request_id() -> str:
 
 
 def without_secrets(text: str) -> str:
-    """``text`` with all that looks like a token blanked."""
+    """``text`` with all that looks like a token, or the address of a feed, blanked."""
+    if "/feeds/" in text:
+        text = _FEED.sub("/feeds/...", text)
     return SECRET.sub("tc_...", text) if "tc_" in text else text
 
 

@@ -28,6 +28,7 @@ from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
 from twigcast.broker.api.context import Context
 from twigcast.broker.api.metrics import fill
+from twigcast.broker.api.outward_metrics import OutwardCollector
 from twigcast.broker.api.websub import websub_router
 from twigcast.broker.config import ConfigError, Settings
 from twigcast.broker.console import console_router
@@ -84,6 +85,8 @@ class Service:
         self.app = create_app(self.broker, settings, chosen.policy, routers)
         streams = self.context.streams
         fill(self.context.registry, self.broker.metrics, lambda: len(streams))
+        self.context.registry.register(OutwardCollector(outward))
+        self.context.sources_changed = outward.poller.sources_changed
 
     def drain(self) -> None:
         """Take no more, and end what would not end by itself: streams, and pulls that wait."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
@@ -40,7 +41,8 @@ class Reply:
 class Receiver:
     """Serves HTTP/1.1 on a free port of the loopback interface."""
 
-    def __init__(self, reply: Callable[[Got], Reply] | None = None) -> None:
+    def __init__(self, reply: Callable[[Got], Reply] | None = None, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.reply = reply or (lambda got: Reply())
         self.got: list[Got] = []
         self.active = 0
@@ -50,7 +52,7 @@ class Receiver:
         self._more = asyncio.Event()
 
     async def __aenter__(self) -> Receiver:
-        self._server = await asyncio.start_server(self._on_connection, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._on_connection, "127.0.0.1", 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         return self
@@ -81,7 +83,7 @@ class Receiver:
         try:
             while await self._serve_one(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             self._connections.discard(task)

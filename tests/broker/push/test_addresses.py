@@ -6,13 +6,18 @@ import asyncio
 import gzip
 import ipaddress
 import random
+import ssl
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.broker.push.receiver import Got, Receiver, Reply
 from twigcast.broker.delivery.addresses import HostNotFound, Resolver, UrlPolicy, is_public, parse_url
+from twigcast.broker.delivery.capabilities import Capabilities, FeedName
 from twigcast.broker.delivery.outgoing import AnswerTooLarge, Outgoing, RequestFailed, Timeouts
 from twigcast.broker.errors import UrlRefused
+from twigcast.broker.logs import without_secrets
 
 PRIVATE = """127.0.0.1 127.255.255.254 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1
     100.127.255.255 0.0.0.0 0.1.2.3 224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255 192.0.0.1 192.0.2.1 198.18.0.1
@@ -225,3 +230,34 @@ def test_a_name_that_hangs_in_the_resolver_fails_like_one_that_is_not_there() ->
         await outgoing.aclose()
 
     asyncio.run(run())
+
+
+def test_tls_verifies_the_name_although_the_connection_goes_to_an_address(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=x", *curve]
+    more = ["-addext", "subjectAltName=DNS:hooks.example", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *more], check=True, capture_output=True)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+
+    async def run() -> None:
+        async with Receiver(tls=server) as receiver:
+            policy = UrlPolicy(
+                allow_private=True, resolver=resolving(hooks_example=["127.0.0.1"], other_example=["127.0.0.1"])
+            )
+            outgoing = Outgoing(policy, ssl_context=ssl.create_default_context(cafile=str(certificate)))
+            answer = await outgoing.request("GET", f"https://hooks.example:{receiver.port}/", answer_bytes_max=10)
+            assert answer.status == 200
+            for host in ("other.example", "127.0.0.1"):
+                with pytest.raises(RequestFailed, match="certificate"):
+                    await outgoing.request("GET", f"https://{host}:{receiver.port}/", answer_bytes_max=10)
+            await outgoing.aclose()
+
+    asyncio.run(run())
+
+
+def test_logs_do_not_tell_addresses_of_feeds() -> None:
+    path = Capabilities(bytes(32)).path(FeedName("subscriptions", 12, "k", 5))
+    told = without_secrets(f'GET {path} and "{path}"')
+    assert told == 'GET /feeds/.../subscriptions/k and "/feeds/.../subscriptions/k"'

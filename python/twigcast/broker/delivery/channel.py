@@ -37,8 +37,8 @@ class Failure:
     """Seconds that the server asked to wait."""
     gone: bool = False
     """The server says that it will never want this again."""
-    host_failed: bool = False
-    """It tells of the host, not only of this subscriber."""
+    reached: bool | None = True
+    """Whether the host works, whatever it answered this subscriber; ``None``: it was not asked."""
 
 
 class Channel(Protocol):
@@ -60,7 +60,7 @@ def judge(answer: Answer) -> Failure | None:
         f"the server answered with status {status}",
         retry_after=parse_retry_after(answer.headers.get("retry-after")) if status in (429, 503) else None,
         gone=status == 410,
-        host_failed=status >= 500 or status == 429,
+        reached=status < 500 and status != 429,
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +40,7 @@ from twigcast.broker.service import Broker
 _log = logging.getLogger(__name__)
 
 _TURN_DELIVERIES: Final = 32
-_TURN_BYTES: Final = 1 << 20
+_TURN_BYTES: Final = 256 << 10
 _ASKED_AT_ONCE: Final = 10_000
 _STORE_WAIT: Final = 2.0
 """Seconds until a lane asks again a store that did not answer."""
@@ -240,9 +241,9 @@ class Pusher:
                 cut=True,
             )
         except UrlRefused as error:
-            failure: Failure | None = Failure(error.reason)
+            failure: Failure | None = Failure(error.reason, reached=None)
         except RequestFailed as error:
-            failure = Failure(error.reason, host_failed=True)
+            failure = Failure(error.reason, reached=False)
         else:
             failure = judge(answer)
         if failure is None:
@@ -341,6 +342,8 @@ class _Lane:
             or subscription.lane_id != self._lane_id
             or subscription.state is not SubscriptionState.ACTIVE
             or subscription.delivery.kind == "pull"
+            # A lease that has ended; the hub is about to say so.
+            or (subscription.delivery.expires or math.inf) <= time.time()
         ):
             return None, []
         return subscription, store.pending(self._lane_id, limit=_TURN_DELIVERIES, bytes_max=_TURN_BYTES)
@@ -364,7 +367,7 @@ class _Lane:
 
     async def _failed(self, subscription: Subscription, group: Sequence[Delivery], failure: Failure) -> Turn:
         settings, pusher = self._pusher.settings, self._pusher
-        reached = not failure.host_failed
+        reached = failure.reached
         reason = f"attempt {self._attempts} failed: {failure.reason}"
         await pusher.record(subscription.id, group[0].id.seq, reason)
         if failure.gone:
@@ -413,6 +416,6 @@ class _Revived:
         outcome = await self._pusher.attempt(subscription, [delivery])
         if isinstance(outcome, Failure):
             await broker.bury([(delivery, 1, outcome.reason)])
-            return Turn(reached=not outcome.host_failed)
+            return Turn(reached=outcome.reached)
         await broker.acknowledge(delivery.lane_id, [delivery.id])
         return Turn(reached=True)
