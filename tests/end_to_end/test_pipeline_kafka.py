@@ -1,0 +1,144 @@
+"""A stream from a real Kafka broker, killed in the middle and started again: each message lands exactly once.
+
+``tests/services/kafka.sh`` fetches a Kafka server and Spark's connector; without them this is skipped.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow.parquet as pq
+
+from twigcast.errors import MissingJava
+from twigcast.spark.java import check_java
+
+ROOT = Path(__file__).resolve().parents[2]
+JARS = ROOT / "build" / "kafka"
+MESSAGES = 3_000
+WAIT_SECONDS = 300.0
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from twigcast.spark import run_pipeline
+from twigcast.spark.session import open_session
+
+task, jars, servers, folder, count = sys.argv[1:]
+spark = open_session("local[2]", log=Path(folder, f"{task}.log"), settings={"spark.jars": jars})
+if task == "publish":
+    rows = spark.range(int(count)).selectExpr("cast(id as string) key", "concat('<m n=\\"', id, '\\"/>') value")
+    rows.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", "feed").save()
+else:
+    stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "feed")
+    stream = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 400)
+    messages = stream.load().selectExpr("concat(topic, '-', partition, '-', offset) message_id", "value xml")
+    run_pipeline(messages, Path(folder, "subscriptions.jsonl"), Path(folder, "out"), stream=True, once=True)
+"""
+
+SERVER = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+log.dirs={folder}/log
+num.partitions=3
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+"""
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[str]:
+    """The address of a Kafka broker."""
+    if not (JARS / "server").is_dir() or not (JARS / "connector").is_dir():
+        pytest.skip("no Kafka in build/kafka: tests/services/kafka.sh fetches it")
+    try:
+        check_java()
+    except MissingJava as missing:
+        pytest.skip(str(missing))
+    broker, controller = _free_ports(2)
+    settings = tmp_path / "server.properties"
+    settings.write_text(SERVER.format(broker=broker, controller=controller, folder=tmp_path))
+    java = ["java", "-Xmx512m", "-cp", f"{JARS}/server/*"]
+    identity = ["-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(settings)]
+    subprocess.run([*java, "kafka.tools.StorageTool", "format", *identity], check=True, capture_output=True)
+    with (tmp_path / "kafka.log").open("wb") as log:
+        server = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=log, stderr=log)
+    try:
+        _wait_for(broker, server)
+        yield f"127.0.0.1:{broker}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def _wait_for(port: int, server: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        assert server.poll() is None, "the Kafka server ended"
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail("the Kafka server does not answer")
+
+
+def _start(task: str, servers: str, folder: Path) -> "subprocess.Popen[bytes]":
+    jars = ",".join(sorted(map(str, (JARS / "connector").glob("*.jar"))))
+    command = [sys.executable, "-c", PROGRAM, task, jars, servers, str(folder), str(MESSAGES)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    return subprocess.Popen(command, env=environment, start_new_session=True)
+
+
+def test_each_message_lands_once_whatever_is_killed(servers: str, tmp_path: Path) -> None:
+    rows = [
+        {"key": "all", "query": "/m"},
+        {"key": "some", "query": "for $m in /m[@n mod 7 = 0] return <s>{ $m/@n }</s>"},
+    ]
+    (tmp_path / "subscriptions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert _start("publish", servers, tmp_path).wait(WAIT_SECONDS) == 0
+
+    stream = _start("stream", servers, tmp_path)
+    commits = tmp_path / "out" / "_commits"
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not list(commits.glob("*.json")):  # one micro-batch of several is in place
+        assert stream.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(stream.pid, signal.SIGKILL)
+    stream.wait()
+    before = json.loads((tmp_path / "out" / "summary.json").read_text())["messages"]
+    assert before < MESSAGES, "it was killed in the middle"
+
+    assert _start("stream", servers, tmp_path).wait(WAIT_SECONDS) == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["messages"], summary["rejected"]) == (MESSAGES, 0)
+    matches = pq.read_table(tmp_path / "out" / "matches").to_pylist()
+    assert len({row["message_id"] for row in matches}) == MESSAGES
+    assert len({(row["message_id"], row["key"]) for row in matches}) == len(matches)
+    wanted = len(range(0, MESSAGES, 7))
+    assert Counter(row["key"] for row in matches) == {"all": MESSAGES, "some": wanted}
+    assert len(set(pq.read_table(tmp_path / "out" / "deliveries").column("payload").to_pylist())) == wanted
