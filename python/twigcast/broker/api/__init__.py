@@ -2,7 +2,7 @@
 
 - ``app`` puts the routes together; ``context`` is what they share
 - ``access``: who may do what; ``problems``: how errors look; ``models``: bodies of requests and responses
-- ``bodies``, ``paging``: reading bodies and pages within limits; ``envelopes``: deliveries as JSON, made once and shared
+- ``bodies``, ``paging``: bodies and pages within limits; ``envelopes``: deliveries as JSON, made once and shared
 - ``messages``, ``batches``, ``subscriptions``, ``bulk``, ``queries``, ``deliveries``, ``stream``, ``websocket``,
   ``sources``, ``dead_letters``, ``administration``, ``operation``: the routes
 """
