@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.broker.api.running import Party, RunningBroker, check_problem, until
+from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Scope
 
 
@@ -335,6 +336,25 @@ def test_a_stop_ends_streams_and_waits(own_broker: Any) -> None:
     for thread in threads:
         thread.join(timeout=5)
     assert sorted(ended) == ["pull", "stream"]
+
+
+def test_a_store_that_goes_away_ends_streams_quietly(
+    party: Party, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def listen(*_: Any) -> AsyncIterator[list[Any]]:
+        raise StoreUnavailable("the store is away")
+        yield []
+
+    party.subscribe("k", "/a")
+    monkeypatch.setattr(broker.service.broker, "listen", listen)
+    with events(party, "k") as stream, pytest.raises(EOFError):
+        stream.next()
+    with open_socket(party, "k") as ws, pytest.raises(ConnectionClosed) as closed:
+        ws.recv(timeout=5)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1011
+    until(lambda: caplog.text.count("a stream ended: the store is away") == 2)
+    assert "Traceback" not in caplog.text
 
 
 # --- WebSockets -------------------------------------------------------------------------------------------------------

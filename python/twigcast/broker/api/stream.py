@@ -7,6 +7,7 @@ the connection: as long as its buffer is full, its lane is not asked for more.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Final, Literal
@@ -21,13 +22,15 @@ from twigcast.broker.api.context import Context, QueryName, Shared, context_of
 from twigcast.broker.api.deliveries import acknowledge_through, lane_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
-from twigcast.broker.errors import Invalid
+from twigcast.broker.errors import BrokerError, Invalid
 from twigcast.broker.model import Delivery
 from twigcast.broker.model import Scope as TokenScope
 from twigcast.broker.store.interface import LanePosition
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
+
+_log = logging.getLogger("twigcast.api")
 
 _WRITE_BYTES: Final = 512 << 10
 """About as much is written at a time."""
@@ -168,8 +171,11 @@ class EventStream(Response):
             is_open(self)
             try:
                 await asyncio.wait([self._pump])
-                if not self._pump.cancelled():
-                    self._pump.result()
+                if not self._pump.cancelled() and (error := self._pump.exception()):
+                    if not isinstance(error, BrokerError):
+                        raise error
+                    # Its client comes again, and finds what is pending.
+                    _log.warning("a stream ended: %s", error)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             finally:
                 self._pump.cancel()

@@ -8,6 +8,7 @@ The broker sends each delivery as one text frame: the envelope, as streams and p
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,12 +20,14 @@ from twigcast.broker.api.context import Context, check_name, context_of
 from twigcast.broker.api.deliveries import acknowledge_through, lane_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.stream import admit, begin, in_writes
-from twigcast.broker.errors import Invalid
+from twigcast.broker.errors import BrokerError, Invalid
 from twigcast.broker.store.interface import LanePosition
 from twigcast.broker.tracing import tracing
 from twigcast.errors import TwigcastError
 
 router = APIRouter()
+
+_log = logging.getLogger("twigcast.api")
 
 _GOING_AWAY: Final = 1001
 _FAILED: Final = 1011
@@ -76,8 +79,11 @@ class _Socket:
             await asyncio.wait([self._sending, reading], return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 reading.result()
-            elif not self._sending.cancelled() and self._sending.exception():
+            elif not self._sending.cancelled() and (error := self._sending.exception()):
                 self._code = _FAILED
+                if not isinstance(error, BrokerError):
+                    raise error
+                _log.warning("a stream ended: %s", error)
         except WebSocketDisconnect:
             return
         finally:
