@@ -282,6 +282,24 @@ async def test_large_folders_come_in_parts(broker: RunningBroker) -> None:
         assert sum(got.path == "/d/" for got in server.got) == 3
 
 
+async def test_nothing_is_forgotten_where_a_poll_brought_nothing(broker: RunningBroker) -> None:
+    """Not by an answer that says nothing is new, by a failure, nor by a feed that breaks off."""
+    names = [f"e{number}" for number in range(2_500)]
+    site = Site(rss(*names))
+    async with site.server, running(broker):
+        await register(broker, site.server.url)
+        await until(lambda: len(state(broker).get("seen", ())) == 2_500)
+        await rounds(site, 2)
+        site.status = 500
+        await until(lambda: "500" in str(state(broker)["last_error"]))
+        site.status, site.body = 200, rss(*names)[:1_000]
+        await until(lambda: "line" in str(state(broker)["last_error"]))
+        assert len(state(broker)["seen"]) == 2_501, "and the broken feed itself"
+        site.body = rss("new")
+        await until(lambda: state(broker)["last_error"] is None)
+        assert len(state(broker)["seen"]) == 1_001, "a thousand beyond what it shows"
+
+
 async def test_sources_come_change_pause_and_go(broker: RunningBroker) -> None:
     one, two = Site(rss("1"), validates=False), Site(rss("2"), validates=False)
     async with one.server, two.server, running(broker) as outward:
@@ -306,6 +324,20 @@ async def test_sources_come_change_pause_and_go(broker: RunningBroker) -> None:
         before = len(two.server.got)
         await asyncio.sleep(0.2)
         assert len(two.server.got) == before
+
+
+async def test_pings_of_anyone_are_heard_no_more_often_than_polls_may_be(broker: RunningBroker) -> None:
+    settings = quick()
+    settings = replace(settings, polls=replace(settings.polls, interval_min=0.3))
+    site = Site(rss("1"), validates=False)
+    async with site.server, running(broker, settings) as outward:
+        await register(broker, site.server.url, interval=3_600.0)
+        await site.server.count(1)
+        began = time.monotonic()
+        while time.monotonic() < began + 1.0:
+            assert outward.poller.poll_now(url=site.server.url) == 1
+            await asyncio.sleep(0.01)
+        assert 3 <= len(site.server.got) <= 5
 
 
 async def test_many_sources_share_few_polls(broker: RunningBroker) -> None:

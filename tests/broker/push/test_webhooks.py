@@ -393,3 +393,20 @@ async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: Runnin
         settings = DeliverySettings("webhook", receiver.url)
         await broker.replace(pulled, query="/b", namespaces={}, dialect="xpath", delivery=settings)
         await receiver.count(2)
+
+
+async def test_dead_letters_that_cannot_be_tried_again_stay(broker: RunningBroker) -> None:
+    async with Receiver(answers(500)) as receiver, running(broker, quick(attempts=1)):
+        subscription = await subscribe(broker, "k", receiver.url)
+        await publish(broker, "<a/>")
+        await until(lambda: len(letters(broker)) == 1)
+        await broker.set_state(subscription, SubscriptionState.PAUSED)
+        await broker.revive([letters(broker)[0].id])
+        await until(lambda: [letter.reason for letter in letters(broker)] == ["its subscription is paused"])
+        await broker.set_state(now(broker, subscription), SubscriptionState.ACTIVE)
+        await broker.replace(
+            now(broker, subscription), query="/*", namespaces={}, dialect="xpath", delivery=DeliverySettings()
+        )
+        await broker.revive([letters(broker)[0].id])
+        await until(lambda: "not pushed any more" in str([letter.reason for letter in letters(broker)]))
+        assert len(receiver.got) == 1

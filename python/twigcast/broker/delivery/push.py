@@ -159,8 +159,7 @@ class Pusher:
     def on_revived(self, deliveries: Sequence[Delivery]) -> None:
         """Dead letters are tried once more, each by itself. One that is not delivered is buried again."""
         for delivery in deliveries:
-            if delivery.lane_id in self._known:
-                self._queues.add(_Revived(self, delivery))
+            self._queues.add(_Revived(self, delivery))
 
     def _learn(self, subscription: Subscription) -> None:
         if subscription.delivery.kind in self._channels:
@@ -410,8 +409,9 @@ class _Revived:
         subscription = await asyncio.to_thread(broker.store.subscription, delivery.message.tenant_id, delivery.key)
         if subscription is None:
             return Turn()
-        if subscription.state is not SubscriptionState.ACTIVE:
-            await broker.bury([(delivery, 0, "its subscription is not active")])
+        if subscription.state is not SubscriptionState.ACTIVE or subscription.delivery.kind == "pull":
+            what = "not pushed any more" if subscription.delivery.kind == "pull" else subscription.state.value
+            await broker.bury([(delivery, 0, f"its subscription is {what}")])
             return Turn()
         outcome = await self._pusher.attempt(subscription, [delivery])
         if isinstance(outcome, Failure):

@@ -25,7 +25,7 @@ from twigcast.broker.sources.entries import ID_CHARACTERS_MAX, charset_of, cut_e
 from twigcast.broker.sources.listing import find_links, name_in_folder
 from twigcast.errors import MalformedMessage
 
-_SEEN_BEYOND: Final = 2_000
+_SEEN_BEYOND: Final = 1_000
 """Ids that are remembered beyond those that the feed shows."""
 
 _BATCH_MESSAGES: Final = 100
@@ -77,6 +77,8 @@ class _Memory:
     def __init__(self, state: Mapping[str, Any]) -> None:
         self._before: dict[str, None] = dict.fromkeys(state.get("seen") or ())
         self._now: dict[str, None] = {}
+        self.is_complete = False
+        """Whether all that the feed shows now has been taken in."""
 
     def take(self, message_id: str) -> bool:
         """Whether an id that the feed shows is new."""
@@ -93,7 +95,7 @@ class _Memory:
     def as_list(self) -> list[str]:
         """What is to be remembered: all that the feed shows, and some of what it showed before."""
         gone = [mark for mark in self._before if mark not in self._now]
-        return gone[-_SEEN_BEYOND:] + list(self._now)
+        return (gone[-_SEEN_BEYOND:] if self.is_complete else gone) + list(self._now)
 
 
 class Poll:
@@ -164,6 +166,7 @@ class Poll:
         # Feeds have the newest first; subscribers get the oldest first.
         await self._publish(new[::-1])
         if self._problem is None:
+            self._memory.is_complete = True
             self._remember(answer)
 
     def _broken(self, feed: bytes) -> list[Submission]:
@@ -183,6 +186,7 @@ class Poll:
         links = find_links(answer.body, answer.url, answer.headers.get("content-type", ""))
         names = {name_in_folder(link, answer.url): link for link in links}
         new = [name for name in names if self._memory.take(_short(name))]
+        self._memory.is_complete = True
         missed = 0
         for name in new[:_FILES_PER_POLL]:
             missed += not await self._take_file(name, names[name])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+import math
 import random
 import time
 from collections.abc import Iterable
@@ -78,7 +79,8 @@ class Poller:
         self._due: list[tuple[float, int]] = []  # a heap; of a source only the entry in _due_at counts
         self._due_at: dict[int, float] = {}
         self._running: dict[int, asyncio.Task[float]] = {}
-        self._again: set[int] = set()  # to be polled anew, asked for while a poll was on
+        self._begun: dict[int, float] = {}  # when each was last looked at
+        self._again: dict[int, float] = {}  # to be polled anew, asked for while a poll was on: not before a time
         self._changed = asyncio.Event()
         self._look_at = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -100,15 +102,19 @@ class Poller:
         self._changed.set()
 
     def poll_now(self, *, url: str | None = None, source_id: int | None = None) -> int:
-        """Look at sources at once: those with a URL, or one; how many there are."""
+        """Look at sources at once: one, or those with a URL; how many there are.
+
+        Anyone may say that a URL has news, so that is heard no more often than ``interval_min`` allows.
+        """
         chosen = [
             source.id for source in self._sources.values() if source_id == source.id or (url and url == source.url)
         ]
         for found in chosen:
+            earliest = 0.0 if url is None else self._begun.get(found, 0.0) + self._settings.interval_min
             if found in self._running:
-                self._again.add(found)
+                self._again[found] = earliest
             else:
-                self._set_due(found, time.monotonic())
+                self._set_due(found, min(max(earliest, time.monotonic()), self._due_at.get(found, math.inf)))
         self._changed.set()
         return len(chosen)
 
@@ -142,6 +148,7 @@ class Poller:
         before, self._sources = self._sources, {source.id: source for source in sources}
         for gone in before.keys() - self._sources.keys():
             self._due_at.pop(gone, None)
+            self._begun.pop(gone, None)
         for source in self._sources.values():
             known = before.get(source.id)
             if known is None:
@@ -166,6 +173,7 @@ class Poller:
             if source is None or self._due_at.get(source_id) != at or source_id in self._running:
                 continue
             del self._due_at[source_id]
+            self._begun[source_id] = now
             task = asyncio.get_running_loop().create_task(self._poll(source))
             self._running[source_id] = task
             task.add_done_callback(partial(self._ended, source_id))
@@ -177,12 +185,9 @@ class Poller:
         error = task.exception()
         if error is not None:
             _log.error("polling a source failed inside the broker", exc_info=error)
-        wait = task.result() if error is None else _LOOK_SECONDS
-        if source_id in self._again:
-            self._again.discard(source_id)
-            wait = 0.0
+        due = time.monotonic() + (task.result() if error is None else _LOOK_SECONDS)
         # Only now: what is due while it runs is not begun.
-        self._set_due(source_id, time.monotonic() + wait)
+        self._set_due(source_id, min(due, self._again.pop(source_id, math.inf)))
         self._changed.set()
 
     async def _poll(self, source: Source) -> float:
