@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from http.cookies import SimpleCookie
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,23 @@ def test_nobody_is_signed_in_by_another_site(person: Person, running: BrokerWith
     page = person.send("/console/sign-in", fields, {"origin": "https://evil.example"})
     assert page.status == 403
     assert person.get("/", follow=False).status == 303
+
+
+def test_a_proxy_may_hide_the_host_that_the_browser_asked_for(tmp_path: Path) -> None:
+    broker = BrokerWithConsole(tmp_path / "store", public_url="https://news.example")
+    person = Person(broker)
+    try:
+        person.sign_in(broker.token())
+        csrf = person.get("/").all("//input[@name='csrf']/@value")[0]
+        fields = {"csrf": csrf, "key": "k", "query": "//a"}
+        for origin, status in {"https://news.example": 303, "https://evil.example": 403, broker.url: 422}.items():
+            page = person.send("/console/subscriptions/new", fields, {"origin": origin}, follow=False)
+            assert page.status == status, origin
+        browser = {"origin": "https://elsewhere.example", "sec-fetch-site": "same-origin"}
+        assert person.send("/console/subscriptions/pause", fields, browser, follow=False).status == 303
+    finally:
+        person.http.close()
+        broker.stop()
 
 
 def test_signing_out_ends_the_session_on_the_server(party: Party) -> None:

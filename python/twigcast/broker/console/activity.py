@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -171,11 +171,3 @@ def _tally(reading: Reading, tenant_id: int | None) -> Tally:
 
 def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
-
-
-def totals(samples: Sequence[Sample]) -> dict[str, float]:
-    """Means over samples, a second."""
-    count = max(len(samples), 1)
-    return {
-        name: sum(getattr(s, name) or 0 for s in samples) / count for name in ("accepted", "rejected", "deliveries")
-    }

@@ -58,11 +58,6 @@ class Asked:
     namespaces: Mapping[str, str]
     dialect: Dialect = "xpath"
 
-    @property
-    def rewrites(self) -> bool:
-        """Whether its results are made by it, rather than being the messages."""
-        return self.query.lstrip().startswith(("for ", "for\t", "for\n", "for$", "let ", "<"))
-
 
 # Checking -------------------------------------------------------------------------------------------------------------
 

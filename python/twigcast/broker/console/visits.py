@@ -124,10 +124,13 @@ def sets_cookie(response: Response, request: Request, name: str, value: str, *, 
 
 def is_same_origin(request: Request) -> bool:
     """Whether a form was not sent by another site, as far as the browser tells."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return False
+    told = request.headers.get("sec-fetch-site")
+    if told is not None:
+        return told in ("same-origin", "none")
     origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == request.url.netloc
+    # A proxy may have hidden what host the browser asked for.
+    public_url = context_of(request).settings.public_url or ""
+    return origin is None or urlsplit(origin).netloc in (request.url.netloc, urlsplit(public_url).netloc or None)
 
 
 class Desk:
