@@ -1,0 +1,291 @@
+"""The broker as a process, under load from other processes of the same machine.
+
+Subscriptions belong to 200 subscribers, each of which holds one stream of Server-Sent Events; each message matches ten
+of them. What would be built instead is measured beside it: see ``rabbitmq``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from benchmarks import rabbitmq
+from benchmarks.broker_load import Load
+from benchmarks.measure import Row
+from twigcast.broker.model import NewSubscription
+from twigcast.broker.store.open import open_store
+
+SUBSCRIBERS = 200
+MATCHES = 10
+"""Subscriptions that a message matches."""
+
+MESSAGE_BYTES = 4_096
+STREAMS_IDLE = 5_000
+ROUND_SECONDS = 10.0
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def query(number: int) -> str:
+    """The query of a subscription: of each ten with one topic, half have a nested path or a value to compare."""
+    topic = number // MATCHES
+    if number % 2:
+        return f"/alert[@topic='t{topic}']/info[severity > {number % 3}]"
+    return f"//alert[@topic='t{topic}']/area[geocode]"
+
+
+def message(topic: int) -> str:
+    """A message of about 4 KB that ten subscriptions match."""
+    head = f"<alert topic='t{topic}'><info><severity>5</severity></info><area><geocode>06037</geocode></area>"
+    line = "<para>Water is expected to rise above the marks of the last flood.</para>"
+    count = (MESSAGE_BYTES - len(head) - len("</alert>")) // len(line)
+    return head + line * count + "</alert>"
+
+
+def fill(folder: Path, count: int) -> None:
+    """A store with subscriptions."""
+    store = open_store(folder)
+    try:
+        (tenant, *_) = store.tenants()
+        for first in range(0, count, 20_000):
+            new = [
+                # Those of one topic belong to different subscribers.
+                NewSubscription(tenant.id, f"k{n}", query(n), subscriber=f"s{(n * 7919) % SUBSCRIBERS}")
+                for n in range(first, min(first + 20_000, count))
+            ]
+            with store.transaction() as transaction:
+                transaction.add_subscriptions(new, at=time.time())
+    finally:
+        store.close()
+
+
+@dataclass
+class Served:
+    """A broker that runs."""
+
+    process: subprocess.Popen[str]
+    address: str
+    token: str
+    start_seconds: float
+
+    def processor_seconds(self) -> float:
+        """Processor time that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def resident_mb(self) -> float:
+        """Memory that it holds."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found, "a process has a size"
+        return int(found[1]) / 1024
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Served]:
+    """A real ``twigcast serve``, from its start to its end."""
+    token_file = folder.with_suffix(".token")
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "twigcast", "serve", "--store", str(folder), "--port", "0"]
+        + ["--token-file", str(token_file), "--set", "retention_seconds=0", "--log-level", "warning"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout, "it is a pipe"
+        found = re.search(r"at http://(\S+)", process.stdout.readline())
+        if found is None:
+            raise SystemExit("the broker did not start")
+        seconds = time.monotonic() - began
+        yield Served(process, found[1], token_file.read_text(encoding="ascii").strip(), seconds)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+class Helper:
+    """A process of :mod:`benchmarks.broker_load`."""
+
+    def __init__(self, task: str, served: Served, **arguments: Any) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.broker_load", task],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._say(json.dumps({"address": served.address, "token": served.token, **arguments}))
+
+    def _pipe(self, pipe: IO[str] | None) -> IO[str]:
+        assert pipe, "it is a pipe"
+        return pipe
+
+    def _say(self, line: str) -> None:
+        self._pipe(self._process.stdin).write(line + "\n")
+        self._pipe(self._process.stdin).flush()
+
+    def hear(self) -> str:
+        """The next line that it tells."""
+        line = self._pipe(self._process.stdout).readline()
+        if not line:
+            raise SystemExit("a helper of the benchmark has ended early")
+        return line.strip()
+
+    def ask(self) -> dict[str, float]:
+        """What it has to tell since the last time."""
+        self._say("")
+        answer: dict[str, float] = json.loads(self.hear())
+        return answer
+
+    def end(self) -> None:
+        """End it."""
+        self._pipe(self._process.stdin).close()
+        self._pipe(self._process.stdout).close()
+        self._process.kill()
+        self._process.wait()
+
+
+def measure_load(subscriptions: int, loads: dict[str, Load]) -> list[Row]:
+    """Messages accepted and delivered under loads, by name."""
+    rows = []
+    with _folder() as folder:
+        fill(folder, subscriptions)
+        with serving(folder) as served:
+            readers = Helper("read", served, subscribers=[f"s{n}" for n in range(SUBSCRIBERS)])
+            readers.hear()
+            topics = subscriptions // MATCHES
+            bodies = [message((n * 104_729) % topics) for n in range(500)]
+            # What is learnt from the first messages is learnt.
+            _publish(served, bodies, Load(8, 2.0))
+            for name, load in loads.items():
+                time.sleep(1.0)
+                readers.ask()
+                before = served.processor_seconds()
+                done = _publish(served, bodies, load)
+                used = served.processor_seconds() - before
+                rows.append(_row(name, subscriptions, done, used, _all_of(readers, done), served))
+            readers.end()
+    return rows
+
+
+def _all_of(readers: Helper, done: dict[str, float]) -> dict[str, float]:
+    """What the readers got, once they have got all; the time that took counts."""
+    wanted = done["sent"] * MATCHES
+    parts = []
+    began = time.monotonic()
+    while sum(part["count"] for part in parts) < wanted:
+        if time.monotonic() - began > 60:
+            raise SystemExit(f"of {wanted:,.0f} deliveries only {sum(p['count'] for p in parts):,.0f} came")
+        time.sleep(0.05)
+        parts.append(readers.ask())
+    late = time.monotonic() - began
+    first = parts[0]
+    return {**first, "count": sum(part["count"] for part in parts), "late_s": late}
+
+
+def _publish(served: Served, bodies: list[str], load: Load) -> dict[str, float]:
+    publisher = Helper("publish", served, bodies=bodies, load=vars(load))
+    answer: dict[str, float] = json.loads(publisher.hear())
+    publisher.end()
+    return answer
+
+
+def _row(
+    name: str, subscriptions: int, done: dict[str, float], used: float, got: dict[str, float], served: Served
+) -> Row:
+    return {
+        "what": name,
+        "subscriptions": subscriptions,
+        "accepted_per_s": done["accepted"] / done["seconds"],
+        "delivered_per_s": got["count"] / (done["seconds"] + got["late_s"]),
+        "p50_ms": got.get("p50_ms"),
+        "p99_ms": got.get("p99_ms"),
+        "broker_cpu_us_per_message": 1e6 * used / done["accepted"],
+        "resident_mb": served.resident_mb(),
+    }
+
+
+def measure_start(subscriptions: int) -> Row:
+    """The start with many stored subscriptions, until it listens."""
+    with _folder() as folder:
+        fill(folder, subscriptions)
+        with serving(folder) as served:
+            return {
+                "what": "start",
+                "subscriptions": subscriptions,
+                "start_s": served.start_seconds,
+                "resident_mb": served.resident_mb(),
+            }
+
+
+def measure_idle() -> Row:
+    """Memory with many streams on which nothing comes."""
+    _allow_files(2 * STREAMS_IDLE + 200)
+    with _folder() as folder:
+        store = open_store(folder)
+        with store.transaction() as transaction:
+            new = [NewSubscription(1, f"idle{n}", f"//never[@n='{n}']") for n in range(STREAMS_IDLE)]
+            transaction.add_subscriptions(new, at=time.time())
+        store.close()
+        with serving(folder) as served:
+            before = served.resident_mb()
+            streams = Helper("idle", served, subscribers=[f"idle{n}" for n in range(STREAMS_IDLE)])
+            streams.hear()
+            time.sleep(2.0)
+            used = served.processor_seconds()
+            time.sleep(20.0)
+            used = served.processor_seconds() - used
+            row = {
+                "what": f"{STREAMS_IDLE:,} idle streams",
+                "subscriptions": STREAMS_IDLE,
+                "resident_mb": served.resident_mb(),
+                "resident_mb_before": before,
+                "processor_percent": 100 * used / 20.0,
+            }
+            streams.end()
+    return row
+
+
+def _allow_files(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    # Beside the project, not in a temporary folder: that may lie in memory, where a commit costs nothing.
+    base = Path(__file__).resolve().parents[1] / "build"
+    base.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="broker-", dir=base))
+    try:
+        yield folder / "store"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(*, quick: bool = False) -> list[Row]:
+    """All figures of the broker and of its peer."""
+    seconds = 2.0 if quick else ROUND_SECONDS
+    loads = {
+        "one message a request, 32 connections": Load(32, seconds),
+        "the same, 2,000 a second": Load(64, seconds, rate=2_000),
+        "the same, 1,000 a second": Load(64, seconds, rate=1_000),
+        "50 messages a request, 2 connections": Load(2, seconds, batch=50),
+    }
+    rows = measure_load(2_000 if quick else 100_000, loads)
+    if not quick:
+        rows += [measure_start(1_000_000), measure_idle()]
+    return rows + rabbitmq.measure(seconds=seconds)

@@ -1,0 +1,231 @@
+"""Load on a broker, from processes of their own: publishers and readers over raw sockets.
+
+They do as little as they can, since they share the processors with the broker: requests are put together once, answers
+are searched for the few bytes that matter. A message's id begins with the time it was sent, on the clock that all
+processes of the machine share; so each delivery tells how old it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import selectors
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+_READ_BYTES = 1 << 18
+_SENT = re.compile(rb'"message":"(\d+)-')
+_SENT_BYTES_MAX = 64
+
+
+def connect(address: str) -> socket.socket:
+    """A connection to ``host:port``."""
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Reader:
+    """One Server-Sent Events stream."""
+
+    connection: socket.socket
+    rest: bytes = b""
+
+    def ages(self) -> list[float] | None:
+        """Seconds between sending and now of the deliveries that have come; ``None``: the stream has ended."""
+        data = self.connection.recv(_READ_BYTES)
+        if not data:
+            return None
+        now = time.monotonic_ns()
+        data = self.rest + data
+        ages = []
+        end = 0
+        for found in _SENT.finditer(data):
+            ages.append((now - int(found[1])) / 1e9)
+            end = found.end()
+        # What may be the beginning of the next one.
+        self.rest = data[max(end, len(data) - _SENT_BYTES_MAX) :]
+        return ages
+
+
+def open_streams(address: str, token: str, subscribers: Iterable[str]) -> list[socket.socket]:
+    """A stream for each subscriber; all have begun."""
+    connections = []
+    for subscriber in subscribers:
+        connection = connect(address)
+        connection.sendall(
+            f"GET /deliveries/stream?subscriber={quote(subscriber, safe='')}&ack=auto HTTP/1.1\r\n"
+            f"Host: {address}\r\nAuthorization: Bearer {token}\r\nAccept: text/event-stream\r\n\r\n".encode()
+        )
+        connections.append(connection)
+    for connection in connections:
+        head = connection.recv(_READ_BYTES)
+        if b" 200 " not in head[:20]:
+            raise SystemExit(f"a stream was refused: {head[:500]!r}")
+    return connections
+
+
+def read(address: str, token: str, subscribers: list[str]) -> None:
+    """Read streams; tell ``ready``, and at each line on standard input what came since the last, as JSON."""
+    selector = selectors.DefaultSelector()
+    for connection in open_streams(address, token, subscribers):
+        selector.register(connection, selectors.EVENT_READ, Reader(connection))
+    selector.register(sys.stdin, selectors.EVENT_READ, None)
+    print("ready", flush=True)
+    ages: list[float] = []
+    while True:
+        for key, _ in selector.select():
+            if key.data is None:
+                if not sys.stdin.readline():
+                    return
+                print(json.dumps(_told(ages)), flush=True)
+                ages = []
+            elif (some := key.data.ages()) is None:
+                selector.unregister(key.fileobj)
+            else:
+                ages += some
+
+
+def _told(ages: list[float]) -> dict[str, float]:
+    ages.sort()
+    if not ages:
+        return {"count": 0}
+    return {
+        "count": len(ages),
+        "p50_ms": 1e3 * ages[len(ages) // 2],
+        "p99_ms": 1e3 * ages[len(ages) * 99 // 100],
+        "max_ms": 1e3 * ages[-1],
+    }
+
+
+# --- publishers -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Publisher:
+    """A keep-alive connection that has one request under way at a time."""
+
+    connection: socket.socket
+    make: Callable[[int], bytes]
+    """A request, from a number."""
+    answer: bytes = b""
+    busy: bool = False
+    statuses: dict[bytes, int] = field(default_factory=dict)
+
+    def send(self, number: int) -> None:
+        self.busy = True
+        self.connection.sendall(self.make(number))
+
+    def receive(self) -> bool:
+        """Take what has come; whether the answer is complete."""
+        self.answer += self.connection.recv(_READ_BYTES)
+        head, found, body = self.answer.partition(b"\r\n\r\n")
+        if not found:
+            return False
+        length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        if length is None:
+            raise SystemExit(f"an answer without length: {head!r}")
+        if len(body) < int(length[1]):
+            return False
+        status = head.split(b" ", 2)[1]
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.answer, self.busy = b"", False
+        return True
+
+
+def _single(address: str, token: str, bodies: list[bytes]) -> Callable[[int], bytes]:
+    def make(number: int) -> bytes:
+        body = bodies[number % len(bodies)]
+        return (
+            b"POST /messages?id=%d-%d HTTP/1.1\r\nHost: %b\r\nAuthorization: Bearer %b\r\n"
+            b"Content-Type: application/xml\r\nContent-Length: %d\r\n\r\n%b"
+            % (time.monotonic_ns(), number, address.encode(), token.encode(), len(body), body)
+        )
+
+    return make
+
+
+def _batch(address: str, token: str, bodies: list[bytes], size: int) -> Callable[[int], bytes]:
+    texts = [json.dumps(body.decode()).encode() for body in bodies]
+
+    def make(number: int) -> bytes:
+        now = time.monotonic_ns()
+        lines = b"".join(
+            b'{"id":"%d-%d","xml":%b}\n' % (now, number * size + i, texts[(number * size + i) % len(texts)])
+            for i in range(size)
+        )
+        return (
+            b"POST /messages HTTP/1.1\r\nHost: %b\r\nAuthorization: Bearer %b\r\n"
+            b"Content-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n%b"
+            % (address.encode(), token.encode(), len(lines), lines)
+        )
+
+    return make
+
+
+@dataclass(frozen=True)
+class Load:
+    """What publishers do."""
+
+    connections: int
+    seconds: float
+    rate: float = 0.0
+    """Requests a second; 0: as many as are answered."""
+    batch: int = 1
+    """Messages in a request."""
+
+
+def publish(address: str, token: str, bodies: list[bytes], load: Load) -> dict[str, float]:
+    """Publish for a while; how many messages were accepted in how many seconds."""
+    make = _batch(address, token, bodies, load.batch) if load.batch > 1 else _single(address, token, bodies)
+    publishers = [Publisher(connect(address), make) for _ in range(load.connections)]
+    selector = selectors.DefaultSelector()
+    for publisher in publishers:
+        selector.register(publisher.connection, selectors.EVENT_READ, publisher)
+    began = time.monotonic()
+    sent = answered = 0
+    idle = list(publishers)
+    while (now := time.monotonic()) - began < load.seconds:
+        due = int((now - began) * load.rate) + 1 if load.rate else sent + len(idle)
+        while idle and sent < due:
+            idle.pop().send(sent)
+            sent += 1
+        for key, _ in selector.select(0.0005 if load.rate and idle else 0.1):
+            if key.data.receive():
+                answered += 1
+                idle.append(key.data)
+    seconds = time.monotonic() - began
+    wrong = {s.decode(): n for p in publishers for s, n in p.statuses.items() if s not in {b"200", b"201"}}
+    if wrong:
+        raise SystemExit(f"some were not accepted: {wrong}")
+    return {"accepted": answered * load.batch, "seconds": seconds, "sent": sent * load.batch}
+
+
+def main() -> None:
+    """``python -m benchmarks.broker_load read|idle|publish``, with a JSON object of arguments on standard input."""
+    given = json.loads(sys.stdin.readline())
+    address, token = given["address"], given["token"]
+    match sys.argv[1]:
+        case "read":
+            read(address, token, given["subscribers"])
+        case "idle":
+            held = open_streams(address, token, given["subscribers"])
+            print("ready", flush=True)
+            sys.stdin.readline()
+            print(len(held), flush=True)
+        case "publish":
+            bodies = [body.encode() for body in given["bodies"]]
+            print(json.dumps(publish(address, token, bodies, Load(**given["load"]))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
