@@ -1,7 +1,7 @@
 """The broker as a process, under load from other processes of the same machine.
 
 Subscriptions belong to 200 subscribers, each of which holds one stream of Server-Sent Events; each message matches ten
-of them. What would be built instead is measured beside it: see ``rabbitmq``.
+of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks import rabbitmq
 from benchmarks.broker_load import Load
 from benchmarks.measure import Row
 from twigcast.broker.model import NewSubscription
@@ -99,8 +98,10 @@ def serving(folder: Path) -> Iterator[Served]:
     token_file = folder.with_suffix(".token")
     began = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "twigcast", "serve", "--store", str(folder), "--port", "0"]
-        + ["--token-file", str(token_file), "--set", "retention_seconds=0", "--log-level", "warning"],
+        [
+            *(sys.executable, "-m", "twigcast", "serve", "--store", str(folder), "--port", "0"),
+            *("--token-file", str(token_file), "--set", "retention_seconds=0", "--log-level", "warning"),
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -183,7 +184,7 @@ def measure_load(subscriptions: int, loads: dict[str, Load]) -> list[Row]:
 def _all_of(readers: Helper, done: dict[str, float]) -> dict[str, float]:
     """What the readers got, once they have got all; the time that took counts."""
     wanted = done["sent"] * MATCHES
-    parts = []
+    parts: list[dict[str, float]] = []
     began = time.monotonic()
     while sum(part["count"] for part in parts) < wanted:
         if time.monotonic() - began > 60:
@@ -277,7 +278,7 @@ def _folder() -> Iterator[Path]:
 
 
 def measure(*, quick: bool = False) -> list[Row]:
-    """All figures of the broker and of its peer."""
+    """All figures of the broker."""
     seconds = 2.0 if quick else ROUND_SECONDS
     loads = {
         "one message a request, 32 connections": Load(32, seconds),
@@ -288,4 +289,4 @@ def measure(*, quick: bool = False) -> list[Row]:
     rows = measure_load(2_000 if quick else 100_000, loads)
     if not quick:
         rows += [measure_start(1_000_000), measure_idle()]
-    return rows + rabbitmq.measure(seconds=seconds)
+    return rows

@@ -122,6 +122,7 @@ class Publisher:
     statuses: dict[bytes, int] = field(default_factory=dict)
 
     def send(self, number: int) -> None:
+        """Send a request."""
         self.busy = True
         self.connection.sendall(self.make(number))
 

@@ -17,6 +17,7 @@ _TITLES = {
     "threads": "Several threads, one population of 100,000 queries",
     "transformation": "For-Where-Return queries",
     "spark": "The Spark pipeline",
+    "broker": "The broker as a process, with publishers and readers beside it on the same cores",
 }
 
 _NOTES = {

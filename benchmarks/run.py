@@ -52,6 +52,10 @@ def _spark(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("spark")
 
 
+def _broker(quick: bool) -> list[Row]:
+    return _apart_many("broker", *(["quick"] if quick else []))
+
+
 SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "filtering": _filtering,
     "peers": _peers,
@@ -60,6 +64,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "threads": _threads,
     "transformation": _transformation,
     "spark": _spark,
+    "broker": _broker,
 }
 
 
@@ -96,6 +101,11 @@ def _task(task: str, arguments: list[str]) -> Row | list[Row]:
             from benchmarks import spark
 
             return spark.measure()
+        case "broker":
+            # Neither does everybody have what a broker is made of.
+            from benchmarks import broker
+
+            return broker.measure(quick="quick" in arguments)
     raise SystemExit(f"there is no task {task!r}")
 
 

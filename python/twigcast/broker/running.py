@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,10 +59,6 @@ logger = logging.getLogger(__name__)
 SUBSCRIBED_AT_ONCE: Final = 2_000
 """Subscriptions added in one operation, between which publishing goes on."""
 
-SWITCH_SECONDS: Final = 0.0002
-"""How long a thread may keep the interpreter while another waits for it. With Python's 5 ms, publishing takes twice as
-long; it holds for the whole process."""
-
 _CHECKED_HERE: Final = 20
 """New subscriptions that are checked in the event loop; more are checked in a thread."""
 
@@ -107,8 +102,6 @@ class RunningBroker(Broker):
             StoreUnavailable: The store does not answer.
         """
         self._loop = asyncio.get_running_loop()
-        # The event loop and the writing thread wake each other thousands of times a second.
-        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         unfinished: list[Subscription] = []
         await self.tenants_changed()
         last_seq = await self._in_thread(self.store.last_seq)

@@ -32,6 +32,7 @@ from twigcast.broker.api.outward_metrics import OutwardCollector
 from twigcast.broker.api.websub import websub_router
 from twigcast.broker.config import ConfigError, Settings
 from twigcast.broker.console import console_router
+from twigcast.broker.hub import interpreter
 from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.outward import Outward, OutwardSettings
 from twigcast.broker.running import RunningBroker
@@ -200,6 +201,7 @@ def _allow_connections() -> None:
 async def _serve(settings: Settings, store: Store, listener: socket.socket, token_file: Path | None) -> None:
     service = Service(settings, store)
     await service.start()
+    interpreter.tune()
     try:
         secret = await asyncio.to_thread(first_start, store)
         if secret and token_file:
