@@ -6,6 +6,7 @@
 
 mod answer;
 mod change_log;
+mod compiled;
 mod deciding;
 mod layer;
 mod matcher;
@@ -34,34 +35,14 @@ use crate::scan::Want;
 use crate::vocabulary::Vocabulary;
 
 use change_log::ChangeLog;
+pub use compiled::Evaluated;
+use compiled::{CompiledQuery, Evaluation, Places};
 pub use matcher::Matcher;
-use population::{Layer, Population, Registration};
+use population::{Layer, Population};
 pub use query_set::QuerySet;
 use registry::Registry;
 pub use registry::{QueryContext, Slot};
 pub use selection::{Delivered, Selected};
-
-/// What of a query is kept for evaluating it by itself.
-#[derive(Clone, Debug)]
-pub enum Evaluated {
-    /// Nothing: the automaton decides it, and the text is parsed again on the rare occasions that need more.
-    Nothing,
-    /// The normalised expression.
-    Expr(Arc<Expr>),
-    /// A For-Where-Return query whose condition is only necessary: a binding has to pass.
-    Bindings(Arc<Program>),
-}
-
-/// A registered, compiled query; equal texts in equal contexts share one.
-#[derive(Debug)]
-struct CompiledQuery {
-    registrations: Box<[Registration]>,
-    evaluated: Evaluated,
-    /// What a For-Where-Return query delivers.
-    program: Option<Arc<Program>>,
-    needs: Needs,
-    warning: Option<Warning>,
-}
 
 /// What matching a query asks of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -234,7 +215,7 @@ impl Engine {
         let Some(query) = self.registry.unsubscribe(slot) else { return };
         let Some(compiled) = self.compiled.get(query as usize).and_then(Option::as_ref) else { return };
         let needs = compiled.needs;
-        let is_loose = compiled.registrations.iter().all(|&place| self.population.is_loose(place));
+        let is_loose = compiled.places.as_slice().iter().all(|&place| self.population.is_loose(place));
         self.count_needs(needs, false);
         if self.warm.load(Ordering::Relaxed) && !is_loose {
             // Without subscribers it can do no harm; taking it out now would cost what matchers have learnt.
@@ -248,7 +229,7 @@ impl Engine {
     fn take_out(&mut self, query: u32) {
         let Some(compiled) = self.compiled.get_mut(query as usize).and_then(Option::take) else { return };
         let mut changes = Vec::new();
-        self.population.remove(query, &compiled.registrations, &mut changes);
+        self.population.remove(query, compiled.places.as_slice(), &mut changes);
         self.log.extend(changes);
         self.families[query as usize] = FamilyRef::NONE;
         self.registry.free_number(query);
@@ -273,7 +254,7 @@ impl Engine {
         recent.dedup();
         for query in recent {
             let Some(compiled) = self.compiled.get_mut(query as usize).and_then(Option::as_mut) else { continue };
-            for place in &mut compiled.registrations {
+            for place in compiled.places.as_mut_slice() {
                 *place = self.population.promote(*place);
             }
         }
@@ -324,14 +305,14 @@ impl Engine {
         let mut changes = Vec::new();
         let routes = std::mem::take(&mut new.routes);
         let layer = if self.warm.load(Ordering::Relaxed) { Layer::Recent } else { Layer::Main };
-        let registrations = self.population.insert(query, routes, layer, &mut changes).into_boxed_slice();
+        let places = Places::from(self.population.insert(query, routes, layer, &mut changes));
         self.log.extend(changes);
         if layer == Layer::Recent {
             self.recent.push(query);
         }
         self.count_needs(new.needs, true);
         let family = new.program.as_ref().map_or(FamilyRef::NONE, |program| program.family_ref());
-        let compiled = Some(new.compiled(registrations));
+        let compiled = Some(new.compiled(places));
         if (query as usize) < self.compiled.len() {
             self.compiled[query as usize] = compiled;
             self.families[query as usize] = family;
@@ -357,12 +338,12 @@ impl Engine {
     }
 
     pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
-        self.compiled.get(query as usize).and_then(Option::as_ref).map_or(&Evaluated::Nothing, |c| &c.evaluated)
+        self.compiled.get(query as usize).and_then(Option::as_ref).map_or(&Evaluated::Nothing, |c| c.evaluated())
     }
 
     /// What a query delivers, if it rewrites.
     pub(crate) fn program(&self, query: u32) -> Option<&Program> {
-        self.compiled.get(query as usize)?.as_ref()?.program.as_deref()
+        self.compiled.get(query as usize)?.as_ref()?.program()
     }
 
     pub(crate) fn evaluator<'a>(&'a self, message: Message<'a>) -> Evaluator<'a> {
@@ -449,7 +430,7 @@ impl Engine {
     /// Counts and sizes of the shared structures.
     pub fn statistics(&self) -> BTreeMap<&'static str, usize> {
         let compiled = self.compiled.capacity() * size_of::<Option<CompiledQuery>>()
-            + self.compiled.iter().flatten().map(|c| c.registrations.len() * size_of::<Registration>()).sum::<usize>();
+            + self.compiled.iter().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
         BTreeMap::from([
             ("subscriptions", self.registry.len()),
             ("queries", self.compiled.iter().flatten().count() - self.dead.len()),
@@ -481,9 +462,9 @@ struct NewQuery {
 }
 
 impl NewQuery {
-    fn compiled(self, registrations: Box<[Registration]>) -> CompiledQuery {
+    fn compiled(self, places: Places) -> CompiledQuery {
         let Self { evaluated, program, needs, warning, .. } = self;
-        CompiledQuery { registrations, evaluated, program, needs, warning }
+        CompiledQuery { places, evaluation: Evaluation::of(evaluated, program), needs, warning }
     }
 }
 
