@@ -16,6 +16,7 @@ _TITLES = {
     "mixed": "Changes while matching: ten changes after each message, 100,000 subscriptions",
     "threads": "Several threads, one population of 100,000 queries",
     "transformation": "For-Where-Return queries",
+    "transformation_peers": "Peers: a hundred For-Where-Return queries by other means",
     "spark": "The Spark pipeline",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
 }
@@ -36,10 +37,16 @@ _NOTES = {
     "mixed": "One thread does both in turn. `match_us` is the mean, `worst_match_us` the longest match.",
     "threads": "By the clock, not by processor time.",
     "transformation": (
-        "`us`, `E`: all in, from bytes to payloads; `match_only_E`: the same without making payloads; `bytes_out`: "
-        "payload bytes per message. One predicate path and two return paths a query. Targets: 3 E for 10,000 queries, "
-        "10 E for 100,000."
+        "`us`, `E`: all in, from bytes to payloads, a message a call; `match_only_E`: without making payloads; "
+        "`bytes_out`: payload bytes per message, `different_bytes`: those of different payloads, which are made once "
+        "and shared; `ns_per_byte`: nanoseconds in all for each byte of `bytes_out`, `copy_ns_per_byte`: for copying "
+        "it once; `unshared_times`: how many times as long it takes if each query's result is computed by itself. Two "
+        "return paths a query; one predicate path, three for feeds named so. In the published settings half of the "
+        "queries match each message, and what is delivered is a thousand times the message.\n\n"
+        "Targets: 3 E for 10,000 queries, 10 E for 100,000; once results dominate, within four times a copy; without "
+        "sharing at least five times as long at 40,000."
     ),
+    "transformation_peers": "How many queries have a result was compared before timing.",
     "spark": (
         "By the clock, each job in turn with `nothing`; `of_nothing` is the median of the pairs' ratios. `nothing`, "
         "read by Spark: Spark's own reader, a `mapInArrow` that hands its batches on, and a sink that drops them; all "

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import changes, filtering, report, transformation, workloads
+from benchmarks import changes, filtering, report, transformation, transformation_peers, workloads
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).with_name("results")
@@ -48,6 +48,10 @@ def _transformation(quick: bool) -> list[Row]:
     return [_apart("transformation", feed, str(count)) for feed, count in pairs if not quick or count == 100]
 
 
+def _transformation_peers(quick: bool) -> list[Row]:
+    return [] if quick else [row for feed in transformation.BINDING_DEPTH for row in _apart_many("peers100", feed)]
+
+
 def _spark(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("spark")
 
@@ -63,6 +67,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "mixed": _mixed,
     "threads": _threads,
     "transformation": _transformation,
+    "transformation_peers": _transformation_peers,
     "spark": _spark,
     "broker": _broker,
 }
@@ -96,6 +101,8 @@ def _task(task: str, arguments: list[str]) -> Row | list[Row]:
             return changes.measure_threads()
         case "transformation":
             return transformation.measure(*arguments)
+        case "peers100":
+            return transformation_peers.measure(*arguments)
         case "spark":
             # Spark takes seconds to import, and not everybody has it.
             from benchmarks import spark

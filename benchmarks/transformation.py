@@ -1,7 +1,8 @@
 """For-Where-Return queries: from the bytes of a message to the payloads, in the published Bib and Book settings.
 
 ``library`` and ``manual`` are generated from the DTDs that come with Twigcast, which have the shape of the XQuery use
-cases' Bib and Book; ``bib`` and ``book`` are the real ones, where they are at hand.
+cases' Bib and Book; ``bib`` and ``book`` are the real ones, where they are at hand. A feed's ``-3`` has three predicate
+paths a query, as one point of the published figure 6.8: few queries match then.
 """
 
 from __future__ import annotations
@@ -19,34 +20,45 @@ from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
 
 MESSAGES = 100
 BINDING_DEPTH = {"library": 2, "manual": 3}
+PREDICATES = 3
+UNSHARED_QUERIES = 40_000
+"""The population of the published comparison of shared and separate plans."""
 
 
 def feeds() -> list[str]:
     """What can be measured here."""
-    return ["library", "manual", *(["bib", "book"] if (SHARED / "usecases").is_dir() else [])]
+    real = ["bib", "book"] if (SHARED / "usecases").is_dir() else []
+    return [*BINDING_DEPTH, *(f"{feed}-{PREDICATES}" for feed in BINDING_DEPTH), *real]
 
 
 def counts(feed: str) -> list[int]:
     """Sizes of populations."""
-    return [100, 10_000, 100_000] if feed in BINDING_DEPTH else [100, 5_000]
+    if feed in BINDING_DEPTH:
+        return [100, 10_000, UNSHARED_QUERIES, 100_000]
+    return [10_000, 100_000] if feed.endswith(f"-{PREDICATES}") else [100, 5_000]
 
 
 def messages(feed: str) -> list[bytes]:
     """The messages of a feed."""
-    if feed in BINDING_DEPTH:
-        return list(PRESETS[feed].make(bundled_dtd(feed), MESSAGES, SEED))
+    base = feed.removesuffix(f"-{PREDICATES}")
+    if base in BINDING_DEPTH:
+        return list(PRESETS[base].make(bundled_dtd(base), MESSAGES, SEED))
     with tarfile.open(SHARED / "usecases" / f"{feed}-200.tar.gz") as archive:
         members = sorted((m for m in archive.getmembers() if m.isfile()), key=lambda m: m.name)[:MESSAGES]
         return [file.read() for file in map(archive.extractfile, members) if file is not None]
 
 
 def queries(feed: str, count: int) -> list[str]:
-    """Distinct queries with one predicate path and two return paths each."""
-    if feed in BINDING_DEPTH:
+    """Distinct queries with two return paths each."""
+    base = feed.removesuffix(f"-{PREDICATES}")
+    if base in BINDING_DEPTH:
         # A hundred thousand distinct queries want larger domains than the published ten values.
-        values = 10 if count <= 10_000 else 100
-        schema = bundled_dtd(feed)
-        return flwr_queries(schema, count, SEED, binding_depth=BINDING_DEPTH[feed], max_value=values)
+        values = 10 if count <= 10_000 or base != feed else 100
+        predicates = 1 if base == feed else PREDICATES
+        depth = BINDING_DEPTH[base]
+        return flwr_queries(
+            bundled_dtd(base), count, SEED, binding_depth=depth, max_value=values, predicate_paths=predicates
+        )
     with gzip.open(SHARED / "usecases" / f"{feed}_flwr_q5000.txt.gz", "rt", encoding="utf-8") as file:
         return file.read().splitlines()[:count]
 
@@ -55,27 +67,55 @@ def measure(feed: str, count: str) -> Row:
     """One population, in a process of its own."""
     texts = queries(feed, int(count))
     bodies = messages(feed)
-    batch = pa.array(bodies, pa.large_binary())
     subscriptions = SubscriptionSet()
     added = once(lambda: subscriptions.add_many([(f"s{number}", text) for number, text in enumerate(texts)]))
+    # One message a batch: a batch of all would mostly measure how the system hands out memory for its answer.
+    batches = [pa.array([body], pa.large_binary()) for body in bodies]
 
-    def deliver() -> pa.RecordBatch:
-        return subscriptions.match_batch(batch, deliver=True)
+    def deliver() -> None:
+        for batch in batches:
+            subscriptions.match_batch(batch, deliver=True)
 
-    def match() -> pa.RecordBatch:
-        return subscriptions.match_batch(batch)
+    def match() -> None:
+        for batch in batches:
+            subscriptions.match_batch(batch)
 
-    expat, matching, delivering = side_by_side(5, lambda: parse_with_expat(bodies), match, deliver)
-    payloads = deliver().column("payloads").values
-    size = pc.sum(pc.binary_length(payloads.dictionary).take(payloads.indices)).as_py()
+    all_payloads = [subscriptions.match_batch(batch, deliver=True).column("payloads").values for batch in batches]
+    lengths = [pc.binary_length(payloads.dictionary).take(payloads.indices) for payloads in all_payloads]
+    delivered = [pc.sum(sizes).as_py() or 0 for sizes in lengths]
+    plain = [b"x" * size for size in delivered]
+
+    def copy() -> None:
+        for payload in plain:
+            bytearray(payload)
+
+    expat, matching, delivering, copying = side_by_side(5, lambda: parse_with_expat(bodies), match, deliver, copy)
+    size = sum(delivered)
     return {
         "feed": feed,
         "queries": len(texts),
-        "deliveries": len(payloads) / len(bodies),
+        "deliveries": sum(map(len, all_payloads)) / len(bodies),
         "bytes_out": size / len(bodies),
+        "different_bytes": sum(payloads.dictionary.nbytes for payloads in all_payloads) / len(bodies),
         "E_us": expat.median / len(bodies) * 1e6,
         "us": delivering.median / len(bodies) * 1e6,
         "E": delivering.median / expat.median,
         "match_only_E": matching.median / expat.median,
+        "ns_per_byte": delivering.median / size * 1e9,
+        "copy_ns_per_byte": copying.median / size * 1e9,
+        "unshared_times": _unshared(subscriptions, batches[:10]) if len(texts) == UNSHARED_QUERIES else None,
         "queries_per_s": len(texts) / added,
     }
+
+
+def _unshared(subscriptions: SubscriptionSet, batches: list[pa.Array]) -> float:
+    """How many times as long it takes if each query's result is computed by itself, from the same matches."""
+
+    def deliver(share: bool) -> None:
+        subscriptions.engine.share_results(share)
+        for batch in batches:
+            subscriptions.match_batch(batch, deliver=True)
+
+    shared, unshared = side_by_side(3, lambda: deliver(True), lambda: deliver(False))
+    subscriptions.engine.share_results(True)
+    return unshared.median / shared.median

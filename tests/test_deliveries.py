@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pyarrow as pa
 import pytest
 
 from twigcast import Delivery, Limits, SubscriptionSet
+from twigcast.errors import QueryWarning
+from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
 
 FEED = b"<f>" + b"".join(b"<i n='%d'><t>title %d</t></i>" % (n % 7, n) for n in range(2000)) + b"</f>"
 
@@ -94,3 +98,32 @@ def test_a_result_over_the_limit_is_rejected_and_the_others_go_out(bytes_max: in
     payloads = [None if not delivery.rewritten else delivery.payload for delivery in deliveries]
     assert batch.column("payloads")[0].as_py() == payloads
     assert [item["key"] for item in batch.column("undecided")[0].as_py()] == ["large", "same"]
+
+
+@pytest.mark.parametrize("predicates", [0, 1, 2])
+@pytest.mark.parametrize("feed", ["library", "manual"])
+def test_sharing_changes_no_payload(feed: str, predicates: int) -> None:
+    schema = bundled_dtd(feed)
+    texts = flwr_queries(
+        schema, 60, 7, binding_depth=3, predicate_paths=predicates, return_paths=1 + predicates, descendant=0.4
+    )
+    wrapped = [f"<w n='{number % 3}'>{{ {text} }}</w>" for number, text in enumerate(texts)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QueryWarning)
+        subscriptions = SubscriptionSet((str(number), text) for number, text in enumerate([*texts, *wrapped]))
+        alone = [SubscriptionSet([("q", text)]) for text in texts[:10]]
+    delivered = 0
+    for message in PRESETS[feed].make(schema, 8, 3):
+        subscriptions.engine.share_results(False)
+        expected = list(subscriptions.deliver(message))
+        subscriptions.engine.share_results(True)
+        shared = subscriptions.deliver(message)
+        assert shared == expected
+        assert len(shared.payloads) <= len(expected)
+        by_key = {delivery.key: delivery.payload for delivery in shared}
+        for number, single in enumerate(alone):
+            assert [delivery.payload for delivery in single.deliver(message)] == (
+                [by_key[str(number)]] if str(number) in by_key else []
+            )
+        delivered += len(expected)
+    assert delivered > 50

@@ -80,6 +80,9 @@ class Engine:
     def has_external(self) -> bool:
         """Whether there may be queries that another processor evaluates; matching is only necessary for these."""
 
+    def share_results(self, share: bool) -> None:
+        """Whether results of different queries are computed together, which is what one wants; for measuring."""
+
     def external(self) -> list[tuple[int, str, str, dict[str, str]]]:
         """The subscriptions to such queries: slot, key, query and namespaces."""
 

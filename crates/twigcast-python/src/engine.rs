@@ -216,6 +216,10 @@ impl Engine {
         py.detach(|| self.read().has_external())
     }
 
+    fn share_results(&self, py: Python<'_>, share: bool) {
+        py.detach(|| self.write().share_results(share));
+    }
+
     /// See the stub file.
     fn external(&self, py: Python<'_>) -> Vec<(Slot, String, String, BTreeMap<String, String>)> {
         py.detach(|| {

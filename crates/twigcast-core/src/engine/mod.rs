@@ -91,6 +91,8 @@ pub struct Engine {
     log: ChangeLog,
     /// Changes whenever the bulk does.
     bulk_version: u64,
+    /// Results are made for each query by itself.
+    unshared_results: bool,
     /// A message was matched since the bulk last changed, so that matchers have learnt something of it.
     warm: AtomicBool,
     /// Queries that may have registrations in the recent layer.
@@ -123,6 +125,7 @@ impl Engine {
             needing: (0, 0, 0),
             log: ChangeLog::default(),
             bulk_version: 0,
+            unshared_results: false,
             warm: AtomicBool::new(false),
             recent: Vec::new(),
             dead: Vec::new(),
@@ -407,6 +410,12 @@ impl Engine {
     pub fn rewrites(&self, slot: Slot) -> bool {
         let query = self.registry.query_of(slot);
         query.is_some_and(|query| self.rewrites_query(query))
+    }
+
+    /// Whether results of different queries are computed together, as they are unless told otherwise. What is delivered
+    /// is the same; this is for measuring what sharing is worth.
+    pub fn share_results(&mut self, share: bool) {
+        self.unshared_results = !share;
     }
 
     /// May there be queries that another processor evaluates? Once there were any, yes.

@@ -125,6 +125,9 @@ impl Engine {
     pub fn deliver(&self, matcher: &Matcher, source: &[u8], payloads: &mut Payloads) -> Delivered {
         let message = Message { source, document: &matcher.document };
         let mut session = self.session(message, payloads);
+        if self.unshared_results {
+            session.share_nothing();
+        }
         let mut delivered = Delivered::default();
         let mut slots = Vec::new();
         for query in matcher.matched().iter() {

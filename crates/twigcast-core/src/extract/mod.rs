@@ -9,6 +9,7 @@
 //! Results go one after the other to one buffer, and from there on before it grows large (`output.rs`).
 
 mod copy;
+mod delivering;
 pub(crate) mod family;
 mod output;
 mod program;

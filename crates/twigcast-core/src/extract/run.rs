@@ -39,6 +39,8 @@ pub struct Session<'a> {
     pub(super) evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
     pub(super) interner: &'a Interner,
+    /// Whether anything is computed for several programs at once.
+    pub(super) shares: bool,
     pub(super) shared: Shared,
     /// What [`Op::Bindings`] is to write.
     pub(super) bindings: Option<Bindings>,
@@ -95,8 +97,9 @@ impl<'a> Session<'a> {
             evaluator: Evaluator::new(message, vocabulary, &[]).with_budget(visits_max),
             vocabulary,
             interner,
+            shares: true,
             bindings: None,
-            shared: Shared::new(limits.cache_bytes_max, interner.path_bound()),
+            shared: Shared::new(room(message, limits), interner.path_bound()),
             visits_max,
             visits_elsewhere: 0,
             slots: Vec::new(),
@@ -109,6 +112,11 @@ impl<'a> Session<'a> {
             depth: 0,
             passed: false,
         }
+    }
+
+    /// Compute everything for each program anew, to see what sharing is worth.
+    pub fn share_nothing(&mut self) {
+        self.shares = false;
     }
 
     pub(super) fn begin(&mut self, program: &Program) {
@@ -449,6 +457,13 @@ impl<'a> Session<'a> {
             Slot::Unset => Value::Nodes(Vec::new()),
         }
     }
+}
+
+/// Bytes that may be kept of a message: enough for thousands of queries on a small one, and little beside the results of
+/// a large one.
+fn room(message: Message<'_>, limits: &Limits) -> usize {
+    const SMALL: usize = 16 << 20;
+    limits.cache_bytes_max.min(SMALL + message.source.len() / 8)
 }
 
 /// Is the expression a variable and nothing else?
