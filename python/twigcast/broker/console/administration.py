@@ -129,6 +129,7 @@ async def set_limits(visit: Visit) -> Response:
         return await _tenants_page(visit, visit.form, invalid(error))
     await visit.context.broker.change(lambda transaction: transaction.set_tenant_limits(tenant.id, limits))
     visit.context.gate.forget()
+    await visit.context.broker.tenants_changed()
     return visit.go(pages.link("/tenants"), f"The limits of {tenant.name} are set.")
 
 

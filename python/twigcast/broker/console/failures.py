@@ -64,18 +64,18 @@ async def dead_letter(visit: Visit) -> Response:
 
 async def retry(visit: Visit) -> Response:
     """Deliver again: one, or all of a subscription."""
-    letters = await _chosen(visit)
-    for some in _some(letters):
-        await visit.context.broker.revive([letter.id for letter in some])
-    return visit.go(_back(visit), f"{pages.plural(len(letters), 'delivery is', 'deliveries are')} tried again.")
+    count = 0
+    for some in _some(await _chosen(visit)):
+        count += len(await visit.context.broker.revive(some))
+    return visit.go(_back(visit), f"{pages.plural(count, 'delivery is', 'deliveries are')} tried again.")
 
 
 async def remove(visit: Visit) -> Response:
     """Remove for good: one, or all of a subscription."""
-    letters = await _chosen(visit)
-    for some in _some(letters):
-        await visit.context.broker.change(_remover([letter.id for letter in some]))
-    return visit.go(_back(visit), f"{pages.plural(len(letters), 'dead letter is', 'dead letters are')} removed.")
+    count = 0
+    for some in _some(await _chosen(visit)):
+        count += await visit.context.broker.change(_remover(some))
+    return visit.go(_back(visit), f"{pages.plural(count, 'dead letter is', 'dead letters are')} removed.")
 
 
 def _remover(ids: Sequence[int]) -> Callable[[Transaction], int]:
@@ -87,28 +87,28 @@ def _back(visit: Visit) -> str:
     return pages.link("/dead-letters", key=visit.form.text("key") or None)
 
 
-def _some(letters: Sequence[DeadLetter]) -> list[Sequence[DeadLetter]]:
-    return [letters[start : start + AT_ONCE] for start in range(0, len(letters), AT_ONCE)]
+def _some(ids: Sequence[int]) -> list[Sequence[int]]:
+    return [ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE)]
 
 
-async def _chosen(visit: Visit) -> list[DeadLetter]:
+async def _chosen(visit: Visit) -> list[int]:
     """The dead letter of the form's number; without one, all of its key."""
     if visit.form.has("id"):
-        return [await _letter(visit)]
+        return [(await _letter(visit)).id]
     key = visit.form.text("key")
     if not key:
         raise NotFound("choose a dead letter, or a subscription")
     return await visit.read(_all_of, visit, key)
 
 
-def _all_of(visit: Visit, key: str) -> list[DeadLetter]:
+def _all_of(visit: Visit, key: str) -> list[int]:
     """All dead letters of a subscription, the oldest first, so that they are retried in order. Blocks."""
-    letters: list[DeadLetter] = []
+    ids: list[int] = []
     before: int | None = None
-    while some := visit.store.dead_letters(visit.tenant_id, before_id=before, limit=AT_ONCE, key=key):
-        letters += some
-        before = some[-1].id
-    return letters[::-1]
+    while some := visit.store.dead_letters(visit.tenant_id, before_id=before, limit=PAGE, key=key):
+        ids += [letter.id for letter in some]
+        before = ids[-1]
+    return ids[::-1]
 
 
 async def _letter(visit: Visit) -> DeadLetter:
