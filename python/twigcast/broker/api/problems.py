@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -36,6 +37,7 @@ _log = logging.getLogger("twigcast.api")
 
 _CODES: Final = {404: "not-found", 405: "method-not-allowed", 401: "unauthorized", 403: "forbidden", 413: "too-large"}
 _INVALID: Final = 422
+_PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
 class Problem(Exception):
@@ -140,13 +142,26 @@ async def _on_known(_: Request, error: Exception) -> Response:
     return answer
 
 
-async def _on_http(_: Request, error: Exception) -> Response:
+async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    headers = error.headers
+    if error.status_code == 405:
+        headers = {"Allow": ", ".join(_allowed(request)) or (headers or {}).get("Allow", "")}
     if error.status_code == 400:
         # A body that is no text, let alone JSON.
         return response(_INVALID, "invalid", str(error.detail))
     code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.lower().replace(" ", "-"))
-    return response(error.status_code, code, str(error.detail), headers=error.headers)
+    return response(error.status_code, code, str(error.detail), headers=headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods that a path has, of all its routes: what refuses a method knows of one of them only."""
+    found: set[str] = set()
+    for template, methods in request.app.openapi()["paths"].items():
+        pattern = "[^/]+".join(map(re.escape, _PARAMETER.split(template)))
+        if re.fullmatch(pattern, request.scope["path"]):
+            found.update(method.upper() for method in methods)
+    return sorted(found)
 
 
 async def _on_invalid(_: Request, error: Exception) -> Response:
