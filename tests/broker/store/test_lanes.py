@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
-from twigcast.broker.model import DeliveryId, NewDelivery
+from twigcast.broker.model import DeliveryId, NewDelivery, Subscription
+from twigcast.broker.store import lanes
 from twigcast.broker.store.interface import LanePosition
 from twigcast.broker.store.store import SqlStore
 
@@ -243,3 +245,66 @@ class TestReplay:
         with store.transaction() as transaction:
             transaction.delete_subscription(one.id)
         assert ids(store, two.lane_id) == [(3, two.id)]
+
+
+class TestSetAside:
+    """What waits while its lane goes on."""
+
+    @pytest.fixture(autouse=True)
+    def early(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lanes, "SET_ASIDE_SPAN", 20)
+        monkeypatch.setattr(lanes, "SET_ASIDE_ACKNOWLEDGED", 20)
+
+    @staticmethod
+    def mark(store: SqlStore) -> int:
+        lane = store.lane(1, "desk")
+        assert lane is not None
+        return lane.acked
+
+    @staticmethod
+    def with_one_set_aside(store: SqlStore) -> list[Subscription]:
+        """Two subscriptions that share a lane; the first has the first message set aside, the other has nothing."""
+        stuck, one = subscribe(store, "stuck", "one", subscriber="desk")
+        messages = publish(store, 60, received=1.0)
+        deliver(store, messages[:1], [stuck])
+        deliver(store, messages, [one])
+        for seq in range(1, 61):
+            with store.transaction() as transaction:
+                transaction.acknowledge(one.lane_id, [DeliveryId(seq, one.id)])
+        assert store.rows("SELECT seq, subscription_id FROM set_aside") == [(1, stuck.id)]
+        return [stuck, one]
+
+    def test_the_mark_passes_a_delivery_that_nobody_takes(
+        self, store: SqlStore, open_again: Callable[[], SqlStore]
+    ) -> None:
+        stuck, one = self.with_one_set_aside(store)
+        assert self.mark(store) > 40
+        store.close()
+        store = open_again()
+        assert ids(store, one.lane_id) == [(1, stuck.id)]
+        assert (store.pending_count(one.lane_id), store.statistics(1).pending) == (1, 1)
+        assert store.lanes_with_pending([one.lane_id]) == [one.lane_id]
+        with store.transaction() as transaction:
+            transaction.acknowledge(one.lane_id, [DeliveryId(1, stuck.id)])
+        assert (ids(store, one.lane_id), store.rows("SELECT * FROM set_aside")) == ([], [])
+
+    def test_all_up_to_a_message_means_these_too(self, store: SqlStore) -> None:
+        _, one = self.with_one_set_aside(store)
+        with store.transaction() as transaction:
+            transaction.acknowledge_up_to(one.lane_id, 1)
+        assert (ids(store, one.lane_id), store.rows("SELECT * FROM set_aside")) == ([], [])
+
+    def test_it_goes_with_its_subscription(self, store: SqlStore) -> None:
+        stuck, one = self.with_one_set_aside(store)
+        with store.transaction() as transaction:
+            transaction.delete_subscription(stuck.id)
+        assert (ids(store, one.lane_id), store.pending_count(one.lane_id)) == ([], 0)
+        assert store.rows("SELECT * FROM set_aside") == []
+
+    def test_it_expires_as_everything_else(self, store: SqlStore) -> None:
+        stuck, one = self.with_one_set_aside(store)
+        with store.transaction() as transaction:
+            transaction.expire(before=2.0, bytes_max=None, limit=99, at=3.0)
+        assert [e.count for e in store.errors(stuck.id, 9)] == [1]
+        assert store.errors(one.id, 9) == []
+        assert store.rows("SELECT * FROM set_aside") == []

@@ -28,7 +28,14 @@ from hypothesis.stateful import (
 
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.model import DeliveryId, NewDelivery, NewSubscription, StoredMessage, Subscription
+from twigcast.broker.model import (
+    DeliveryId,
+    NewDelivery,
+    NewSubscription,
+    StoredMessage,
+    Subscription,
+)
+from twigcast.broker.store import lanes
 from twigcast.broker.store.interface import LanePosition
 from twigcast.broker.store.open import open_store
 
@@ -168,8 +175,8 @@ class Lanes(RuleBasedStateMachine):
 
     @invariant()
     def the_same_is_pending(self) -> None:
-        lanes = {lane.id for name in SUBSCRIBERS if (lane := self.store.lane(1, name)) is not None}
-        for lane_id in lanes:
+        there = {lane.id for name in SUBSCRIBERS if (lane := self.store.lane(1, name)) is not None}
+        for lane_id in there:
             expected = [
                 (name[1:], payload) for name, payload in sorted(self.model.pending.items()) if name[0] == lane_id
             ]
@@ -181,7 +188,7 @@ class Lanes(RuleBasedStateMachine):
             assert [(d.id, d.payload) for d in found] == expected
             assert all(d.message.xml == self.model.bodies[d.id.seq] for d in found)
             assert self.store.pending_count(lane_id) == len(expected)
-        assert self.store.lanes_with_pending(sorted(lanes)) == sorted({name[0] for name in self.model.pending})
+        assert self.store.lanes_with_pending(sorted(there)) == sorted({name[0] for name in self.model.pending})
 
     @invariant()
     def the_same_is_kept(self) -> None:
@@ -208,6 +215,16 @@ def effort(share: int) -> settings:
     return settings(stateful_step_count=20, max_examples=max(settings().max_examples // share, 5))
 
 
+@pytest.fixture(params=[False, True], ids=["", "setting-aside"])
+def setting_aside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once as it is, once with deliveries set aside at every opportunity."""
+    if request.param:
+        monkeypatch.setattr(lanes, "SET_ASIDE_SPAN", 0)
+        monkeypatch.setattr(lanes, "SET_ASIDE_ACKNOWLEDGED", 1)
+        monkeypatch.setattr(lanes, "SET_ASIDE_AT_ONCE", 3)
+
+
+@pytest.mark.usefixtures("setting_aside")
 def test_lanes_in_sqlite() -> None:
     class InSqlite(Lanes):
         address = tempfile.mkdtemp(prefix="twigcast-lanes-")
@@ -218,6 +235,7 @@ def test_lanes_in_sqlite() -> None:
     run_state_machine_as_test(InSqlite, settings=effort(4))
 
 
+@pytest.mark.usefixtures("setting_aside")
 def test_lanes_in_postgresql(postgresql_server: PostgresqlServer) -> None:
     database = postgresql_server.new_database()
 

@@ -69,6 +69,10 @@ class AdministrationReads(Reads):
             "AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers)",
             params,
         )
+        (aside,) = self.one(
+            f"SELECT COUNT(*) FROM lanes l CROSS JOIN set_aside w {of_tenant or ' WHERE TRUE'} AND w.lane_id = l.id",
+            params,
+        )
         size = self.database.size()
         if tenant_id is not None:
             (size,) = self.one(
@@ -76,7 +80,7 @@ class AdministrationReads(Reads):
                 "+ COALESCE((SELECT SUM(size) FROM rejected WHERE tenant_id = ?), 0)",
                 (tenant_id, tenant_id),
             )
-        return Statistics(**counts, pending=int(pending), bytes=int(size))
+        return Statistics(**counts, pending=int(pending) + int(aside), bytes=int(size))
 
 
 class AdministrationWrites(Writes):

@@ -20,10 +20,21 @@ def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
         yield some
 
 
+class Memory:
+    """What an open store knows without asking the database."""
+
+    def __init__(self) -> None:
+        self.some_revived = False
+        """Dead letters were revived since it was opened, so that acknowledgements are to be compared with them."""
+        self.lanes_set_aside: set[int] = set()
+        """Lanes that may have deliveries set aside; no other lane has."""
+
+
 class Reads:
     """Reading, each call for itself."""
 
     database: Database
+    memory: Memory
 
     def rows(self, sql: str, params: Params = ()) -> list[Row]:
         """What a query finds."""
@@ -36,13 +47,6 @@ class Reads:
     def one(self, sql: str, params: Params = ()) -> Row:
         """The row of a query that always has one."""
         return self.rows(sql, params)[0]
-
-
-class Memory:
-    """What an open store knows without asking the database."""
-
-    some_revived = False
-    """Dead letters were revived since it was opened, so that acknowledgements are to be compared with them."""
 
 
 class Writes(ABC):

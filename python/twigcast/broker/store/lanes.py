@@ -18,6 +18,18 @@ _PENDING: Final = (
 """What makes a delivery ``d`` of a lane ``l`` pending. While a replay lasts, what came after the past waits for it."""
 
 
+_SIZES: Final = "d.seq, d.subscription_id, d.lane_id, s.key, LENGTH(d.payload), LENGTH(m.xml)"
+
+SET_ASIDE_SPAN: Final = 1_000
+"""Messages between the mark and what is acknowledged that are a reason to look what lies between."""
+
+SET_ASIDE_ACKNOWLEDGED: Final = 1_000
+"""Deliveries acknowledged one by one, between the mark and the latest, that are a reason to move the mark past them."""
+
+SET_ASIDE_AT_ONCE: Final = 1_000
+"""Deliveries that are set aside in one step."""
+
+
 class LaneReads(Reads):
     """Reading lanes."""
 
@@ -51,10 +63,21 @@ class LaneReads(Reads):
             end = INTEGER_MAX if replay_next is None else replay_next - 1
             # The bounds as values and the limit within, so that a planner without statistics reads a range of one
             # index too. Sizes first: bodies are read for no more than is handed out, and once for each message.
-            rows = session.rows(
-                "SELECT d.seq, d.subscription_id, d.lane_id, s.key, LENGTH(d.payload), LENGTH(m.xml) "
-                "FROM (SELECT * FROM deliveries d WHERE d.lane_id = ? AND d.seq > ? AND d.seq <= ? AND d.acked = 0 "
-                "AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers) "
+            position = (min(start.seq, INTEGER_MAX), min(start.subscription_id, INTEGER_MAX))
+            rows: list[Row] = []
+            if lane_id in self.memory.lanes_set_aside:
+                # They come first: all that is set aside lies below the mark, the rest above.
+                rows = session.rows(
+                    f"SELECT {_SIZES} FROM set_aside w CROSS JOIN deliveries d "
+                    "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
+                    "WHERE w.lane_id = ? AND d.lane_id = w.lane_id AND d.seq = w.seq "
+                    "AND d.subscription_id = w.subscription_id "
+                    f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?",
+                    (lane_id, *position, *params, limit),
+                )
+            rows += session.rows(
+                f"SELECT {_SIZES} FROM (SELECT * FROM deliveries d WHERE d.lane_id = ? AND d.seq > ? AND d.seq <= ? "
+                "AND d.acked = 0 AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers) "
                 f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?) d "
                 "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
                 "ORDER BY d.seq, d.subscription_id",
@@ -62,10 +85,9 @@ class LaneReads(Reads):
                     lane_id,
                     acked,
                     end,
-                    min(start.seq, INTEGER_MAX),
-                    min(start.subscription_id, INTEGER_MAX),
+                    *position,
                     *params,
-                    limit,
+                    limit - len(rows),
                 ),
             )
             return _deliveries(session, _within(rows, bytes_max))
@@ -73,11 +95,11 @@ class LaneReads(Reads):
         return self.database.read(work)
 
     def pending_count(self, lane_id: int) -> int:
-        return int(
-            self.one(f"SELECT COUNT(*) FROM lanes l CROSS JOIN deliveries d WHERE l.id = ? AND {_PENDING}", (lane_id,))[
-                0
-            ]
+        sql = (
+            f"SELECT (SELECT COUNT(*) FROM lanes l CROSS JOIN deliveries d WHERE l.id = ? AND {_PENDING}) "
+            "+ (SELECT COUNT(*) FROM set_aside WHERE lane_id = ?)"
         )
+        return int(self.one(sql, (lane_id, lane_id))[0])
 
     def recent_deliveries(self, subscription_id: int, limit: int, *, before_seq: int | None = None) -> list[Delivery]:
         end = INTEGER_MAX if before_seq is None else min(before_seq, INTEGER_MAX)
@@ -103,7 +125,8 @@ class LaneReads(Reads):
 def _with_pending(session: Session, lane_ids: Sequence[int]) -> list[int]:
     rows = session.rows(
         f"SELECT l.id FROM lanes l WHERE {session.among('l.id')} "
-        f"AND EXISTS (SELECT 1 FROM deliveries d WHERE {_PENDING}) ORDER BY l.id",
+        f"AND (EXISTS (SELECT 1 FROM deliveries d WHERE {_PENDING}) "
+        "OR EXISTS (SELECT 1 FROM set_aside w WHERE w.lane_id = l.id)) ORDER BY l.id",
         (session.values(lane_ids),),
     )
     return [number for (number,) in rows]
@@ -153,6 +176,13 @@ def _payloads(session: Session, lane_id: int, wanted: Sequence[Row]) -> dict[tup
     return found
 
 
+_ACKNOWLEDGE: Final = "UPDATE deliveries SET acked = 1 WHERE lane_id = ? AND seq = ? AND subscription_id = ?"
+_WAITING: Final = (
+    "SELECT lane_id, seq, subscription_id FROM deliveries WHERE lane_id = ? AND seq > ? AND seq <= ? AND acked = 0 "
+    "AND subscription_id NOT IN (SELECT subscription_id FROM leftovers)"
+)
+
+
 class LaneWrites(Writes):
     """Storing and acknowledging deliveries."""
 
@@ -181,6 +211,8 @@ class LaneWrites(Writes):
             self.marks[lane_id] = seq
 
     def save_marks(self) -> None:
+        for lane_id in self.memory.lanes_set_aside.intersection(self.marks):
+            self.session.execute("DELETE FROM set_aside WHERE lane_id = ? AND seq <= ?", (lane_id, self.marks[lane_id]))
         # Never back, and not into what replay is still to bring.
         self.session.many(
             "UPDATE lanes SET acked = CASE WHEN replay_next <= ? THEN replay_next - 1 ELSE ? END "
@@ -196,9 +228,15 @@ class LaneWrites(Writes):
         lane = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (lane_id,))
         if lane is None:
             return
-        left = {id_ for id_ in ids if lane[0] < id_.seq <= INTEGER_MAX and id_.subscription_id <= INTEGER_MAX}
-        if not left:
-            return
+        wanted = {id_ for id_ in ids if max(id_) <= INTEGER_MAX}
+        if lane_id in self.memory.lanes_set_aside:
+            self._acknowledge_set_aside(lane_id, [id_ for id_ in wanted if id_.seq <= lane[0]])
+        left = {id_ for id_ in wanted if id_.seq > lane[0]}
+        if left:
+            self._acknowledge_above(lane_id, lane, left)
+
+    def _acknowledge_above(self, lane_id: int, lane: Row, left: set[DeliveryId]) -> None:
+        """Acknowledge deliveries above the mark."""
         # What is acknowledged from the front on, the usual case, only moves the mark. A row more than that shows what
         # is pending then.
         mark = None
@@ -213,10 +251,41 @@ class LaneWrites(Writes):
         if mark is None:
             ((mark,),) = self.session.rows("SELECT MAX(seq) FROM deliveries WHERE lane_id = ?", (lane_id,))
         mark = self._move_mark(lane_id, lane, mark or 0)
-        self.session.many(
-            "UPDATE deliveries SET acked = 1 WHERE lane_id = ? AND seq = ? AND subscription_id = ?",
-            [(lane_id, *id_) for id_ in sorted(left) if id_.seq > mark],
+        singly = sorted(id_ for id_ in left if id_.seq > mark)
+        self.session.many(_ACKNOWLEDGE, [(lane_id, *id_) for id_ in singly])
+        if singly and lane[1] is None and singly[-1].seq - mark > SET_ASIDE_SPAN:
+            self._set_aside(lane_id, mark, singly[-1].seq)
+
+    def _acknowledge_set_aside(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+        rows = [(lane_id, *id_) for id_ in sorted(ids)]
+        self.session.many(_ACKNOWLEDGE, rows)
+        self.session.many("DELETE FROM set_aside WHERE lane_id = ? AND seq = ? AND subscription_id = ?", rows)
+
+    def _set_aside(self, lane_id: int, mark: int, last: int) -> None:
+        """Where much that is acknowledged lies behind a little that waits, move the mark past both.
+
+        Args:
+            lane_id: The lane.
+            mark: Where its mark is.
+            last: What was acknowledged just now.
+        """
+        acknowledged = self.session.rows(
+            "SELECT 1 FROM deliveries WHERE lane_id = ? AND seq > ? AND seq <= ? AND acked = 1 LIMIT ?",
+            (lane_id, mark, last, SET_ASIDE_ACKNOWLEDGED),
         )
+        if len(acknowledged) < SET_ASIDE_ACKNOWLEDGED:
+            return
+        waiting = self.session.rows(
+            f"{_WAITING} ORDER BY seq, subscription_id LIMIT ?", (lane_id, mark, last, SET_ASIDE_AT_ONCE + 1)
+        )
+        if len(waiting) > SET_ASIDE_AT_ONCE:
+            last = waiting[-1][1] - 1
+        self._insert_set_aside(lane_id, [row for row in waiting if row[1] <= last])
+        self._move_mark(lane_id, (mark, None), last)
+
+    def _insert_set_aside(self, lane_id: int, rows: Sequence[Row]) -> None:
+        self.memory.lanes_set_aside.add(lane_id)
+        self.session.insert("set_aside", ("lane_id", "seq", "subscription_id"), rows, keep_existing=True)
 
     def _move_mark(self, lane_id: int, lane: Row, seq: int) -> int:
         """Move the mark of a lane forward, not into what replay is still to bring; where it is then."""

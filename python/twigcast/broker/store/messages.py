@@ -264,7 +264,9 @@ class MessageWrites(Writes):
         lost = self.session.rows(
             "SELECT d.subscription_id, COUNT(*), MIN(d.seq), MAX(d.seq) FROM deliveries d "
             "JOIN lanes l ON l.id = d.lane_id JOIN subscriptions s ON s.id = d.subscription_id "
-            f"WHERE {self.session.among('d.seq')} AND d.acked = 0 AND d.seq > l.acked "
+            f"WHERE {self.session.among('d.seq')} AND d.acked = 0 AND (d.seq > l.acked OR EXISTS "
+            "(SELECT 1 FROM set_aside w WHERE w.lane_id = d.lane_id AND w.seq = d.seq "
+            "AND w.subscription_id = d.subscription_id)) "
             "GROUP BY d.subscription_id ORDER BY d.subscription_id",
             params,
         )
@@ -278,4 +280,5 @@ class MessageWrites(Writes):
             )
             for subscription_id, count, first, last in lost
         )
-        self.session.execute(f"DELETE FROM deliveries WHERE {self.session.among('seq')}", params)
+        for table in ("deliveries", "set_aside"):
+            self.session.execute(f"DELETE FROM {table} WHERE {self.session.among('seq')}", params)

@@ -7,6 +7,9 @@ Why the tables are as they are:
 
 - ``deliveries`` is clustered by lane, sequence number and subscription, so that reading a lane is reading one range.
   An index by sequence number finds what goes when a message expires; it only ever grows at its end.
+- ``set_aside`` names the deliveries that are pending below the mark of their lane, such as one that a
+  subscriber never acknowledges while it goes on with others: without it every look at the lane would pass over all
+  that came since.
 - ``messages`` holds each body once. Its index by tenant also holds what replay by time and listings ask for, so that
   they need not touch the bodies.
 - ``counters`` gives out ids. They are never used again, also after the newest row was removed.
@@ -111,6 +114,13 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # 2: what a deleted subscription leaves behind is removed little by little
     ("CREATE TABLE leftovers (subscription_id {int} PRIMARY KEY, lane_id {int} NOT NULL)",),
+    # 3: deliveries that wait while their lane has gone on
+    (
+        """CREATE TABLE set_aside (
+            lane_id {int} NOT NULL, seq {int} NOT NULL, subscription_id {int} NOT NULL,
+            PRIMARY KEY (lane_id, seq, subscription_id)) {clustered}""",
+        "CREATE INDEX set_aside_by_seq ON set_aside (seq)",
+    ),
 )
 
 CURRENT: Final = len(MIGRATIONS)

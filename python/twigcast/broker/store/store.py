@@ -38,15 +38,16 @@ class SqlStore(MessageReads, LaneReads, DeadLetterReads, SubscriptionReads, Admi
     def __init__(self, database: Database, *, exclusive: bool) -> None:
         self.database = database
         self.url = database.url
-        self._memory = Memory()
+        self.memory = Memory()
         if exclusive:
             with database.writing() as session:
                 session.execute("UPDATE dead_letters SET revived = 0 WHERE revived = 1")
+        self.memory.lanes_set_aside.update(lane for (lane,) in self.rows("SELECT DISTINCT lane_id FROM set_aside"))
 
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
         with self.database.writing() as session:
-            transaction = SqlTransaction(session, self._memory)
+            transaction = SqlTransaction(session, self.memory)
             yield transaction
             transaction.save_marks()
             transaction.counters.save()

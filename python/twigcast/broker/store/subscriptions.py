@@ -228,6 +228,9 @@ class SubscriptionWrites(Writes):
         elif subscription.replay_next is not None:
             self.session.execute("UPDATE lanes SET replay_next = NULL WHERE id = ?", (subscription.lane_id,))
         self.session.execute("DELETE FROM subscriptions WHERE id = ?", (subscription_id,))
+        self.session.execute(
+            "DELETE FROM set_aside WHERE lane_id = ? AND subscription_id = ?", (subscription.lane_id, subscription_id)
+        )
         if self._remove_deliveries_of(subscription.lane_id, subscription_id, REMOVED_AT_ONCE) == REMOVED_AT_ONCE:
             self.session.execute(
                 "INSERT INTO leftovers (subscription_id, lane_id) VALUES (?, ?)",
