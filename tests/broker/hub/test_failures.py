@@ -176,9 +176,9 @@ def test_a_graceful_stop_finishes_what_was_begun_and_ends_those_who_read(store: 
                 await broker.publish([Submission(TENANT, b"<a/>")])
             assert await puller == []
             await listener
-            await broker.acknowledge_up_to(subscription.lane_id, 3)
             published = await asyncio.gather(*begun)
             assert all(isinstance(r, Accepted) and r.matches == 1 for (r,) in published)
+            await broker.acknowledge_up_to(subscription.lane_id, 3)
             assert [group async for group in broker.listen(subscription.lane_id)] == []
 
     run(play())
