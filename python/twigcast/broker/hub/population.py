@@ -7,6 +7,7 @@ Subscriptions that are paused or suspended are not in the engine, but kept aside
 
 from __future__ import annotations
 
+import gc
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -103,6 +104,14 @@ class TenantPopulation:
 
     def _place(self, members: Sequence[Member]) -> None:
         slots = self.engine.engine.slots_of([str(m.id) for m in members])
+        size = len(self.ids)
+        if slots == list(range(size, size + len(members))):
+            # As they come when many are added, and at the start.
+            self.ids.extend([m.id for m in members])
+            self.lanes.extend([m.lane_id for m in members])
+            self.keys.extend([m.key for m in members])
+            self.pushed.extend([m.pushed for m in members])
+            return
         for slot, member in zip(slots, members, strict=True):
             assert slot is not None, "it was added just now"
             if slot >= len(self.ids):
@@ -221,6 +230,16 @@ class Population:
 
     def load(self, subscriptions: Iterable[Subscription]) -> list[tuple[Member, TwigcastError]]:
         """Take in stored subscriptions; those that are active but refused, by limits that are lower now."""
+        collecting = gc.isenabled()
+        # There are no cycles in millions of new objects, and looking for them again and again takes long.
+        gc.disable()
+        try:
+            return self._load_all(subscriptions)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _load_all(self, subscriptions: Iterable[Subscription]) -> list[tuple[Member, TwigcastError]]:
         refused: list[tuple[Member, TwigcastError]] = []
         waiting: dict[int, list[Member]] = {}
         for subscription in subscriptions:
