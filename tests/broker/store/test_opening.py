@@ -17,6 +17,7 @@ from tests.broker.store.filling import deliver, publish, subscribe
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import Conflict, Invalid, NotFound, StoreDamaged, StoreInUse, StoreUnavailable
 from twigcast.broker.store import postgresql, postgresql_tools, schema, sqlite
+from twigcast.broker.store.database import Session
 from twigcast.broker.store.interface import Statistics
 from twigcast.broker.store.open import open_store, restore_store
 from twigcast.broker.store.store import SqlStore
@@ -122,17 +123,44 @@ class TestMigrations:
     ) -> None:
         with monkeypatch.context() as older:
             self.at_version(version, older)
-            store = open_store(store_address)
-            (one,) = subscribe(store, "one")
-            deliver(store, publish(store, 5), [one])
-            secret = store.secret()
-            store.close()
+            database: sqlite.SqliteDatabase | postgresql.PostgresqlDatabase
+            if "://" in store_address:
+                database = postgresql.PostgresqlDatabase(store_address)
+            else:
+                database = sqlite.SqliteDatabase(Path(store_address))
+            with database.writing() as session:
+                self.fill_version_1(session)
+            database.close()
         store = open_store(store_address)
-        assert list(store.all_subscriptions()) == [one]
-        assert store.pending_count(one.lane_id) == 5
-        assert store.secret() == secret
+        (one,) = store.all_subscriptions()
+        assert (one.id, one.key, one.query, one.subscriber, one.lane_id) == (7, "one", "//a", "one", 3)
+        assert [d.id for d in store.pending(3, limit=9, bytes_max=999)] == [(seq, 7) for seq in (2, 3, 4, 5)]
+        assert len(store.secret()) == 32
+        assert (store.last_seq(), store.statistics(1).bytes) == (5, 20)
+        (two,) = subscribe(store, "two")
+        assert (two.id, two.lane_id) == (8, 4)
         fill(store)
         store.close()
+
+    @staticmethod
+    def fill_version_1(session: Session) -> None:
+        """What a store of the first version could hold, written as it was then."""
+        for statement in (
+            "INSERT INTO lanes (id, tenant_id, subscriber, kind, acked) VALUES (3, 1, 'one', 'pull', 1)",
+            "INSERT INTO subscriptions (id, tenant_id, key, query, lane_id, dialect, kind, state, created) "
+            "VALUES (7, 1, 'one', '//a', 3, 'xpath', 'pull', 'active', 0)",
+            "UPDATE counters SET value = 3 WHERE name = 'lane'",
+            "UPDATE counters SET value = 7 WHERE name = 'subscription'",
+            "UPDATE counters SET value = 5 WHERE name = 'seq'",
+            "UPDATE counters SET value = 20 WHERE name = 'bytes'",
+        ):
+            session.execute(statement)
+        session.insert(
+            "messages",
+            ("seq", "tenant_id", "source", "message_id", "received", "size", "matches", "xml"),
+            [(seq, 1, "s", f"m{seq}", 0.0, 4, 1, b"<a/>") for seq in range(1, 6)],
+        )
+        session.insert("deliveries", ("lane_id", "seq", "subscription_id"), [(3, seq, 7) for seq in range(1, 6)])
 
     def test_a_newer_store_is_refused(self, store_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         open_store(store_address).close()
