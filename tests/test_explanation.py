@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twigcast import Limits, SubscriptionSet
-from twigcast.errors import MalformedMessage, QuerySyntaxError, UndecidedSubscription, UnknownKey
+from twigcast.errors import MalformedMessage, QueryError, QuerySyntaxError, UndecidedSubscription, UnknownKey
 from twigcast.explanation import Explanation, Place, explain
 
 ALERT = """<alert xmlns="urn:c"><info><event>Fire</event><severity>Severe</severity></info>
@@ -177,3 +177,38 @@ def test_the_verdict_is_the_engines(query: str) -> None:
     assert found.matches == matches
     assert found.details["verdict"]["holds"] or not matches
     assert str(found).startswith("matches" if matches else "does not match")
+
+
+def test_a_query_that_rewrites_shows_bindings_and_result() -> None:
+    xml = b"<d><i n='1'><h>Port</h></i><i n='2'><h>Rail</h></i></d>"
+    passing = explain("for $i in //i where $i/h = 'Rail' and $i/@n > 1 return <r>{ $i/h }</r>", xml)
+    assert passing.details["result"] == "<r><h>Rail</h></r>"
+    assert [place.path for place in passing.nodes] == ["/d/i[2]"]
+    assert "the result, 18 bytes:\n    <r><h>Rail</h></r>" in str(passing)
+    failing = explain("for $i in //i where $i/h = 'Rail' and $i/@n = 7 return <r>{ $i/h }</r>", xml)
+    assert not failing
+    assert failing.details["result"] is None
+    assert "- @n = 7" in str(failing)
+    broken = explain("for $i in //i return <r>{ $i/h }{ $i/@n }</r>", xml)
+    assert broken.details["result"] is None
+    assert "there is no result: the attribute n was selected after content" in str(broken)
+    assert explain("//i", xml).details["result"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "column", "reason"),
+    [
+        ("for $i in //a return <r>{ $j/b }</r>", 27, "the variable $j is not declared"),
+        ("for $i in //a return <r>{ $i/b }", 33, "the element <r> at column 22 is not closed"),
+        ("for $i in //a return <r>{ $i/b }</s>", 33, "</s> cannot close <r>"),
+        ("for $i in //a return <r><q:x/></r>", 26, "the prefix `q` has no namespace"),
+        ("for $i in //q:a return $i", 13, "the prefix `q` has no namespace"),
+        ("for $i in //a return <r xmlns:p='urn:x' xmlns:p='urn:y'/>", 50, "declared twice"),
+        ("for $i in //a return <r xmlns:p='u' xmlns:z='u' p:a='1' z:a='2'/>", 57, "stands twice"),
+    ],
+)
+def test_what_is_wrong_with_a_constructor_is_told_with_its_column(query: str, column: int, reason: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        SubscriptionSet().add("q", query)
+    assert caught.value.column == column
+    assert reason in caught.value.reason

@@ -65,6 +65,7 @@ class Explanation:
     details: Mapping[str, Any]
     """All of it, as plain values:
 
+    - ``result``: what a query that rewrites delivers; ``no_result``: why it delivers nothing although bindings pass
     - ``condition``: what was explained, as XPath; ``exact``: whether it alone decides a match
     - ``node_count`` and ``nodes``: the nodes that it selects, the first as places (see :class:`Place`)
     - ``absent_names``: names that the message does not use (``name``, ``namespace``), with the ``nearest``
@@ -156,6 +157,10 @@ def explain(
         answer = asked.engine.explain(xml, query, namespaces, dialect)
     details = json.loads(answer)
     condition_holds = details.pop("matches")
-    matches = condition_holds if details["exact"] else bool(asked.match(xml))
+    decides = details["exact"] and not asked.engine.has_external
+    matches = condition_holds if decides else bool(asked.match(xml))
     details["note"] = _INEXACT if condition_holds and not matches else None
+    deliveries = asked.deliver(xml)
+    details["result"] = next((d.payload.decode() for d in deliveries if d.rewritten), None)
+    details["no_result"] = next((error.reason for error in deliveries.undecided), None)
     return Explanation(query, matches, details)

@@ -9,6 +9,9 @@ _INDENT: Final = "  "
 _SHOWN_MAX: Final = 5
 """Nodes that are listed."""
 
+_RESULT_CHARACTERS_MAX: Final = 2_000
+"""Characters of a result that are shown."""
+
 Part = Mapping[str, Any]
 """A JSON object of the engine's answer."""
 
@@ -20,10 +23,21 @@ def lines(explanation: Part) -> Iterator[str]:
     if explanation["note"]:
         yield f"{_INDENT}{explanation['note']}"
     yield from _selected(explanation)
+    if explanation["result"] is not None:
+        yield f"{_INDENT}the result, {len(explanation['result'].encode()):,} bytes:"
+        yield f"{_INDENT * 2}{_shortened(explanation['result'])}"
+    if explanation["no_result"] is not None:
+        yield f"{_INDENT}there is no result: {explanation['no_result']}"
     for absent in explanation["absent_names"]:
         news = [near["message"] for near in absent["nearest"] if not _is_told(near, told)]
         if news:
             yield f"{_INDENT}nothing is named {_full_name(absent)}: {'; '.join(news)}"
+
+
+def _shortened(result: str) -> str:
+    """A result in a line of bounded length."""
+    line = " ".join(result.split())
+    return line if len(line) <= _RESULT_CHARACTERS_MAX else f"{line[:_RESULT_CHARACTERS_MAX]}..."
 
 
 def _is_told(near: Part, told: list[str]) -> bool:
