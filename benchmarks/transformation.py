@@ -35,7 +35,7 @@ def counts(feed: str) -> list[int]:
     """Sizes of populations."""
     if feed in BINDING_DEPTH:
         return [100, 10_000, UNSHARED_QUERIES, 100_000]
-    return [10_000, 100_000] if feed.endswith(f"-{PREDICATES}") else [100, 5_000]
+    return [10_000] if feed.endswith(f"-{PREDICATES}") else [100, 5_000]
 
 
 def messages(feed: str) -> list[bytes]:
@@ -89,7 +89,7 @@ def measure(feed: str, count: str) -> Row:
         for payload in plain:
             bytearray(payload)
 
-    expat, matching, delivering, copying = side_by_side(5, lambda: parse_with_expat(bodies), match, deliver, copy)
+    expat, matching, delivering, copying = side_by_side(3, lambda: parse_with_expat(bodies), match, deliver, copy)
     size = sum(delivered)
     return {
         "feed": feed,
