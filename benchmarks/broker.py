@@ -1,7 +1,7 @@
 """The broker as a process, under load from other processes of the same machine.
 
 Subscriptions belong to 200 subscribers, each of which holds one stream of Server-Sent Events; each message matches ten
-of them.
+of them. What one would build instead is measured beside it: see :mod:`benchmarks.rabbitmq`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from benchmarks import rabbitmq
 from benchmarks.broker_load import Load
 from benchmarks.measure import Row
 from twigcast.broker.model import NewSubscription
@@ -277,11 +278,19 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def measure_peer(filters: int, messages: int) -> Row:
+    """RabbitMQ with lxml, for as many subscriptions as its filter processes hold."""
+    count = filters * rabbitmq.QUERIES_PER_FILTER
+    bodies = [message(n % (count // MATCHES)).encode() for n in range(100)]
+    return rabbitmq.measure_filters(filters, [query(n) for n in range(count)], bodies, messages, MATCHES)
+
+
 def measure(*, quick: bool = False) -> list[Row]:
-    """All figures of the broker."""
+    """All figures of the broker and of its peer."""
     seconds = 2.0 if quick else ROUND_SECONDS
+    one_by_one = "one message a request, 32 connections"
     loads = {
-        "one message a request, 32 connections": Load(32, seconds),
+        one_by_one: Load(32, seconds),
         "the same, 2,000 a second": Load(64, seconds, rate=2_000),
         "the same, 1,000 a second": Load(64, seconds, rate=1_000),
         "50 messages a request, 2 connections": Load(2, seconds, batch=50),
@@ -289,4 +298,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     rows = measure_load(2_000 if quick else 100_000, loads)
     if not quick:
         rows += [measure_start(1_000_000), measure_idle()]
-    return rows
+        rows += measure_load(rabbitmq.QUERIES_PER_FILTER, {one_by_one: loads[one_by_one]})
+    if (reason := rabbitmq.missing()) is not None:
+        return [*rows, {"what": f"RabbitMQ with lxml: {reason}"}]
+    return rows + [measure_peer(filters, 200 if quick else 2_000) for filters in ((1,) if quick else (1, 2))]
