@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from twigcast.conversion import to_utf8
+from twigcast.conversion import recoded, to_utf8
 from twigcast.errors import MalformedMessage, MessageLimitExceeded
 
 
@@ -179,3 +179,39 @@ def test_the_answer_is_bounded() -> None:
 
 def test_chains_of_entities_within_reason_are_expanded() -> None:
     assert to_utf8(chained(900).encode()) == b"<a>x</a>"
+
+
+@pytest.mark.parametrize(
+    ("data", "transport", "wanted"),
+    [
+        (b"<a/>", None, b"<a/>"),
+        ("<a>\xe9</a>".encode(), "utf-8", "<a>\xe9</a>".encode()),
+        ("<a>\xe9</a>".encode("latin-1"), "ISO-8859-1", "<a>\xe9</a>".encode()),
+        # Without a mark UTF-16 is big-endian where the transport says no more.
+        ("<a>\xe9</a>".encode("utf-16-be"), "utf-16", "<a>\xe9</a>".encode()),
+        # A mark wins over the transport, and the transport over the declaration.
+        ("\ufeff<a>\xe9</a>".encode("utf-16-le"), "iso-8859-1", "<a>\xe9</a>".encode()),
+        ("\ufeff<a>\xe9</a>".encode(), "iso-8859-1", "<a>\xe9</a>".encode()),
+        (
+            "<?xml version='1.0' encoding='iso-8859-1'?><a>\xe9</a>".encode(),
+            "utf-8",
+            "<?xml version='1.0'                      ?><a>\xe9</a>".encode(),
+        ),
+        # A DOCTYPE stays.
+        (b"<!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>", "utf-8", b"<!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>"),
+        (b"", None, b""),
+    ],
+)
+def test_what_names_the_encoding_of_a_sent_message(data: bytes, transport: str | None, wanted: bytes) -> None:
+    assert recoded(data, transport) == wanted
+
+
+@pytest.mark.parametrize("transport", ["base64", "hex", "rot13", "idna", "utf-7", "nothing", "x\0y"])
+def test_what_is_no_encoding_is_refused_as_one_of_the_transport(transport: str) -> None:
+    with pytest.raises(MalformedMessage, match="the transport names"):
+        recoded(b"<a/>", transport)
+
+
+def test_a_sent_message_that_grows_over_the_limit_is_refused() -> None:
+    with pytest.raises(MessageLimitExceeded):
+        recoded("<a>\xe9\xe9\xe9</a>".encode("latin-1"), "latin-1", 12)
