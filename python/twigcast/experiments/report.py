@@ -25,9 +25,10 @@ Chord ring of Miliaraki et al. (2008) and the cooperative trees of CoDD, run on 
 times of 2001 to 2009 are context: what is judged is the order of the curves, ratios, slopes and crossings.</p>
 """
 
-FOOT = """</main><footer>Each point is one Spark task. Result sets of all filtering and rewriting series were compared with
-libxml2 and with each other before anything was timed. Times are medians; the range is that of all repetitions. Overlays
-are measured in hops, messages and bytes of the simulator, which are the same on every machine.</footer></body></html>
+FOOT = """</main><footer>Each point is one Spark task. Result sets of all filtering and rewriting series were compared
+with libxml2 and with each other before anything was timed. Times are medians; the range is that of all repetitions.
+Overlays are measured in hops, messages and bytes of the simulator, which are the same on every machine.</footer></body>
+</html>
 """
 
 
