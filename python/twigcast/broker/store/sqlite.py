@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -54,6 +55,9 @@ BUSY_SECONDS: Final = 10.0
 
 READERS_KEPT: Final = 8
 """Idle reading connections that are kept open."""
+
+ROWS_AT_ONCE: Final = (500, 100, 25, 5, 1)
+"""Rows of one statement, largest first: few different statements, which stay prepared."""
 
 CACHE_BYTES: Final = 64 << 20
 READER_CACHE_BYTES: Final = 4 << 20
@@ -109,8 +113,18 @@ class SqliteSession:
         self, table: str, columns: Sequence[str], rows: Iterable[Params], *, keep_existing: bool = False
     ) -> None:
         verb = "INSERT OR IGNORE" if keep_existing else "INSERT"
-        places = ", ".join("?" * len(columns))
-        self.connection.executemany(f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)
+        begin = f"{verb} INTO {table} ({', '.join(columns)}) VALUES "
+        places = f"({', '.join('?' * len(columns))})"
+        waiting = list(rows)
+        first = 0
+        # Many rows in one statement: the interpreter is let go once for all of them. With each row by itself the
+        # writing thread would have to wait for its turn beside a busy event loop as often as there are rows.
+        for size in ROWS_AT_ONCE:
+            sql = begin + ", ".join([places] * size)
+            while len(waiting) - first >= size:
+                some = waiting[first : first + size]
+                self.connection.execute(sql, tuple(chain.from_iterable(some)))
+                first += size
 
     def among(self, column: str, kind: str = "bigint") -> str:
         return f"{column} IN (SELECT value FROM json_each(?))"
