@@ -211,7 +211,7 @@ async def _serve(settings: Settings, store: Store, listener: socket.socket, toke
         def on_start() -> None:
             count = service.broker.metrics.subscriptions
             _log.info("listening on %s, store %s, %s subscriptions", address, store.url, f"{count:,}")
-            print(_greeting(address, store.url, count, secret, token_file), flush=True)
+            print(_greeting(address, store.url, count, secret, token_file, settings), flush=True)
 
         server = Server(settings, service, on_start)
         await server.serve(sockets=[listener])
@@ -262,7 +262,9 @@ def _write_token(path: Path, secret: str) -> None:
         raise OutputError(str(path), f"the token cannot be written: {error.strerror}") from None
 
 
-def _greeting(address: str, store: str, subscriptions: int, secret: str | None, token_file: Path | None) -> str:
+def _greeting(
+    address: str, store: str, subscriptions: int, secret: str | None, token_file: Path | None, settings: Settings
+) -> str:
     lines = [
         f"Twigcast {metadata.version('twigcast')} at {address} "
         f"(store: {store}, {subscriptions:,} subscription{'' if subscriptions == 1 else 's'})"
@@ -276,7 +278,7 @@ def _greeting(address: str, store: str, subscriptions: int, secret: str | None, 
             "",
             f"    export TOKEN={secret}",
             "",
-            "Try it:",
+            f"Open {address}/ in a browser and sign in with it, or try it:" if settings.console else "Try it:",
             "",
             f'    curl -H "Authorization: Bearer $TOKEN" {address}/me',
         ]
