@@ -310,7 +310,7 @@ def test_version_and_help(desk: Path) -> None:
     assert twigcast("--version", cwd=desk).out.startswith("twigcast ")
     ran = twigcast("--help", cwd=desk)
     assert ran.status == 0
-    for command in ("match", "deliver", "check", "explain", "pipeline"):
+    for command in ("match", "deliver", "check", "explain", "pipeline", "serve", "admin"):
         assert command in ran.out
     assert "..." not in ran.out.replace("[ARGS]...", ""), "a summary is cut"
 

@@ -151,7 +151,7 @@ class SubscriptionState(enum.StrEnum):
 
     ACTIVE = "active"
     PAUSED = "paused"
-    """By its owner: new messages do not count for it, what is pending waits."""
+    """By its owner: new messages do not count for it. What is pending can still be fetched; it is not pushed."""
     SUSPENDED = "suspended"
     """By the broker, for a reason that is recorded; goes on when its owner resumes it."""
 
