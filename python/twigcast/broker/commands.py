@@ -49,7 +49,7 @@ def serve(
     log_format: Annotated[_LogFormat | None, typer.Option(help="How is logged, on standard error.")] = None,
     log_level: Annotated[_LogLevel | None, typer.Option(help="What is logged.")] = None,
 ) -> None:
-    """Run a broker: messages come in over HTTP, subscribers get theirs.
+    """Run a broker: a durable service over HTTP, with a console.
 
     Without any setting it listens on 127.0.0.1:8080 and keeps everything in the folder twigcast-data. The first start
     prints an admin token. SIGTERM and Ctrl-C stop it gracefully.
