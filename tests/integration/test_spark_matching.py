@@ -55,8 +55,8 @@ def flat(matcher: Matcher, *batches: pa.RecordBatch) -> tuple[list[Any], list[An
     return matches, deliveries, rejected
 
 
-def matcher_of(population: SubscriptionSet, **wanted: bool) -> Matcher:
-    return Matcher(population.engine, population.limits, **wanted)
+def matcher_of(population: SubscriptionSet, *, deliver: bool = True, nodes: bool = False) -> Matcher:
+    return Matcher(population.engine, population.limits, deliver=deliver, nodes=nodes)
 
 
 def test_flat_answers_are_those_of_the_library(population: SubscriptionSet) -> None:
