@@ -1,5 +1,7 @@
 """Messages in other encodings, or with a DOCTYPE that declares something, as plain UTF-8."""
 
+import contextlib
+import encodings.aliases
 import time
 from pathlib import Path
 
@@ -210,6 +212,16 @@ def test_what_names_the_encoding_of_a_sent_message(data: bytes, transport: str |
 def test_what_is_no_encoding_is_refused_as_one_of_the_transport(transport: str) -> None:
     with pytest.raises(MalformedMessage, match="the transport names"):
         recoded(b"<a/>", transport)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<a/>", b"<a>x</a>", "<a>\xe9</a>".encode(), b"<a>\xff\xfe+~{</a>", bytes(range(256))]
+)
+def test_whatever_the_transport_names_a_message_is_read_or_rejected(body: bytes) -> None:
+    for name in {*encodings.aliases.aliases, *encodings.aliases.aliases.values(), "undefined", "mbcs", "oem"}:
+        # What is UTF-8 already is not looked into here.
+        with contextlib.suppress(MalformedMessage):
+            assert recoded(body, name) is not None
 
 
 def test_a_sent_message_that_grows_over_the_limit_is_refused() -> None:

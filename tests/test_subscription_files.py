@@ -3,7 +3,9 @@
 import gzip
 import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +224,14 @@ def test_snapshots_are_told_by_their_first_bytes(tmp_path: Path) -> None:
     (tmp_path / "s.bin").write_bytes((tmp_path / "s.bin").read_bytes()[:-1])
     with pytest.raises(SnapshotError):
         load_subscriptions(tmp_path / "s.bin")
+
+
+def test_subscriptions_come_through_a_pipe(tmp_path: Path) -> None:
+    pipe, rows = tmp_path / "pipe", "".join(json.dumps(row) + "\n" for row in ROWS)
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_text, args=(rows,))
+    writing.start()
+    population, refused = load_subscriptions(pipe)
+    writing.join()
+    assert sorted(population) == ["a", "b", "c"]
+    assert not refused

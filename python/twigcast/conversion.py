@@ -25,7 +25,9 @@ _EXCERPT_CHARACTERS: Final = 30
 
 _ASCII_PROBE: Final = bytes(range(0x20, 0x7F))
 
-_CODECS_THAT_ARE_NO_CHARSETS: Final = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"})
+_CODECS_THAT_ARE_NO_CHARSETS: Final = frozenset(
+    {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+)
 
 _DECLARED_ENCODING = re.compile(
     r"""<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(?:"[^"<>]*"|'[^'<>]*')"""
@@ -204,6 +206,9 @@ def _decode(data: bytes, codec: str) -> str:
         line, column = _place(data[: error.start].decode(codec, "replace").removeprefix("\ufeff"))
         reason = f"the bytes 0x{data[error.start : error.end][:4].hex().upper()} mean nothing in the encoding {codec!r}"
         raise MalformedMessage(line, column, reason) from None
+    except UnicodeError as error:
+        # Some codecs fail without a place.
+        raise MalformedMessage(1, 1, f"the bytes are not in the encoding {codec!r}: {error}") from None
 
 
 def _blanked(text: str, declared: re.Match[str] | None) -> str:

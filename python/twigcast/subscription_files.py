@@ -270,7 +270,9 @@ def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
 
 
 def is_snapshot(path: str) -> bool:
-    """Whether a file starts like a snapshot."""
+    """Whether a file starts like a snapshot. A pipe is none: looking into it would take away its beginning."""
+    if not Path(path).is_file():
+        return False
     try:
         with Path(path).open("rb") as file:
             return file.read(len(SNAPSHOT_MAGIC)) == SNAPSHOT_MAGIC

@@ -114,7 +114,8 @@ class Pipeline:
         print("killing", what)
         if what == "java" and (java := self._java()) is not None:
             os.kill(java, signal.SIGKILL)
-            assert self.finish() == 2  # the driver lives to tell
+            # The driver lives to tell, unless Java had done its part before: then it ends as ever.
+            assert self.finish() in {2, 3}
             return
         if what == "driver":
             self.process.kill()

@@ -250,3 +250,30 @@ def test_what_no_longer_fits_the_limits_at_a_start_is_suspended(store: Store) ->
             assert store.errors(found.id, 5)
 
     run(play())
+
+
+def test_a_fault_with_one_publication_is_its_own_alone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(body: bytes, charset: str | None, bytes_max: int) -> bytes:
+        if body == b"<fault/>":
+            raise RuntimeError("a fault")
+        return body
+
+    monkeypatch.setattr("twigcast.broker.hub.publishing.recoded", stumble)
+
+    async def play() -> None:
+        async with running(store) as broker:
+            await subscribe(broker, "all", "/*")
+            bodies = [b"<a/>", b"<fault/>", b"<b/>", b"<fault/>", b"<c/>"]
+            calls = [broker.publish([Submission(TENANT, body)]) for body in bodies]
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+            for body, answer in zip(bodies, answers, strict=True):
+                if body == b"<fault/>":
+                    assert isinstance(answer, RuntimeError)
+                else:
+                    assert isinstance(answer, list)
+                    assert isinstance(answer[0], Accepted)
+            stored = store.messages(TENANT, limit=10)
+            assert [message.xml for message in stored] == [b"<a/>", b"<b/>", b"<c/>"]
+            assert [message.matches for message in stored] == [1, 1, 1]
+
+    run(play())

@@ -48,6 +48,8 @@ class Operation:
         self.since = time.perf_counter()
         self.result: Any = None
         self.error: BaseException | None = None
+        self.alone = False
+        """Whether it is to be carried out by itself, after something went wrong with several together."""
 
     def apply(self, group: Group) -> None:
         """Carry it out. Can be called again after a failed attempt was undone."""

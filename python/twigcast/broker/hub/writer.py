@@ -130,12 +130,9 @@ class Writer:
                 if isinstance(error, StoreUnavailable) or not current:
                     self._fail(remaining, error, group)
                     break
-                # Something is wrong with these alone: the others go on without them.
                 if not isinstance(error, TwigcastError):
-                    logger.exception("an operation failed")
-                for operation in current:
-                    operation.error = error
-                remaining = [operation for operation in remaining if operation not in current]
+                    logger.exception("something failed in a group of %d", len(current))
+                remaining = _without(remaining, current, error)
             else:
                 return self._committed(operations, group, begun)
         return HandOver(operations)
@@ -250,13 +247,25 @@ class Writer:
                     over.overflown[lane_id] = number
 
 
+def _without(operations: list[Operation], current: Sequence[Operation], error: Exception) -> list[Operation]:
+    """What is to be tried again after something went wrong that lies in some of the operations, not in the store."""
+    if len(current) > 1:
+        # It is in one of these, for which the others are not to suffer.
+        for operation in current:
+            operation.alone = True
+        return operations
+    for operation in current:
+        operation.error = error
+    return [operation for operation in operations if operation not in current]
+
+
 def _in_order(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
     """What is carried out together: first all that commutes, then the others, with adjacent publications as one."""
     for operation in operations:
         if operation.commutes:
             yield [operation]
     rest = [operation for operation in operations if not operation.commutes]
-    for publishing, run in groupby(rest, lambda operation: isinstance(operation, Publish)):
+    for publishing, run in groupby(rest, lambda operation: isinstance(operation, Publish) and not operation.alone):
         if publishing:
             yield list(run)
         else:
