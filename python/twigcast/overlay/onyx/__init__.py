@@ -1,0 +1,39 @@
+"""ONYX (Diao, Rizvi, Franklin, VLDB 2004; Diao 2005, chapter 7): a network of brokers that routes by content.
+
+Each user's queries live at one broker, each source publishes at one, the *root* of its messages. A message travels from
+its root down a broadcast tree, and only to those children below which somebody may want it. What may be wanted is told
+up the tree as *routing queries*: disjunctions of conjunctions of absolute linear paths, each implied by the queries it
+stands for, so that routing may send too much and never too little.
+
+Content layer (pure computation, no time, no network):
+
+* ``routing``: linear paths, disjuncts, routing queries; Map, Collect, Aggregate.
+* ``implication``, ``generalise``: which disjunct implies which; sound ways to make a routing query smaller.
+* ``table``: the routing table of one broker, matched by the compiled engine, maintained by deltas.
+* ``projection``, ``restructuring``: transformation on a link, remainders (incremental transformation).
+* ``exclusiveness``: partitioning by exclusiveness patterns (PEP).
+
+Control and data plane (state machines without I/O, driven by the simulator or by the network):
+
+* ``registration``: sources and the catalogue, profiles, the choice of brokers; a replicated log.
+* ``topology``: link states, flooded; broadcast trees computed from them.
+* ``streams``: what each broker knows of each root's messages, and how gaps are closed.
+* ``broker``: the node made of these.
+
+``wire`` holds the formats of messages between brokers; ``network`` the driver over gRPC.
+
+How nothing is lost
+-------------------
+A root numbers its messages in the order it stored them (its store's sequence, so numbers may be left out). Down the
+tree of root *r* a broker is sent *spans* ``(after, upto]``, each with a message numbered ``upto`` or with silence:
+all other messages of the span were looked at and not wanted. The spans a broker has been sent make up its knowledge
+of *r*; the end of the first unbroken piece is its *horizon*, stored together with the messages.
+
+A parent may speak for the root only where the child's wishes were heard all the way up. So a broker whose parent
+towards *r* changes sends the new parent its routing query and, behind it on the same link, ``Attach``; each broker on
+the way merges and attaches in its turn, the root answers ``Attached`` with its present number, and from there on the
+spans count. Whatever lies between the old horizon and that number is a gap in the knowledge. A gap that stays is
+closed by asking the root itself (``Recover``, passed on up the tree, answered out of its store), each broker for its
+own users alone. Links need to keep order and to say when they broke; they may lose whatever was under way when they
+break.
+"""

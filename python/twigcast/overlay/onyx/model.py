@@ -1,0 +1,232 @@
+"""What the parts of ONYX have in common: names of things, and the messages between brokers.
+
+Links keep order. A link that breaks and comes back is a new one: both sides begin again with :class:`Hello`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
+
+#: The root of a message, and the broker that stored it first.
+Root: TypeAlias = Address
+
+#: In place of a set of roots: all of them.
+EVERYWHERE = "*"
+
+
+class LinearPath(NamedTuple):
+    """An absolute linear path with its predicates (Diao 2005, section 7.3.1), in one canonical form.
+
+    Attributes:
+        text: Canonical text; equal paths have equal texts.
+        namespaces: (prefix, URI), in the order of their first use in the text; prefixes are canonical too.
+    """
+
+    text: str
+    namespaces: tuple[tuple[str, str], ...] = ()
+
+
+class Disjunct(NamedTuple):
+    """One conjunction of a routing query. Without paths it is always true.
+
+    Attributes:
+        scope: Whose messages it is about (a tenant); empty where there is but one.
+        paths: The conjunction; compared as a set.
+    """
+
+    scope: str
+    paths: frozenset[LinearPath]
+
+
+#: A routing query: the `or` of its disjuncts. Empty: nothing is wanted.
+RoutingQuery: TypeAlias = frozenset[Disjunct]
+
+
+class Message(NamedTuple):
+    """An XML message on its way.
+
+    Attributes:
+        root: The broker that stored it first.
+        number: Its number there.
+        scope: The tenant it belongs to.
+        source: Name of its source.
+        message_id: The identifier its publisher gave it, or the root did.
+        content_type: With its charset, if any.
+        body: The bytes, in the form that `form` names.
+        form: Name of the wire format; `text` unless negotiated otherwise.
+        path: The brokers it has passed, the root first; to see loops, and to tell its way.
+        published: Time of acceptance at the root, in seconds.
+    """
+
+    root: Root
+    number: int
+    scope: str
+    source: str
+    message_id: str
+    content_type: str
+    body: bytes
+    form: str = "text"
+    path: tuple[Address, ...] = ()
+    published: float = 0.0
+
+
+@carries(Traffic.DATA)
+class Span(NamedTuple):
+    """Down the tree of `root`: all there is to know of its numbers above `after` up to `upto`, for the receiver.
+
+    Attributes:
+        message: The message with the number `upto`; `None`: silence.
+    """
+
+    root: Root
+    after: int
+    upto: int
+    message: Message | None
+
+    def size_bytes(self) -> int:
+        """The body, and the fields around it."""
+        message = self.message
+        return HEADER_BYTES + 24 + (0 if message is None else len(message.body) + 64)
+
+
+@carries(Traffic.CONTROL)
+class Hello(NamedTuple):
+    """First on a new link, from both sides.
+
+    Attributes:
+        identity: Number of the sender, for good.
+        incarnation: Number of its start; two brokers with one identity are told apart by it.
+        version: Of the protocol; (major, minor), the major ones must be equal.
+        forms: Wire formats that the sender can read, the dearest first.
+    """
+
+    identity: Address
+    incarnation: int
+    version: tuple[int, int]
+    forms: tuple[str, ...]
+
+    def size_bytes(self) -> int:
+        """Numbers and names."""
+        return HEADER_BYTES + 20 + sum(len(form) + 1 for form in self.forms)
+
+
+@carries(Traffic.CONTROL)
+class LinkState(NamedTuple):
+    """Flooded: the links of one broker and what they cost; the newest counts.
+
+    Attributes:
+        origin: Whose links.
+        incarnation, version: Later states have the greater pair.
+        links: Neighbour and cost (round trip in milliseconds, rounded up, at least 1).
+        where: How others reach it (host and port); empty in the simulator.
+    """
+
+    origin: Address
+    incarnation: int
+    version: int
+    links: tuple[tuple[Address, int], ...]
+    where: str = ""
+
+    def size_bytes(self) -> int:
+        """Numbers."""
+        return HEADER_BYTES + 20 + 12 * len(self.links) + len(self.where)
+
+
+@carries(Traffic.INDEXING)
+class RoutingDelta(NamedTuple):
+    """To a neighbour: changes of what the sender wants from it.
+
+    Attributes:
+        version: Counts from 0 on a link, 0 being the whole table; a number left out means to begin again.
+        wanted: Disjuncts and, for each, the roots for whose messages it holds (all: `EVERYWHERE`).
+        unwanted: Disjuncts no longer wanted for any root.
+    """
+
+    version: int
+    wanted: tuple[tuple[Disjunct, frozenset[Root] | str], ...]
+    unwanted: tuple[Disjunct, ...]
+
+    def size_bytes(self) -> int:
+        """Texts of the paths and the roots' numbers."""
+        size = HEADER_BYTES + 4
+        for disjunct, roots in self.wanted:
+            size += sum(len(path.text) + 2 for path in disjunct.paths) + 8 * (
+                1 if isinstance(roots, str) else len(roots)
+            )
+        return size + sum(sum(len(path.text) + 2 for path in disjunct.paths) for disjunct in self.unwanted)
+
+
+@carries(Traffic.CONTROL)
+class Attach(NamedTuple):
+    """To the parent towards `root`: my routing query is with you; say when the root has heard of it."""
+
+    root: Root
+    number: int
+
+    def size_bytes(self) -> int:
+        """Two numbers."""
+        return HEADER_BYTES + 16
+
+
+@carries(Traffic.CONTROL)
+class Attached(NamedTuple):
+    """Answer to `Attach`: spans that begin at `position` or later count."""
+
+    root: Root
+    number: int
+    position: int
+
+    def size_bytes(self) -> int:
+        """Three numbers."""
+        return HEADER_BYTES + 24
+
+
+@carries(Traffic.CONTROL)
+class Recover(NamedTuple):
+    """Up the tree to `root`: the messages above `after` up to `upto` that `wanted` asks for.
+
+    Attributes:
+        way: The brokers passed, the asker first: the answer goes back along it.
+    """
+
+    root: Root
+    after: int
+    upto: int
+    wanted: RoutingQuery
+    way: tuple[Address, ...]
+
+    def size_bytes(self) -> int:
+        """Texts and numbers."""
+        paths = sum(len(path.text) + 2 for disjunct in self.wanted for path in disjunct.paths)
+        return HEADER_BYTES + 24 + paths + 8 * len(self.way)
+
+
+@carries(Traffic.DATA)
+class Recovered(NamedTuple):
+    """Answer to `Recover`: one span, passed back along `way` (the rest of it, the asker last).
+
+    Attributes:
+        lost: The root no longer has these messages; nothing is known of them any more.
+    """
+
+    span: Span
+    way: tuple[Address, ...]
+    lost: bool = False
+
+    def size_bytes(self) -> int:
+        """The span and the way."""
+        return self.span.size_bytes() + 8 * len(self.way)
+
+
+@carries(Traffic.CONTROL)
+class Known(NamedTuple):
+    """To the parent towards `root`, now and then: the lowest horizon at and below the sender; the root may forget."""
+
+    root: Root
+    horizon: int
+
+    def size_bytes(self) -> int:
+        """Two numbers."""
+        return HEADER_BYTES + 16
