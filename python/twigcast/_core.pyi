@@ -180,6 +180,13 @@ class BatchResult:
 def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
     """The algebra of a query as JSON (see ``twigcast.query``)."""
 
+def condition_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
+    """The condition under which a query may match, as JSON: XPath in normal form, to be true at the document node.
+
+    For a For-Where-Return query that is its matching path, or, where that is no XPath, something it cannot match
+    without.
+    """
+
 def check(query: str, namespaces: Mapping[str, str], dialect: str) -> dict[str, object]:
     """Parse a query alone: ``normal_form``, ``route``, ``reason``, ``warnings``."""
 

@@ -20,7 +20,7 @@ mod _core {
     #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]
-    use super::queries::{check, parse_tree};
+    use super::queries::{check, condition_tree, parse_tree};
 
     use super::*;
 

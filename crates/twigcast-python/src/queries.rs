@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use twigcast_core::engine::{self, QueryContext, Warning};
 use twigcast_core::limits::Limits;
-use twigcast_core::query::{self, ParseOptions, json};
+use twigcast_core::query::matching::matching_condition;
+use twigcast_core::query::{self, ParseOptions, Query, json, normal};
 use twigcast_core::vocabulary::Vocabulary;
 
 use crate::errors;
@@ -39,12 +40,38 @@ pub fn parse_tree(
     namespaces: BTreeMap<String, String>,
     dialect: &str,
 ) -> PyResult<String> {
+    let mut vocabulary = Vocabulary::new();
+    let parsed = parsed(py, query, namespaces, dialect, &mut vocabulary)?;
+    Ok(json::query(&parsed, &vocabulary))
+}
+
+/// The condition under which a query may match, in normal form, as JSON.
+#[pyfunction]
+pub fn condition_tree(
+    py: Python<'_>,
+    query: &str,
+    namespaces: BTreeMap<String, String>,
+    dialect: &str,
+) -> PyResult<String> {
+    let mut vocabulary = Vocabulary::new();
+    let condition = match parsed(py, query, namespaces, dialect, &mut vocabulary)? {
+        Query::XPath(expr) => expr,
+        Query::Flwr(flwr) => matching_condition(&flwr).expr,
+    };
+    Ok(json::query(&Query::XPath(normal::normalise(condition)), &vocabulary))
+}
+
+fn parsed(
+    py: Python<'_>,
+    query: &str,
+    namespaces: BTreeMap<String, String>,
+    dialect: &str,
+    vocabulary: &mut Vocabulary,
+) -> PyResult<Query> {
     let context = context(namespaces, dialect)?;
     let limits = Limits::default();
-    let mut vocabulary = Vocabulary::new();
     let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &limits };
-    let parsed = query::parse(query, &options, &mut vocabulary).map_err(|error| errors::query(py, query, &error))?;
-    Ok(json::query(&parsed, &vocabulary))
+    query::parse(query, &options, vocabulary).map_err(|error| errors::query(py, query, &error))
 }
 
 /// Parse and plan a query alone.
