@@ -35,3 +35,9 @@ def test_the_parts_of_a_for_where_return_query() -> None:
 def test_refused_queries_are_refused() -> None:
     with pytest.raises(QuerySyntaxError):
         parse("for $a in //x return")
+
+
+def test_the_prefix_xml_needs_no_declaration() -> None:
+    query = parse("//p[@xml:lang = 'en']")
+    assert str(query) == '//p[@xml:lang = "en"]'
+    assert parse(str(query)) == query

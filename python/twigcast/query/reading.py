@@ -148,7 +148,9 @@ class _ExpressionReader:
 
     def __init__(self, namespaces: Mapping[str, str]) -> None:
         self._default = namespaces.get("")
-        self._prefixes = {_XML_NAMESPACE: "xml"} | {uri: prefix for prefix, uri in sorted(namespaces.items(), reverse=True) if prefix}
+        self._prefixes = {_XML_NAMESPACE: "xml"} | {
+            uri: prefix for prefix, uri in sorted(namespaces.items(), reverse=True) if prefix
+        }
         self._readers: dict[str, Callable[[Json], Expr]] = {
             "or": lambda node: Or(self._expressions(node["operands"])),
             "and": lambda node: And(self._expressions(node["operands"])),

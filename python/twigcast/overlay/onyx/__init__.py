@@ -7,7 +7,8 @@ stands for, so that routing may send too much and never too little.
 
 Content layer (pure computation, no time, no network):
 
-* ``routing``: linear paths, disjuncts, routing queries; Map, Collect, Aggregate.
+* ``routing``: routing queries; Map, Collect, Aggregate. ``linear``: linear paths in parts, their canonical text;
+  ``decompose``, ``absence``: from any condition to a disjunction of conjunctions of linear paths.
 * ``implication``, ``generalise``: which disjunct implies which; sound ways to make a routing query smaller.
 * ``table``: the routing table of one broker, matched by the compiled engine, maintained by deltas.
 * ``projection``, ``restructuring``: transformation on a link, remainders (incremental transformation).

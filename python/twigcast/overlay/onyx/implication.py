@@ -1,9 +1,9 @@
-"""Which linear path, and which disjunct, implies which other: sound, and complete enough for what routing queries hold.
+"""Which linear path, and which disjunct, implies which other: sound, and complete enough for routing queries.
 
-A path *p* implies *q* when every message that has a match of *p* has one of *q*. Shown here by a mapping of the steps of
-*q* on steps of *p* that keeps order and edges, names and conditions. Where such a mapping exists, the elements that *p*
-matched match *q*. Some implications have no such mapping (`/*//a` and `//*/a` imply each other); not seeing one costs
-room in a table, never a message.
+A path *p* implies *q* when every message that has a match of *p* has one of *q*. It is shown by a mapping of the steps
+of *q* on steps of *p* that keeps order and edges, names and conditions: what *p* matched then matches *q*. Some
+implications have no such mapping (`/*//a` and `//*/a` imply each other); not seeing one costs room in a table, never a
+message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from twigcast.overlay.onyx.linear import LinearStep, Steps, is_local, steps_of
+from twigcast.overlay.onyx.linear import LinearStep, Steps, steps_of
 from twigcast.overlay.onyx.model import Disjunct, LinearPath
 from twigcast.query import (
     NODE,
@@ -32,7 +32,8 @@ from twigcast.query import (
     Step,
 )
 
-_ORDER: dict[Operator, Callable[[float, float], bool]] = {
+#: Comparison of numbers, by operator.
+ORDER: dict[Operator, Callable[[float, float], bool]] = {
     Operator.EQUAL: operator.eq,
     Operator.NOT_EQUAL: operator.ne,
     Operator.LESS: operator.lt,
@@ -169,13 +170,12 @@ def _bounds_imply(narrow: Operator, value: Expr, wide: Operator, bound: Expr) ->
     """Whether a value with `value_of_node narrow value` has `value_of_node wide bound`."""
     if not isinstance(value, Literal | Number) or not isinstance(bound, Literal | Number):
         return False
-    as_text = wide in (Operator.EQUAL, Operator.NOT_EQUAL) and isinstance(bound, Literal)
-    if as_text:
+    if isinstance(bound, Literal) and wide in (Operator.EQUAL, Operator.NOT_EQUAL):
         return _text_implies(narrow, value, wide, bound.value)
     if narrow in (Operator.EQUAL, Operator.NOT_EQUAL) and isinstance(value, Literal):
         if narrow is Operator.NOT_EQUAL:
             return False
-        return _ORDER[wide](number_of(value.value), number_in(bound))
+        return ORDER[wide](number_of(value.value), number_in(bound))
     return _numbers_imply(narrow, number_in(value), wide, number_in(bound))
 
 
@@ -188,7 +188,7 @@ def _text_implies(narrow: Operator, value: Literal | Number, wide: Operator, bou
     # The node's number is known to be in a range: its text differs from all that is no number of the range.
     if narrow is Operator.NOT_EQUAL:
         return False
-    return not _ORDER[narrow](number_of(bound), number_in(value))
+    return not ORDER[narrow](number_of(bound), number_in(value))
 
 
 def _numbers_imply(narrow: Operator, value: float, wide: Operator, bound: float) -> bool:
@@ -197,10 +197,10 @@ def _numbers_imply(narrow: Operator, value: float, wide: Operator, bound: float)
         # `x != NaN` holds always; nothing else does.
         return wide is Operator.NOT_EQUAL and math.isnan(bound)
     if narrow is Operator.EQUAL:
-        return _ORDER[wide](value, bound)
+        return ORDER[wide](value, bound)
     if wide is Operator.NOT_EQUAL:
         return (narrow is Operator.NOT_EQUAL and value == bound) or (
-            narrow is not Operator.NOT_EQUAL and not _ORDER[narrow](bound, value)
+            narrow is not Operator.NOT_EQUAL and not ORDER[narrow](bound, value)
         )
     below = (Operator.LESS, Operator.LESS_OR_EQUAL)
     above = (Operator.GREATER, Operator.GREATER_OR_EQUAL)
@@ -241,16 +241,3 @@ def without_implied(paths: Iterable[LinearPath]) -> frozenset[LinearPath]:
             kept = [other for other in kept if not path_implies(path, other)]
             kept.append(path)
     return frozenset(kept)
-
-
-__all__ = [
-    "condition_implies",
-    "conjunction_implies",
-    "disjunct_implies",
-    "is_local",
-    "number_of",
-    "path_implies",
-    "steps_imply",
-    "test_implies",
-    "without_implied",
-]
