@@ -1,0 +1,282 @@
+"""One stream between two neighbours, once they have greeted each other.
+
+What is sent waits in a queue and goes out in packets of all that waits; gRPC's flow control lets the writer wait when
+the other side does not keep up. The queue is bounded: a neighbour that is too slow loses its link, not this broker its
+memory. Pings tell how far the neighbour is, whether it is there at all, and how its clock stands to ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from twigcast.errors import TwigcastError
+from twigcast.overlay.onyx.network.errors import FrameError
+from twigcast.overlay.onyx.network.greeting import FRAME, SILENT, SLOW, Greeting, Ping, Pong, Refused
+from twigcast.overlay.onyx.network.packets import PACKET_BYTES_WANTED, frame, packet, read_packet
+from twigcast.overlay.onyx.network.reports import LinkReport
+from twigcast.overlay.onyx.network.settings import NetworkSettings
+
+logger = logging.getLogger(__name__)
+
+BROKEN: Final = "broken"
+"""The stream ended and nobody said why."""
+
+_SMOOTHING: Final = 0.2
+_FAREWELL_SECONDS: Final = 1.0
+
+
+class Stream(Protocol):
+    """One gRPC stream, whichever side made it."""
+
+    async def read(self) -> bytes | None:
+        """The next packet; `None`: the stream has ended."""
+
+    async def write(self, data: bytes) -> None:
+        """Send a packet; waits for room.
+
+        Raises:
+            ConnectionError: The stream has ended.
+        """
+
+    def cancel(self) -> None:
+        """End it, whatever is under way."""
+
+
+class Link:
+    """A link in use.
+
+    Args:
+        stream: Below it.
+        peer: The other side's greeting.
+        where: Its address, for people.
+        dialed: Whether this side dialed.
+        secure: Whether both have shown certificates.
+        settings: Bounds and times.
+        on_message: Takes what arrives.
+        on_round_trip: Told when there is a new round trip.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        peer: Greeting,
+        *,
+        where: str,
+        dialed: bool,
+        secure: bool,
+        settings: NetworkSettings,
+        on_message: Callable[[Link, Any], None],
+        on_round_trip: Callable[[Link], None],
+    ) -> None:
+        self.peer = peer
+        self.identity = peer.identity
+        self.dialed = dialed
+        self.round_trip: float | None = None
+        """Seconds, smoothed."""
+        self.skew: float | None = None
+        """How many seconds its clock is ahead of ours."""
+        self._stream = stream
+        self._where = where
+        self._secure = secure
+        self._settings = settings
+        self._on_message = on_message
+        self._on_round_trip = on_round_trip
+        self._queue: deque[bytes] = deque()
+        self._queue_bytes = 0
+        self._waiting = asyncio.Event()
+        self._ended: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
+        self._since = time.time()
+        self._began = self._heard = time.monotonic()
+        self._moved = self._heard
+        """When the other side last took something, or nothing was waiting for it."""
+        self._is_left = False
+        """Whether the other side has said that it ends the link."""
+        self._sent_frames = self._sent_bytes = 0
+        self._received_frames = self._received_bytes = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return not self._ended.done()
+
+    @property
+    def age(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self._began
+
+    @property
+    def queue_bytes(self) -> int:
+        """Bytes that wait."""
+        return self._queue_bytes
+
+    def report(self) -> LinkReport:
+        """How it is now."""
+        return LinkReport(
+            identity=self.identity,
+            name=self.peer.name,
+            where=self._where,
+            dialed=self.dialed,
+            secure=self._secure,
+            software=self.peer.software,
+            since=self._since,
+            round_trip=self.round_trip,
+            skew=self.skew,
+            queue_frames=len(self._queue),
+            queue_bytes=self._queue_bytes,
+            sent_frames=self._sent_frames,
+            sent_bytes=self._sent_bytes,
+            received_frames=self._received_frames,
+            received_bytes=self._received_bytes,
+        )
+
+    # What its owner calls ---------------------------------------------------------------------------------------------
+
+    def send(self, message: object) -> None:
+        """Let a message be sent, after those before it. One that does not fit any more ends the link."""
+        if not self.is_open:
+            return
+        data = frame(message)
+        if not self._queue_bytes:
+            self._moved = time.monotonic()
+        self._put(data)
+        settings = self._settings
+        # One alone may be larger than the room, and would never get in.
+        if len(self._queue) > 1 and (
+            self._queue_bytes > settings.queue_bytes_max or len(self._queue) > settings.queue_frames_max
+        ):
+            waiting = f"{len(self._queue):,} frames of {self._queue_bytes:,} bytes"
+            self.end(SLOW, f"{waiting} wait for {self.peer.name}, which does not take them")
+
+    def _put(self, data: bytes) -> None:
+        self._queue.append(data)
+        self._queue_bytes += len(data)
+        self._waiting.set()
+
+    def end(self, kind: str, reason: str) -> None:
+        """Break it off."""
+        if not self._ended.done():
+            self._ended.set_result((kind, reason))
+
+    async def run(self) -> tuple[str, str]:
+        """Work until the link ends; the kind of the end, and the reason."""
+        tasks = [asyncio.create_task(work) for work in (self._receive(), self._transmit(), self._watch())]
+        for task in tasks:
+            task.add_done_callback(self._broke)
+        try:
+            return await asyncio.shield(self._ended)
+        finally:
+            await self._say_farewell(*tasks[:2])
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._stream.cancel()
+            self._queue.clear()
+            self._queue_bytes = 0
+
+    async def _say_farewell(self, receiving: asyncio.Task[None], transmitting: asyncio.Task[None]) -> None:
+        """Tell the other side why, behind what waits for it, if it listens.
+
+        A gRPC call ends with the first of its reads or writes that is cancelled: so this comes before. And what the
+        dialing side has sent is lost when it then cancels the call: so it waits for the other one to end it.
+        """
+        kind, reason = self._ended.result() if self._ended.done() else (BROKEN, "")
+        if self._is_left or kind in (BROKEN, SLOW, SILENT):
+            return
+        self._put(frame(Refused(kind, reason)))
+        with suppress(TimeoutError, ConnectionError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                while self._queue_bytes and not transmitting.done():
+                    await asyncio.sleep(_FAREWELL_SECONDS / 100)
+                if self.dialed:
+                    await asyncio.wait([receiving])
+                    while await self._stream.read() is not None:
+                        """What comes now is not heard any more."""
+
+    def _broke(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self.end(BROKEN, "the stream has ended")
+        elif isinstance(error, FrameError):
+            self.end(FRAME, f"{self.peer.name} sent what is no packet: {error.reason}")
+        elif isinstance(error, ConnectionError):
+            self.end(BROKEN, str(error) or "the connection is lost")
+        elif isinstance(error, TwigcastError):
+            self.end(FRAME, f"{self.peer.name} sent what cannot be used: {error}")
+        else:
+            logger.error("a fault in the link with %s", self.peer.name, exc_info=error)
+            self.end(BROKEN, f"a fault of this broker: {error!r}")
+
+    # The tasks --------------------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        read, on_message = self._stream.read, self._on_message
+        while (data := await read()) is not None:
+            self._heard = time.monotonic()
+            self._received_bytes += len(data)
+            for message in read_packet(data):
+                self._received_frames += 1
+                kind = type(message)
+                if not self.is_open:
+                    break
+                if kind is Ping:
+                    self.send(Pong(message.stamp, time.time()))
+                elif kind is Pong:
+                    self._hear_pong(message)
+                elif kind is Refused:
+                    self.end(message.kind, message.reason)
+                    self._is_left = True
+                else:
+                    on_message(self, message)
+
+    async def _transmit(self) -> None:
+        queue, waiting = self._queue, self._waiting
+        while True:
+            if not queue:
+                waiting.clear()
+                await waiting.wait()
+            frames = [queue.popleft()]
+            size = len(frames[0])
+            while queue and size + len(queue[0]) <= PACKET_BYTES_WANTED:
+                size += len(queue[0])
+                frames.append(queue.popleft())
+            await self._stream.write(packet(frames))
+            self._queue_bytes -= size
+            self._moved = time.monotonic()
+            self._sent_frames += len(frames)
+            self._sent_bytes += size
+
+    async def _watch(self) -> None:
+        """Ping, and see whether anything comes and goes."""
+        settings = self._settings
+        while True:
+            self.send(Ping(time.monotonic_ns()))
+            before = time.monotonic()
+            await asyncio.sleep(settings.ping_seconds)
+            now = time.monotonic()
+            if now - before > 2 * settings.ping_seconds:
+                # This process was kept from working; what has arrived meanwhile is still to be read.
+                continue
+            if now - self._heard > settings.silence_seconds:
+                self.end(SILENT, f"nothing was heard of {self.peer.name} for {settings.silence_seconds:g} s")
+            elif self._queue_bytes and now - self._moved > settings.stall_seconds:
+                self.end(SLOW, f"{self.peer.name} has taken nothing for {settings.stall_seconds:g} s")
+
+    def _hear_pong(self, pong: Pong) -> None:
+        passed = (time.monotonic_ns() - pong.stamp) / 1e9
+        if not 0 <= passed <= 3_600:
+            return
+        before = self.round_trip
+        self.round_trip = passed if before is None else before + _SMOOTHING * (passed - before)
+        ahead = pong.clock + passed / 2 - time.time()
+        if before is None or self.skew is None or passed <= 2 * before:
+            # A pong that was long under way says little of the clock.
+            self.skew = ahead if abs(ahead) < float("inf") else None
+        self._on_round_trip(self)

@@ -1,0 +1,190 @@
+"""The links of a broker: which are kept where two could be, and who is told of their beginnings and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twigcast.overlay.onyx.network.errors import PeerRefused
+from twigcast.overlay.onyx.network.greeting import (
+    CAPACITY,
+    DUPLICATE,
+    IDENTITY,
+    STOPPING,
+    SUPERSEDED,
+    Greeting,
+    check,
+)
+from twigcast.overlay.onyx.network.link import BROKEN, Link, Stream
+from twigcast.overlay.onyx.network.reports import Troubles
+from twigcast.overlay.onyx.network.settings import NetworkSettings
+
+logger = logging.getLogger(__name__)
+
+_HARMLESS = frozenset({DUPLICATE})
+
+
+class Owner(Protocol):
+    """Who is told of links, in the event loop; it does not block."""
+
+    def link_up(self, link: Link) -> None:
+        """A link has begun."""
+
+    def link_down(self, link: Link) -> None:
+        """A link has ended."""
+
+    def arrived(self, link: Link, message: Any) -> None:
+        """A message has come."""
+
+    def round_trip(self, link: Link) -> None:
+        """There is a new round trip."""
+
+
+class Links:
+    """The links of a broker.
+
+    Args:
+        greeting: Makes its greeting.
+        settings: Bounds and times.
+        owner: Who is told.
+    """
+
+    def __init__(self, greeting: Callable[[], Greeting], settings: NetworkSettings, owner: Owner) -> None:
+        self.greeting = greeting
+        self.settings = settings
+        self.troubles = Troubles()
+        self._owner = owner
+        self._links: dict[int, Link] = {}
+        """By the neighbour's number."""
+        self._gone: dict[int, asyncio.Event] = {}
+        """For those who wait for the end of a link."""
+        self._skewed: set[int] = set()
+
+    def of(self, identity: int) -> Link | None:
+        """The link to a neighbour."""
+        return self._links.get(identity)
+
+    def all(self) -> list[Link]:
+        """All links."""
+        return list(self._links.values())
+
+    async def gone(self, identity: int) -> None:
+        """Wait until there is no link to a broker."""
+        while identity in self._links:
+            await self._gone.setdefault(identity, asyncio.Event()).wait()
+
+    def admit(self, peer: Greeting, *, dialed: bool, proven: frozenset[str] | None) -> None:
+        """See whether a broker is to be talked to.
+
+        Raises:
+            PeerRefused: It is not.
+        """
+        mine = self.greeting()
+        check(mine, peer, proven)
+        existing = self._links.get(peer.identity)
+        if existing is not None:
+            _compare(mine, existing, peer, dialed=dialed)
+            return
+        if any(link.peer.name == peer.name for link in self._links.values()):
+            raise PeerRefused(IDENTITY, f"another broker that calls itself {peer.name} is linked already; rename one")
+        if len(self._links) >= self.settings.links_max:
+            raise PeerRefused(CAPACITY, f"there are {len(self._links):,} links already, as many as there may be")
+
+    async def keep(
+        self,
+        stream: Stream,
+        peer: Greeting,
+        *,
+        where: str,
+        dialed: bool,
+        proven: frozenset[str] | None,
+    ) -> tuple[str, str]:
+        """Let a link begin, and work until it ends; the kind of the end, and the reason.
+
+        Raises:
+            PeerRefused: Meanwhile there is another one.
+        """
+        # The greeting took its time.
+        self.admit(peer, dialed=dialed, proven=proven)
+        existing = self._links.get(peer.identity)
+        if existing is not None:
+            newer = peer.incarnation > existing.peer.incarnation
+            self._end(existing, SUPERSEDED if newer else DUPLICATE, f"there is a newer link to {peer.name}")
+        link = Link(
+            stream,
+            peer,
+            where=where,
+            dialed=dialed,
+            secure=proven is not None,
+            settings=self.settings,
+            on_message=self._owner.arrived,
+            on_round_trip=self._measured,
+        )
+        self._links[link.identity] = link
+        logger.info(
+            "linked with %s", peer.name, extra={"peer": peer.name, "where": where, "secure": proven is not None}
+        )
+        self._owner.link_up(link)
+        kind, reason = BROKEN, "the connection is lost"
+        try:
+            kind, reason = await link.run()
+        finally:
+            self._end(link, kind, reason)
+        return kind, reason
+
+    def end_all(self) -> None:
+        """End all links, since this broker stops."""
+        for link in self.all():
+            self._end(link, STOPPING, f"{self.greeting().name} stops")
+
+    def refused(self, peer: str, refusal: PeerRefused, *, by_them: bool = False) -> None:
+        """Remember and log that a broker was refused, or refused us."""
+        if refusal.kind in _HARMLESS:
+            return
+        self.troubles.add(refusal.kind, peer, refusal.reason)
+        text = "%s does not talk to this broker: %s" if by_them else "%s is refused: %s"
+        logger.warning(text, peer, refusal.reason, extra={"peer": peer, "kind": refusal.kind})
+
+    def _end(self, link: Link, kind: str, reason: str) -> None:
+        link.end(kind, reason)
+        if self._links.get(link.identity) is not link:
+            return
+        del self._links[link.identity]
+        self._skewed.discard(link.identity)
+        waiting = self._gone.pop(link.identity, None)
+        if waiting is not None:
+            waiting.set()
+        if kind not in _HARMLESS and kind != STOPPING:
+            self.troubles.add(kind, link.peer.name, reason)
+            logger.warning(
+                "the link with %s has ended: %s", link.peer.name, reason, extra={"peer": link.peer.name, "kind": kind}
+            )
+        self._owner.link_down(link)
+
+    def _measured(self, link: Link) -> None:
+        skew, most = link.skew, self.settings.skew_seconds
+        if skew is not None and abs(skew) > most and link.identity not in self._skewed:
+            self._skewed.add(link.identity)
+            reason = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours; times will look odd"
+            self.troubles.add("clock", link.peer.name, reason)
+            logger.warning("%s: %s", link.peer.name, reason, extra={"peer": link.peer.name, "kind": "clock"})
+        self._owner.round_trip(link)
+
+
+def _compare(mine: Greeting, existing: Link, peer: Greeting, *, dialed: bool) -> None:
+    """See whether a new link is to take the place of one that there is.
+
+    Of two that cross each other, both sides keep the one that the broker with the lower number dialed. A side that
+    dials again knows that its last link is gone, also where the other side has not seen that yet.
+    """
+    if peer.incarnation < existing.peer.incarnation:
+        raise PeerRefused(
+            SUPERSEDED,
+            f"a later start of {peer.name} is linked already: two brokers run on one store, or on copies of one",
+        )
+    if peer.incarnation > existing.peer.incarnation or existing.dialed == dialed:
+        return
+    if dialed != (mine.identity < peer.identity):
+        raise PeerRefused(DUPLICATE, f"there is a link with {peer.name} already")

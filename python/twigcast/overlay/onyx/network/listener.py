@@ -1,0 +1,140 @@
+"""Answering brokers that dial."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+import grpc.aio
+
+from twigcast.overlay.onyx.network.errors import FrameError, NetworkError, PeerRefused
+from twigcast.overlay.onyx.network.greeting import FRAME, Greeting, Ready, Refused
+from twigcast.overlay.onyx.network.links import Links
+from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.network.streams import METHOD, SERVICE, AnsweredStream, options, same, security_of
+from twigcast.overlay.onyx.network.tls import Certificates, proven_names
+
+logger = logging.getLogger(__name__)
+
+_STOP_SECONDS = 1.0
+
+
+class Listener:
+    """Takes links from others.
+
+    Args:
+        host: Address to listen on.
+        port: Port; 0: any that is free.
+        links: What a link becomes part of.
+        certificates: Ours; ``None``: there are none.
+    """
+
+    def __init__(self, host: str, port: int, links: Links, certificates: Certificates | None) -> None:
+        self.host = host
+        self.port = port
+        self._links = links
+        self._certificates = certificates
+        self._server: grpc.aio.Server | None = None
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            CertificateError: A file cannot be used.
+            NetworkError: The address is taken, or cannot be used.
+        """
+        server = grpc.aio.server(options=options(self._links.settings))
+        method = grpc.stream_stream_rpc_method_handler(
+            self._answer, request_deserializer=same, response_serializer=same
+        )
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: method}),))
+        try:
+            if self._certificates is None:
+                port = server.add_insecure_port(self.address)
+            else:
+                port = server.add_secure_port(self.address, self._certificates.for_listening())
+        except RuntimeError as error:
+            raise NetworkError(f"brokers cannot be listened for on {self.address}: {error}") from None
+        if port == 0:
+            raise NetworkError(f"brokers cannot be listened for on {self.address}: it is taken")
+        await server.start()
+        self.port = port
+        self._server = server
+
+    async def stop(self) -> None:
+        """Listen no more; links have been ended before."""
+        if self._server is not None:
+            await self._server.stop(_STOP_SECONDS)
+
+    async def _answer(self, _: Any, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        """Have a link until it ends."""
+        stream, where = AnsweredStream(context), _where(context)
+        who = where
+        try:
+            async with asyncio.timeout(self._links.settings.greeting_seconds):
+                peer = await _greeting(stream)
+                if peer is None:
+                    return
+                who = peer.name
+                proven = proven_names(security_of(context))
+                if not await self._greet(stream, peer, proven):
+                    return
+            await self._links.keep(stream, peer, where=where, dialed=False, proven=proven)
+        except PeerRefused as refusal:
+            self._links.refused(who, refusal)
+            with suppress(ConnectionError):
+                await stream.write(packet([frame(Refused(refusal.kind, refusal.reason))]))
+        except (ConnectionError, TimeoutError) as error:
+            logger.debug("%s went away while it greeted: %s", who, error)
+
+    async def _greet(self, stream: AnsweredStream, peer: Greeting, proven: frozenset[str] | None) -> bool:
+        """Greet back; whether the other side is content with that."""
+        self._links.admit(peer, dialed=False, proven=proven)
+        await stream.write(packet([frame(self._links.greeting())]))
+        answer = await _only(stream)
+        if isinstance(answer, Refused):
+            self._links.refused(peer.name, PeerRefused(answer.kind, answer.reason), by_them=True)
+            return False
+        if answer is None:
+            # It has learned our name, and dials again to see it proven.
+            return False
+        if not isinstance(answer, Ready):
+            raise PeerRefused(FRAME, f"{peer.name} says {type(answer).__name__} where it was to accept the greeting")
+        return True
+
+
+async def _greeting(stream: AnsweredStream) -> Greeting | None:
+    """How the broker that dials greets; `None`: it has gone."""
+    first = await _only(stream)
+    if first is not None and not isinstance(first, Greeting):
+        raise PeerRefused(FRAME, f"it begins with {type(first).__name__} in place of a greeting")
+    return first
+
+
+async def _only(stream: AnsweredStream) -> Any:
+    """The one message of the next packet; `None`: there is none."""
+    data = await stream.read()
+    if data is None:
+        return None
+    try:
+        messages = read_packet(data)
+    except FrameError as error:
+        raise PeerRefused(FRAME, f"it sends what is no packet: {error.reason}") from None
+    if len(messages) != 1:
+        raise PeerRefused(FRAME, f"it sends {len(messages)} messages where one was to come")
+    return messages[0]
+
+
+def _where(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
+    """The address from which somebody dials, without what gRPC puts before it."""
+    kind, _, address = str(context.peer()).partition(":")
+    return unquote(address) if kind in ("ipv4", "ipv6") else str(context.peer())
