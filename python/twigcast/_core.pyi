@@ -177,6 +177,40 @@ class BatchResult:
     def needs_conversion(self) -> list[int]:
         """Rows to convert to plain UTF-8 (``twigcast.conversion.to_utf8``) and match again."""
 
+@final
+class RoutingTable:
+    """Conjunctions of linear paths, each path matched once for all of them. Use :mod:`twigcast.overlay.onyx.table`.
+
+    A conjunction has *labels*, small numbers; each message says which labels count and for which target each stands. A
+    conjunction holds when all its paths match, wherever they do; one without paths always holds.
+    """
+
+    def __new__(cls, limits: Mapping[str, int] = ...) -> RoutingTable:
+        """Make an empty table. ``limits``: names and values as in ``twigcast.Limits``."""
+
+    def add(self, paths: Sequence[tuple[str, Mapping[str, str]]], labels: Sequence[int]) -> int:
+        """Add a conjunction of paths, each with its namespaces; returns its number. Raises ``QueryError``."""
+
+    def set_labels(self, conjunction: int, labels: Sequence[int]) -> bool:
+        """Give a conjunction other labels; whether it is there."""
+
+    def remove(self, conjunction: int) -> bool:
+        """Remove a conjunction; whether it was there."""
+
+    def __len__(self) -> int: ...
+    def route(self, xml: bytes, wanted: Sequence[tuple[int, int]]) -> int:
+        """The targets of a message, as bits. ``wanted``: labels and the target, below 64, that each stands for.
+
+        Targets that are reached are not looked for again; a path that cannot be decided counts as matching. Releases
+        the GIL. Where no path has to be looked at, the message is not even scanned.
+        """
+
+    def holding(self, xml: bytes) -> list[int]:
+        """The conjunctions that hold on a message, whatever their labels, ascending."""
+
+    def statistics(self) -> dict[str, int]:
+        """Counts and byte sizes of the shared structures."""
+
 def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
     """The algebra of a query as JSON (see ``twigcast.query``)."""
 

@@ -7,6 +7,7 @@ mod events;
 mod keys;
 mod payloads;
 mod queries;
+mod routing;
 
 use pyo3::prelude::*;
 
@@ -21,6 +22,8 @@ mod _core {
     use super::events::scan_events;
     #[pymodule_export]
     use super::queries::{check, condition_tree, parse_tree};
+    #[pymodule_export]
+    use super::routing::RoutingTable;
 
     use super::*;
 

@@ -66,6 +66,11 @@ impl Decisions {
         self.above_range.clear();
     }
 
+    /// Nobody asks for these queries any more: they count as decided.
+    pub(super) fn rule_out(&mut self, queries: &QuerySet) {
+        self.refuted.insert_all(queries);
+    }
+
     fn fail(&mut self, query: u32, error: EvalError) {
         // One record a query and message; it is not tried again on this message.
         self.refuted.insert_growing(query);

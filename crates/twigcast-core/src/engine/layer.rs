@@ -3,6 +3,7 @@
 use super::deciding::{Decisions, Run};
 use super::population::{Paths, Population};
 use super::query_set::QuerySet;
+use super::watch::Watch;
 use crate::automaton::dfa::{BudgetReached, DEAD, DfaId, LazyDfa, START};
 use crate::document::{Document, NodeId, NodeKind};
 use crate::twig::memo::Memo;
@@ -76,10 +77,19 @@ impl LearntPaths {
         Ok(())
     }
 
-    /// Decide what remains at the elements that [`Self::lead`] collected.
-    pub(super) fn decide(&mut self, run: &mut Run<'_, '_>, decisions: &mut Decisions, paths: &Paths) {
-        for &(node, id) in &self.work {
+    /// Decide what remains at the elements that [`Self::lead`] collected, until `watch` has enough.
+    pub(super) fn decide(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        decisions: &mut Decisions,
+        paths: &Paths,
+        watch: &mut impl Watch,
+    ) {
+        for (index, &(node, id)) in self.work.iter().enumerate() {
             run.decide(decisions, node, self.dfa.state(id), paths, &mut self.memo);
+            if watch.looks_at(index) && watch.has_enough(decisions) {
+                return;
+            }
         }
     }
 }

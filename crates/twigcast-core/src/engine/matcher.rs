@@ -4,6 +4,7 @@ use super::Engine;
 use super::deciding::{Decisions, Run};
 use super::layer::LearntPaths;
 use super::query_set::QuerySet;
+use super::watch::{Unwatched, Watch};
 use crate::automaton::nfa::Change;
 use crate::document::{Document, Message};
 use crate::error::MessageError;
@@ -52,6 +53,10 @@ impl Matcher {
         &self.decisions.matched
     }
 
+    pub(super) fn decisions_mut(&mut self) -> &mut Decisions {
+        &mut self.decisions
+    }
+
     /// The queries that could not be decided on the last message, and why.
     pub fn failures(&self) -> &[(u32, EvalError)] {
         &self.decisions.failures
@@ -89,6 +94,11 @@ impl Matcher {
 
     /// Match the scanned message.
     pub(super) fn run(&mut self, engine: &Engine, source: &[u8]) {
+        self.run_watched(engine, source, &mut Unwatched);
+    }
+
+    /// Match the scanned message, as far as `watch` wants to know.
+    pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], watch: &mut impl Watch) {
         let population = &engine.population;
         let budget = engine.limits.cache_bytes_max;
         if self.cache_bytes() >= budget {
@@ -116,6 +126,10 @@ impl Matcher {
             self.recent.clear();
             self.decisions.reset(engine.query_bound());
         }
+        watch.begin(&mut self.decisions);
+        if watch.has_enough(&mut self.decisions) {
+            return;
+        }
         let message = Message { source, document: &self.document };
         let mut run = Run {
             engine,
@@ -130,9 +144,12 @@ impl Matcher {
         };
         for (learnt, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {
             if uses_dfa {
-                learnt.decide(&mut run, &mut self.decisions, paths);
+                learnt.decide(&mut run, &mut self.decisions, paths, watch);
             } else {
                 run.simulate(&mut self.decisions, paths);
+            }
+            if watch.has_enough(&mut self.decisions) {
+                return;
             }
         }
         for &query in &population.always {

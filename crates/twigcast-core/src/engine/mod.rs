@@ -13,8 +13,10 @@ mod matcher;
 mod population;
 mod query_set;
 mod registry;
+pub mod routing;
 mod selection;
 mod verify;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -181,13 +183,7 @@ impl Engine {
             return Err(AddError::DuplicateKey);
         }
         let context = self.registry.intern_context(context);
-        let query = match self.registry.find_query(text, context) {
-            Some(query) => query,
-            None => {
-                let compiled = self.compile(text, context).map_err(AddError::Query)?;
-                self.register(text, context, compiled)
-            }
-        };
+        let query = self.query_for(text, context).map_err(AddError::Query)?;
         let warning = self.compiled.get(query as usize).and_then(|compiled| compiled.as_ref()?.warning);
         // Hold on to the new query before the old subscription lets go: they may be the same.
         if let Some(slot) = known {
@@ -199,6 +195,15 @@ impl Engine {
         self.changes += 1;
         self.compact_if_due();
         Ok(warning)
+    }
+
+    /// The query with this text, compiled now if it is new.
+    fn query_for(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
+        if let Some(query) = self.registry.find_query(text, context) {
+            return Ok(query);
+        }
+        let compiled = self.compile(text, context)?;
+        Ok(self.register(text, context, compiled))
     }
 
     /// Remove a subscription; whether it was there.
@@ -215,7 +220,13 @@ impl Engine {
     }
 
     fn remove_slot(&mut self, slot: Slot) {
-        let Some(query) = self.registry.unsubscribe(slot) else { return };
+        if let Some(query) = self.registry.unsubscribe(slot) {
+            self.retire(query);
+        }
+    }
+
+    /// A query is gone from the registry: let it take no part in matching any more.
+    fn retire(&mut self, query: u32) {
         let Some(compiled) = self.compiled.get(query as usize).and_then(Option::as_ref) else { return };
         let needs = compiled.needs;
         let is_loose = compiled.places.as_slice().iter().all(|&place| self.population.is_loose(place));

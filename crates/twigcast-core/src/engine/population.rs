@@ -113,6 +113,11 @@ impl<T> Slab<T> {
         self.entries.get_mut(id as usize)?.as_mut()
     }
 
+    /// All places, in use or not, in the order of their numbers.
+    pub fn slots(&self) -> impl Iterator<Item = Option<&T>> {
+        self.entries.iter().map(Option::as_ref)
+    }
+
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()

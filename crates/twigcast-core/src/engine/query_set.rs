@@ -62,6 +62,34 @@ impl QuerySet {
         self.insert(number);
     }
 
+    /// Add all members of another set, making room for them.
+    pub(super) fn insert_all(&mut self, other: &Self) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
+    }
+
+    /// Make it the set of the numbers below `bound` that it does not have.
+    pub(super) fn complement(&mut self, bound: usize) {
+        self.words.resize(bound.div_ceil(64), 0);
+        self.words.iter_mut().for_each(|word| *word = !*word);
+    }
+
+    /// Take in another set, and say which members were not there yet.
+    pub(super) fn take_in(&mut self, other: &Self, mut new: impl FnMut(u32)) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (index, (known, &word)) in self.words.iter_mut().zip(&other.words).enumerate() {
+            let come = word & !*known;
+            *known |= word;
+            if come != 0 {
+                members(index, come).for_each(&mut new);
+            }
+        }
+    }
+
     /// Add a number below the bound.
     #[inline]
     pub fn insert(&mut self, number: u32) {

@@ -176,6 +176,21 @@ impl Registry {
         self.queries[query as usize].uses -= 1;
     }
 
+    /// How many subscriptions and other holders a query has.
+    pub(super) fn uses(&self, query: u32) -> u32 {
+        self.queries.get(query as usize).map_or(0, |entry| entry.uses)
+    }
+
+    /// Let go of a query that was held; whether it is gone now.
+    pub(super) fn release(&mut self, query: u32) -> bool {
+        self.unhold(query);
+        let is_gone = self.uses(query) == 0;
+        if is_gone {
+            self.drop_query(query);
+        }
+        is_gone
+    }
+
     pub(super) fn subscribe(&mut self, key: &str, query: u32) -> Slot {
         let entry = Subscription { key: key.into(), query, place: 0 };
         let slot = if self.free_slot == NONE {

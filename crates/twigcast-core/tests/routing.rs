@@ -1,0 +1,150 @@
+//! Routing tables against the plain meaning of their parts: paths matched one by one, all labels gathered.
+
+use std::collections::BTreeMap;
+
+use twigcast_core::engine::routing::{ConjunctionId, Label, RoutingTable, Targets};
+use twigcast_core::engine::{Engine, Matcher, QueryContext};
+use twigcast_core::limits::Limits;
+
+/// Small and repeatable.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn pick<'a>(&mut self, options: &[&'a str]) -> &'a str {
+        options[self.below(options.len() as u64) as usize]
+    }
+
+    fn path(&mut self) -> String {
+        let mut path = String::new();
+        for _ in 0..=self.below(3) {
+            path += self.pick(&["/", "/", "//"]);
+            path += self.pick(&["a", "b", "c", "*"]);
+            path += self.pick(&["", "", "[@x]", "[@x = 1]", "[@x = 2]", "[@y > 1]", "[. = 'v']", "[contains(., 'v')]"]);
+        }
+        path
+    }
+
+    fn message(&mut self, depth: u64) -> String {
+        let name = self.pick(&["a", "b", "c"]);
+        let attributes = self.pick(&["", " x='1'", " x='2'", " y='2'", " x='1' y='1'"]);
+        let mut content = String::from(self.pick(&["", "v", "w"]));
+        for _ in 0..self.below(4) * u64::from(depth > 0) {
+            content += &self.message(depth - 1);
+        }
+        format!("<{name}{attributes}>{content}</{name}>")
+    }
+}
+
+type Conjunctions = BTreeMap<ConjunctionId, (Vec<String>, Vec<Label>)>;
+
+fn holds(path: &str, message: &str) -> bool {
+    let mut engine = Engine::new(Limits::default());
+    engine.add("only", path, &QueryContext::default(), false).expect("a valid path");
+    let mut matcher = Matcher::new();
+    engine.run(&mut matcher, message.as_bytes()).expect("a well-formed message");
+    !matcher.matched().is_empty()
+}
+
+fn change(random: &mut Random, table: &mut RoutingTable, expected: &mut Conjunctions) {
+    let known: Vec<ConjunctionId> = expected.keys().copied().collect();
+    let some = |random: &mut Random| known.get(random.below(known.len().max(1) as u64) as usize).copied();
+    let labels: Vec<Label> = (0..random.below(4)).map(|_| random.below(8) as Label).collect();
+    match (random.below(4), some(random)) {
+        (0, Some(id)) => {
+            assert!(table.remove(id));
+            expected.remove(&id);
+        }
+        (1, Some(id)) => {
+            assert!(table.set_labels(id, labels.clone()));
+            expected.get_mut(&id).expect("a known conjunction").1 = labels;
+        }
+        _ => {
+            let always = random.below(40) == 0;
+            let paths: Vec<String> = (0..if always { 0 } else { 1 + random.below(3) }).map(|_| random.path()).collect();
+            let texts: Vec<_> = paths.iter().map(|path| (path.as_str(), QueryContext::default())).collect();
+            let id = table.add(&texts, labels.clone()).expect("valid paths");
+            assert!(expected.insert(id, (paths, labels)).is_none());
+        }
+    }
+}
+
+#[test]
+fn short_cuts_change_no_answer() {
+    for seed in 1..=12 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let mut table = RoutingTable::new(Limits::default());
+        let mut matcher = Matcher::new();
+        let mut expected = Conjunctions::new();
+        for _ in 0..60 {
+            for _ in 0..10 {
+                change(&mut random, &mut table, &mut expected);
+            }
+            let message = random.message(4);
+            let mut truth: BTreeMap<&str, bool> = BTreeMap::new();
+            let mut holding = Vec::new();
+            for (id, (paths, _)) in &expected {
+                if paths.iter().all(|path| *truth.entry(path).or_insert_with(|| holds(path, &message))) {
+                    holding.push(*id);
+                }
+            }
+            let source = message.as_bytes();
+            assert_eq!(table.holding(&mut matcher, source).expect("a well-formed message"), holding, "{message}");
+            let wanted: Vec<(Label, u32)> =
+                (0..random.below(8)).map(|_| (random.below(9) as Label, random.below(5) as u32)).collect();
+            let reached: Targets = holding
+                .iter()
+                .flat_map(|id| &expected[id].1)
+                .flat_map(|label| wanted.iter().filter(move |(wanted, _)| wanted == label))
+                .fold(0, |all, (_, target)| all | 1 << target);
+            let routed = table.route(&mut matcher, source, &wanted).expect("a well-formed message");
+            assert_eq!(routed, reached, "wanted {wanted:?}\n{message}");
+        }
+        assert_eq!(table.len(), expected.len());
+        for id in expected.into_keys() {
+            assert!(table.remove(id));
+            assert!(!table.remove(id));
+        }
+        assert!(table.is_empty());
+        assert_eq!((table.label_set_count(), table.engine().statistics()["queries"]), (0, 0));
+    }
+}
+
+#[test]
+fn what_is_known_without_the_message_needs_no_message() {
+    let mut table = RoutingTable::new(Limits::default());
+    let always = table.add(&[], vec![3]).expect("no path to refuse");
+    table.add(&[("/a", QueryContext::default())], vec![4]).expect("a valid path");
+    let mut matcher = Matcher::new();
+    assert_eq!(table.route(&mut matcher, b"no message", &[(3, 1)]), Ok(2));
+    assert_eq!(table.route(&mut matcher, b"no message", &[]), Ok(0));
+    assert!(table.route(&mut matcher, b"no message", &[(3, 1), (4, 0)]).is_err());
+    assert_eq!(table.route(&mut matcher, b"<a/>", &[(3, 1), (4, 0)]), Ok(3));
+    assert!(table.set_labels(always, Vec::new()));
+    assert_eq!(table.route(&mut matcher, b"<b/>", &[(3, 1), (4, 0)]), Ok(0));
+}
+
+#[test]
+fn a_refused_path_leaves_nothing_behind() {
+    let mut table = RoutingTable::new(Limits::default());
+    let paths = [("/a", QueryContext::default()), ("/a[", QueryContext::default())];
+    let (index, _) = table.add(&paths, vec![1]).expect_err("the second path is no path");
+    assert_eq!(index, 1);
+    assert!(table.is_empty());
+    assert_eq!(table.engine().statistics()["queries"], 0);
+}
+
+#[test]
+fn what_cannot_be_decided_is_sent() {
+    let mut table = RoutingTable::new(Limits { query_visits_max: 3, ..Limits::default() });
+    table.add(&[("//a[string-length(.) > 90]", QueryContext::default())], vec![0]).expect("a valid path");
+    let message = format!("<a>{}</a>", "<a>x</a>".repeat(40));
+    let mut matcher = Matcher::new();
+    assert_eq!(table.route(&mut matcher, message.as_bytes(), &[(0, 0)]), Ok(1));
+    assert_eq!(table.holding(&mut matcher, message.as_bytes()).map(|holding| holding.len()), Ok(1));
+}

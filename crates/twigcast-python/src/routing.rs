@@ -1,0 +1,104 @@
+//! The class `RoutingTable`.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use twigcast_core::engine::routing::{self as core, ConjunctionId, Label, Targets};
+use twigcast_core::engine::{Matcher, QueryContext};
+
+use crate::{engine, errors};
+
+/// Matchers kept for the next call.
+const IDLE_MATCHERS_MAX: usize = 16;
+
+/// Conjunctions of linear paths with labels. See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct RoutingTable {
+    table: RwLock<core::RoutingTable>,
+    idle: Mutex<Vec<Matcher>>,
+}
+
+// As with `Engine`: a panic leaves the data as consistent as Rust keeps it.
+impl RoutingTable {
+    fn read(&self) -> RwLockReadGuard<'_, core::RoutingTable> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, core::RoutingTable> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Run `work` with a matcher of the calling thread's own.
+    fn with_matcher<T>(&self, work: impl FnOnce(&core::RoutingTable, &mut Matcher) -> T) -> T {
+        let matcher = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut matcher = matcher.unwrap_or_default();
+        let answer = work(&self.read(), &mut matcher);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MATCHERS_MAX {
+            idle.push(matcher);
+        }
+        answer
+    }
+}
+
+#[pymethods]
+impl RoutingTable {
+    #[new]
+    #[pyo3(signature = (limits=BTreeMap::new()))]
+    fn new(limits: BTreeMap<String, usize>) -> PyResult<Self> {
+        let table = core::RoutingTable::new(engine::limits(&limits)?);
+        Ok(Self { table: RwLock::new(table), idle: Mutex::new(Vec::new()) })
+    }
+
+    fn add(
+        &self,
+        py: Python<'_>,
+        paths: Vec<(PyBackedStr, BTreeMap<String, String>)>,
+        labels: Vec<Label>,
+    ) -> PyResult<ConjunctionId> {
+        let paths: Vec<(PyBackedStr, QueryContext)> = paths
+            .into_iter()
+            .map(|(text, namespaces)| (text, QueryContext { namespaces, ..QueryContext::default() }))
+            .collect();
+        let added = py.detach(|| {
+            let paths: Vec<(&str, QueryContext)> =
+                paths.iter().map(|(text, context)| (&**text, context.clone())).collect();
+            self.write().add(&paths, labels)
+        });
+        added.map_err(|(index, error)| errors::query(py, &paths[index].0, &error))
+    }
+
+    fn set_labels(&self, py: Python<'_>, conjunction: ConjunctionId, labels: Vec<Label>) -> bool {
+        py.detach(|| self.write().set_labels(conjunction, labels))
+    }
+
+    fn remove(&self, py: Python<'_>, conjunction: ConjunctionId) -> bool {
+        py.detach(|| self.write().remove(conjunction))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.read().len())
+    }
+
+    fn route(&self, py: Python<'_>, xml: &[u8], wanted: Vec<(Label, u32)>) -> PyResult<Targets> {
+        py.detach(|| self.with_matcher(|table, matcher| table.route(matcher, xml, &wanted)))
+            .map_err(|error| errors::message(py, &error))
+    }
+
+    fn holding(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<ConjunctionId>> {
+        py.detach(|| self.with_matcher(|table, matcher| table.holding(matcher, xml)))
+            .map_err(|error| errors::message(py, &error))
+    }
+
+    fn statistics(&self, py: Python<'_>) -> BTreeMap<&'static str, usize> {
+        py.detach(|| {
+            let table = self.read();
+            let mut counts = table.engine().statistics();
+            counts.insert("conjunctions", table.len());
+            counts.insert("label_sets", table.label_set_count());
+            counts
+        })
+    }
+}
