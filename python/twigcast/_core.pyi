@@ -67,6 +67,11 @@ class Engine:
     def match_with_failures(self, xml: bytes) -> tuple[list[int], list[tuple[int, str]]]:
         """Like ``match``, with (slot, reason) of the subscriptions that could not be decided on this message."""
 
+    def match_stream(
+        self, stream: bytes, dictionary: NameDictionary | None = None
+    ) -> tuple[list[int], list[tuple[int, str]]]:
+        """Like ``match_with_failures``, for a message that comes as an element stream (``to_stream``)."""
+
     def match_keys(self, xml: bytes) -> tuple[list[str], list[tuple[str, str]]]:
         """Like ``match_with_failures``, with keys in place of slots: cheaper right after a change."""
 
@@ -210,6 +215,30 @@ class RoutingTable:
 
     def statistics(self) -> dict[str, int]:
         """Counts and byte sizes of the shared structures."""
+
+@final
+class NameDictionary:
+    """Names of elements and attributes as written, known to both ends of a link, for element streams."""
+
+    def __new__(cls, names: Sequence[str]) -> NameDictionary:
+        """A dictionary of these names, in this order. Raises ``ValueError`` for what is no name or stands twice."""
+
+    @property
+    def id(self) -> int:
+        """A hash of the names: 64 bits, the same on every machine."""
+
+    def __len__(self) -> int: ...
+
+def to_stream(
+    xml: bytes, dictionary: NameDictionary | None = None, in_full: bool = False, limits: Mapping[str, int] = ...
+) -> bytes:
+    """A UTF-8 message as an element stream: its structure, its names by number, its texts.
+
+    ``in_full``: each name in full wherever it stands, as published (Diao 2005, section 7.4.2).
+    """
+
+def from_stream(stream: bytes, dictionary: NameDictionary | None = None, limits: Mapping[str, int] = ...) -> bytes:
+    """The text of a message from its element stream. Raises ``MalformedMessage`` for damaged bytes."""
 
 def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
     """The algebra of a query as JSON (see ``twigcast.query``)."""

@@ -9,6 +9,7 @@
 //! - [`eval`]: the full language on one document, for what the shared structures leave open and for node counts
 //! - [`explain`]: why a query matches a message, or not
 //! - [`extract`]: For-Where-Return results
+//! - [`stream`]: messages that travel parsed
 //! - [`engine`]: all of it behind one type
 #![forbid(unsafe_code)]
 
@@ -26,5 +27,6 @@ pub mod predicate;
 pub mod query;
 pub mod scan;
 pub mod snapshot;
+pub mod stream;
 pub mod twig;
 pub mod vocabulary;

@@ -19,6 +19,7 @@ use crate::errors;
 use crate::keys::Keys;
 use crate::payloads::ToPython;
 use crate::queries;
+use crate::stream::{NameDictionary, with_dictionary};
 
 /// Matchers kept for the next call; more are made and dropped when more threads match at once.
 const IDLE_MATCHERS_MAX: usize = 16;
@@ -244,6 +245,23 @@ impl Engine {
     fn match_(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<Slot>> {
         py.detach(|| self.with_matcher(|engine, matcher| engine.run(matcher, xml).map(|()| slots_of(engine, matcher))))
             .map_err(|error| errors::message(py, &error))
+    }
+
+    #[allow(clippy::type_complexity)]
+    #[pyo3(signature = (stream, dictionary=None))]
+    fn match_stream(
+        &self,
+        py: Python<'_>,
+        stream: &[u8],
+        dictionary: Option<&NameDictionary>,
+    ) -> PyResult<(Vec<Slot>, Vec<(Slot, String)>)> {
+        py.detach(|| {
+            self.with_matcher(|engine, matcher| {
+                with_dictionary(dictionary, |names| engine.run_stream(matcher, stream, names))?;
+                Ok((slots_of(engine, matcher), engine.failures(matcher)))
+            })
+        })
+        .map_err(|error| errors::message(py, &error))
     }
 
     #[allow(clippy::type_complexity)]

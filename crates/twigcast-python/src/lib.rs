@@ -8,6 +8,7 @@ mod keys;
 mod payloads;
 mod queries;
 mod routing;
+mod stream;
 
 use pyo3::prelude::*;
 
@@ -24,6 +25,8 @@ mod _core {
     use super::queries::{check, condition_tree, parse_tree};
     #[pymodule_export]
     use super::routing::RoutingTable;
+    #[pymodule_export]
+    use super::stream::{NameDictionary, from_stream, to_stream};
 
     use super::*;
 

@@ -10,6 +10,8 @@ use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
 use crate::scan::{Scanner, Want};
+use crate::stream::decode::{Decoder, Reading};
+use crate::stream::dictionary::Dictionary;
 use crate::twig::conditions::Decided;
 use crate::twig::satisfied::Satisfied;
 use crate::twig::shapes::{ShapeId, Shapes};
@@ -24,6 +26,7 @@ pub struct Matcher {
     scanner: Scanner,
     /// The message last scanned.
     pub(super) document: Document,
+    decoder: Decoder,
     main: LearntPaths,
     recent: LearntPaths,
     shapes: Shapes,
@@ -90,6 +93,23 @@ impl Matcher {
 
     pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], want: Want) -> Result<(), MessageError> {
         self.scanner.scan(source, &engine.vocabulary, &engine.limits, want, &mut self.document)
+    }
+
+    /// Decode a stream and hand `work` the bytes that the document's spans index into.
+    pub(super) fn with_stream<T>(
+        &mut self,
+        engine: &Engine,
+        (stream, dictionary): (&[u8], &Dictionary),
+        want: Want,
+        work: impl FnOnce(&mut Self, &[u8]) -> T,
+    ) -> Result<T, MessageError> {
+        let Engine { vocabulary, limits, identity, .. } = engine;
+        let reading = Reading { dictionary, vocabulary, identity: *identity, limits, want };
+        // Lent out while the rest of the matcher is at work.
+        let mut decoder = std::mem::take(&mut self.decoder);
+        let answer = decoder.decode(stream, reading, &mut self.document).map(|()| work(self, decoder.source()));
+        self.decoder = decoder;
+        answer
     }
 
     /// Match the scanned message.

@@ -34,6 +34,7 @@ use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
 use crate::query::{self, Dialect, ParseOptions, Query, normal};
 use crate::scan::Want;
+use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
 use change_log::ChangeLog;
@@ -371,6 +372,22 @@ impl Engine {
     pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
         let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
         self.run_wanting(matcher, source, want)
+    }
+
+    /// Like [`Self::run`], for a message that comes as an element stream (see [`crate::stream`]).
+    ///
+    /// # Errors
+    /// The stream is damaged, of another version or dictionary, or what it says is no message or over a limit.
+    pub fn run_stream(
+        &self,
+        matcher: &mut Matcher,
+        stream: &[u8],
+        dictionary: &Dictionary,
+    ) -> Result<(), MessageError> {
+        let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
+        self.catch_up(matcher);
+        self.warm.store(true, Ordering::Relaxed);
+        matcher.with_stream(self, (stream, dictionary), want, |matcher, source| matcher.run(self, source))
     }
 
     fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: Want) -> Result<(), MessageError> {

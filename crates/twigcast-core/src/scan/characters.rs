@@ -9,6 +9,8 @@ pub struct Checked<'a> {
     pub text: &'a str,
     /// It holds carriage returns, so text may need its line ends normalised.
     pub carriage_returns: bool,
+    /// It holds nothing but ASCII.
+    pub ascii: bool,
 }
 
 /// Checks that `source` is UTF-8 and that each character is one that XML allows.
@@ -27,7 +29,7 @@ pub fn check(source: &[u8]) -> Step<Checked<'_>> {
     if seen.high {
         noncharacters(source)?;
     }
-    Ok(Checked { text, carriage_returns: seen.carriage_return })
+    Ok(Checked { text, carriage_returns: seen.carriage_return, ascii: !seen.high })
 }
 
 #[derive(Default)]

@@ -44,6 +44,13 @@ impl Fault {
         Self(Box::new(Details { kind, at, reason }))
     }
 
+    /// The error to show where there are no lines: `skipped` is what stands before the message proper.
+    pub fn into_error_of_stream(self, skipped: usize) -> MessageError {
+        let Details { kind, at, reason } = *self.0;
+        let reason = format!("element stream: {reason} (byte {} of its strings)", at.saturating_sub(skipped));
+        MessageError { kind, reason, line: 1, column: 1 }
+    }
+
     /// The error to show, with its line and column in `source`.
     pub fn into_error(self, source: &[u8]) -> MessageError {
         let (line, column) = locate(source, self.0.at);

@@ -11,16 +11,16 @@
 //! - this file: character data, comments, processing instructions, and the order of it all
 //! - [`decode`]: raw slices to values; [`position`]: offsets to lines and columns
 
-mod bytes;
-mod characters;
+pub(crate) mod bytes;
+pub(crate) mod characters;
 pub mod decode;
-mod fault;
-mod names;
+pub(crate) mod fault;
+pub(crate) mod names;
 mod namespaces;
 pub mod position;
 mod prolog;
-mod references;
-mod tags;
+pub(crate) mod references;
+pub(crate) mod tags;
 #[cfg(test)]
 mod tests;
 
@@ -67,6 +67,41 @@ impl Scanner {
         Self::default()
     }
 
+    /// A pass over a source that is read in another way than by its markup.
+    pub(crate) fn pass<'a>(
+        &'a mut self,
+        checked: Checked<'a>,
+        vocabulary: &'a Vocabulary,
+        limits: &'a Limits,
+        want: Want,
+        document: &'a mut Document,
+    ) -> Pass<'a> {
+        self.clear();
+        document.clear();
+        Pass {
+            source: checked.text.as_bytes(),
+            checked,
+            vocabulary,
+            limits,
+            want,
+            document,
+            bindings: &mut self.bindings,
+            open: &mut self.open,
+            names: &mut self.names,
+            prefixed: &mut self.prefixed,
+            standalone: true,
+            skips_undeclared: false,
+            text_run: None,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bindings.clear();
+        self.open.clear();
+        self.names.clear();
+        self.prefixed.clear();
+    }
+
     /// Reads `source`, which may start with a byte-order mark, into `document`. The spans index into all of `source`.
     ///
     /// After an error `document` holds nothing of use.
@@ -78,10 +113,7 @@ impl Scanner {
         want: Want,
         document: &mut Document,
     ) -> Result<(), MessageError> {
-        self.bindings.clear();
-        self.open.clear();
-        self.names.clear();
-        self.prefixed.clear();
+        self.clear();
         document.clear();
         self.run(source, vocabulary, limits, want, document).map_err(|fault| fault.into_error(source))
     }
@@ -106,23 +138,9 @@ impl Scanner {
         {
             return Err(Fault::malformed(opening.end + at, "the message declares US-ASCII but holds other characters"));
         }
-        document.nodes.push(Node { content_start: opening.end as u32, ..leaf(NodeKind::Document, 0, source.len(), 0) });
-        document.nodes[0].parent = NO_NODE;
-        let mut pass = Pass {
-            source: checked.text.as_bytes(),
-            checked,
-            vocabulary,
-            limits,
-            want,
-            document,
-            bindings: &mut self.bindings,
-            open: &mut self.open,
-            names: &mut self.names,
-            prefixed: &mut self.prefixed,
-            standalone: opening.standalone,
-            skips_undeclared: false,
-            text_run: None,
-        };
+        let mut pass =
+            Pass { standalone: opening.standalone, ..self.pass(checked, vocabulary, limits, want, document) };
+        pass.document_node(opening.end);
         let root = pass.before_root(opening.end)?;
         let content = pass.start_tag(root)?;
         let end = pass.content(content)?;
@@ -134,19 +152,19 @@ impl Scanner {
 }
 
 /// One message on its way.
-struct Pass<'a> {
-    source: &'a [u8],
-    checked: Checked<'a>,
-    vocabulary: &'a Vocabulary,
-    limits: &'a Limits,
-    want: Want,
-    document: &'a mut Document,
-    bindings: &'a mut Bindings,
-    open: &'a mut Vec<Open>,
+pub(crate) struct Pass<'a> {
+    pub(crate) source: &'a [u8],
+    pub(crate) checked: Checked<'a>,
+    pub(crate) vocabulary: &'a Vocabulary,
+    pub(crate) limits: &'a Limits,
+    pub(crate) want: Want,
+    pub(crate) document: &'a mut Document,
+    pub(crate) bindings: &'a mut Bindings,
+    pub(crate) open: &'a mut Vec<Open>,
     /// Names of the attributes of the current tag, as written.
-    names: &'a mut Vec<Span>,
+    pub(crate) names: &'a mut Vec<Span>,
     /// Attributes of the current tag whose prefixes are not resolved yet.
-    prefixed: &'a mut Vec<Prefixed>,
+    pub(crate) prefixed: &'a mut Vec<Prefixed>,
     standalone: bool,
     /// An external DTD that nobody reads may declare any entity, so only expat can say what an unknown one is.
     skips_undeclared: bool,
@@ -163,6 +181,12 @@ struct TextRun {
 }
 
 impl Pass<'_> {
+    /// Records node 0; `content_start` is where what may hold nodes begins.
+    pub(crate) fn document_node(&mut self, content_start: usize) {
+        let node = leaf(NodeKind::Document, 0, self.source.len(), NO_NODE);
+        self.document.nodes.push(Node { content_start: content_start as u32, ..node });
+    }
+
     /// Reads up to the root element; answers with the offset of its `<`.
     fn before_root(&mut self, mut at: usize) -> Step<usize> {
         let mut doctype_seen = false;
@@ -309,7 +333,7 @@ impl Pass<'_> {
 
     /// Reads the comment at `start`, where `<!` stands.
     #[inline(never)]
-    fn comment(&mut self, start: usize) -> Step<usize> {
+    pub(crate) fn comment(&mut self, start: usize) -> Step<usize> {
         let source = self.source;
         if !source[start..].starts_with(b"<!--") {
             return Err(Fault::malformed(start, "\"<!\" starts neither a comment nor anything else allowed here"));
@@ -332,7 +356,7 @@ impl Pass<'_> {
 
     /// Reads the processing instruction at `start`.
     #[inline(never)]
-    fn processing_instruction(&mut self, start: usize) -> Step<usize> {
+    pub(crate) fn processing_instruction(&mut self, start: usize) -> Step<usize> {
         let source = self.source;
         let target_end = ncname_end(self.checked, start + 2);
         let target = &source[start + 2..target_end];
@@ -376,7 +400,7 @@ impl Pass<'_> {
         }
     }
 
-    fn push_leaf(&mut self, node: Node) {
+    pub(crate) fn push_leaf(&mut self, node: Node) {
         let attributes = self.document.attributes.len() as u32;
         let end = self.document.nodes.len() as u32 + 1;
         self.document.nodes.push(Node { end, attributes_start: attributes, attributes_end: attributes, ..node });
@@ -396,7 +420,7 @@ impl Pass<'_> {
 
 /// The first offset from `at` on that may not be plain character data.
 #[inline(always)]
-fn plain_text_end(source: &[u8], mut at: usize) -> usize {
+pub(crate) fn plain_text_end(source: &[u8], mut at: usize) -> usize {
     let far = at + SHORT_TEXT;
     while at < far {
         if is(byte(source, at), TEXT_STOP) {
@@ -410,7 +434,7 @@ fn plain_text_end(source: &[u8], mut at: usize) -> usize {
     }
 }
 
-fn leaf(kind: NodeKind, start: usize, end: usize, parent: u32) -> Node {
+pub(crate) fn leaf(kind: NodeKind, start: usize, end: usize, parent: u32) -> Node {
     Node {
         kind,
         encoded: false,
@@ -425,6 +449,6 @@ fn leaf(kind: NodeKind, start: usize, end: usize, parent: u32) -> Node {
 }
 
 #[inline(always)]
-fn span(start: usize, end: usize) -> Span {
+pub(crate) fn span(start: usize, end: usize) -> Span {
     Span { start: start as u32, end: end as u32 }
 }

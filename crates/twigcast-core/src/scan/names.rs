@@ -5,7 +5,7 @@ use crate::scan::characters::Checked;
 use crate::scan::fault::{Fault, Step, found, shown};
 
 /// Where a qualified name ends and where its colon stands.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct QName {
     /// One past the last byte.
     pub end: usize,

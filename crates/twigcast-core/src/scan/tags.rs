@@ -20,9 +20,9 @@ pub struct Open {
     /// The name as written.
     pub name: Span,
     /// Bindings outside it.
-    bindings: u32,
+    pub bindings: u32,
     /// Default namespace outside it.
-    default: NamespaceId,
+    pub default: NamespaceId,
 }
 
 /// An attribute whose prefix waits for the end of the tag, since its declaration may follow.
@@ -186,7 +186,7 @@ impl Pass<'_> {
 
     /// Keeps an attribute, or declares the namespace that it declares.
     #[inline(always)]
-    fn record(&mut self, owner: NodeId, start: usize, name: QName, value: Span, encoded: bool) -> Step<()> {
+    pub(crate) fn record(&mut self, owner: NodeId, start: usize, name: QName, value: Span, encoded: bool) -> Step<()> {
         let source = self.source;
         if source[start..name.end].starts_with(b"xmlns") && (name.colon == start + 5 || name.end == start + 5) {
             return self.declaration(owner, start, name, value, encoded);
@@ -208,7 +208,14 @@ impl Pass<'_> {
     }
 
     #[inline(never)]
-    fn declaration(&mut self, owner: NodeId, start: usize, name: QName, uri: Span, encoded: bool) -> Step<()> {
+    pub(crate) fn declaration(
+        &mut self,
+        owner: NodeId,
+        start: usize,
+        name: QName,
+        uri: Span,
+        encoded: bool,
+    ) -> Step<()> {
         let prefix = if name.colon == 0 { span(start, start) } else { span(name.colon + 1, name.end) };
         let namespace = self.bindings.declare(self.checked.text, self.vocabulary, prefix, uri, encoded)?;
         self.document.declarations.push(NamespaceDeclaration { owner, prefix, uri, namespace });
@@ -228,7 +235,7 @@ impl Pass<'_> {
 
     /// No two attributes of the tag have the same name as written.
     #[inline(always)]
-    fn unique_names(&mut self) -> Step<()> {
+    pub(crate) fn unique_names(&mut self) -> Step<()> {
         let source = self.source;
         if self.names.len() > COMPARED_MAX {
             return self.unique_among_many();
@@ -262,7 +269,7 @@ impl Pass<'_> {
 
     /// Gives the attributes with prefixes their namespaces; no two of them may have the same expanded name.
     #[inline(never)]
-    fn resolve_prefixed(&mut self) -> Step<()> {
+    pub(crate) fn resolve_prefixed(&mut self) -> Step<()> {
         let source = self.source;
         let mut resolved: Vec<(Prefixed, Namespace)> = Vec::new();
         let several = self.prefixed.len() > 1;

@@ -1,0 +1,104 @@
+//! Element streams: messages that travel parsed.
+
+use std::collections::BTreeMap;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use twigcast_core::document::{Document, Message};
+use twigcast_core::error::{MessageError, MessageErrorKind};
+use twigcast_core::limits::Limits;
+use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::stream::decode::{Decoder, Reading};
+use twigcast_core::stream::dictionary::Dictionary;
+use twigcast_core::stream::encode::{Names, encode};
+use twigcast_core::stream::text::{TooLong, text};
+use twigcast_core::vocabulary::Vocabulary;
+
+use crate::{engine, errors};
+
+/// Names that both ends of a link know. See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct NameDictionary {
+    names: Dictionary,
+}
+
+#[pymethods]
+impl NameDictionary {
+    #[new]
+    fn new(names: Vec<String>) -> PyResult<Self> {
+        let names = Dictionary::new(names.iter().map(String::as_str));
+        Ok(Self { names: names.map_err(|reason| PyValueError::new_err(reason.to_string()))? })
+    }
+
+    #[getter]
+    fn id(&self) -> u64 {
+        self.names.id()
+    }
+
+    fn __len__(&self) -> usize {
+        self.names.len()
+    }
+}
+
+/// Hands `work` the dictionary to read with.
+pub fn with_dictionary<T>(given: Option<&NameDictionary>, work: impl FnOnce(&Dictionary) -> T) -> T {
+    match given {
+        Some(given) => work(&given.names),
+        None => work(&Dictionary::default()),
+    }
+}
+
+/// A message as an element stream.
+#[pyfunction]
+#[pyo3(signature = (xml, dictionary=None, in_full=false, limits=BTreeMap::new()))]
+pub fn to_stream<'py>(
+    py: Python<'py>,
+    xml: &[u8],
+    dictionary: Option<&NameDictionary>,
+    in_full: bool,
+    limits: BTreeMap<String, usize>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let limits = engine::limits(&limits)?;
+    let names = match (dictionary, in_full) {
+        (Some(_), true) => return Err(PyValueError::new_err("names are written in full or by a dictionary, not both")),
+        (Some(dictionary), false) => Names::By(&dictionary.names),
+        (None, true) => Names::InFull,
+        (None, false) => Names::Once,
+    };
+    let stream = py.detach(|| {
+        let mut document = Document::default();
+        Scanner::new().scan(xml, &Vocabulary::new(), &limits, Want::ALL, &mut document)?;
+        Ok(encode(Message { source: xml, document: &document }, names))
+    });
+    Ok(PyBytes::new(py, &stream.map_err(|error| errors::message(py, &error))?))
+}
+
+/// The text of the message that came as an element stream.
+#[pyfunction]
+#[pyo3(signature = (stream, dictionary=None, limits=BTreeMap::new()))]
+pub fn from_stream<'py>(
+    py: Python<'py>,
+    stream: &[u8],
+    dictionary: Option<&NameDictionary>,
+    limits: BTreeMap<String, usize>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let limits = engine::limits(&limits)?;
+    let written = py.detach(|| with_dictionary(dictionary, |dictionary| written(stream, dictionary, &limits)));
+    Ok(PyBytes::new(py, &written.map_err(|error| errors::message(py, &error))?))
+}
+
+fn written(stream: &[u8], dictionary: &Dictionary, limits: &Limits) -> Result<Vec<u8>, MessageError> {
+    let (mut decoder, mut document, vocabulary) = (Decoder::new(), Document::default(), Vocabulary::new());
+    let reading = Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits, want: Want::ALL };
+    decoder.decode(stream, reading, &mut document)?;
+    let value = limits.message_bytes_max;
+    text(Message { source: decoder.source(), document: &document }, value).map_err(|TooLong(_)| MessageError {
+        kind: MessageErrorKind::Limit { limit: "message_bytes_max", value },
+        reason: format!(
+            "the text of the element stream has more bytes than the limit message_bytes_max allows ({value})"
+        ),
+        line: 1,
+        column: 1,
+    })
+}
