@@ -220,8 +220,8 @@ class TestDamage:
         store.close()
         path = tmp_path / "twigcast.db"
         with path.open("r+b") as file:
-            file.seek(40 * 4096)
-            file.write(os.urandom(path.stat().st_size - 40 * 4096))
+            file.seek(60 * 4096)
+            file.write(os.urandom(path.stat().st_size - 60 * 4096))
         store = open_store(tmp_path)
         with pytest.raises(StoreDamaged):
             store.messages(1, limit=5_000)

@@ -119,6 +119,8 @@ class Group:
         """The last message stored in this group."""
         self.published: list[Published] = []
         """Those that have deliveries."""
+        self.accepted: list[StoredMessage] = []
+        """All that were published here, for whoever passes them on."""
         self.pushed: set[int] = set()
         self.changed: list[Subscription] = []
         self.removed: list[Subscription] = []

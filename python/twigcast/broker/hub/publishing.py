@@ -172,6 +172,7 @@ class _Publication:
         self._group.pushed.update(lanes[slot] for slot in slots if pushed[slot])
 
     def _store(self) -> None:
+        self._group.accepted += self._messages
         counted = self._group.counted
         counted.accepted += len(self._messages)
         counted.deliveries += len(self._deliveries)

@@ -22,7 +22,7 @@ from twigcast.broker.hub.metrics import Metrics
 from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.hub.population import Member, Population
 from twigcast.broker.hub.publishing import Publish, publish
-from twigcast.broker.model import Delivery, DeliveryId, Subscription, SubscriptionState, Tenant
+from twigcast.broker.model import Delivery, DeliveryId, StoredMessage, Subscription, SubscriptionState, Tenant
 from twigcast.broker.store.interface import Store
 from twigcast.errors import TwigcastError
 
@@ -68,6 +68,8 @@ class Writer:
         """Settings of the tenants; replaced as a whole by the event loop."""
         self.trouble: str | None = None
         """Why the last commit failed."""
+        self.on_accepted: Callable[[list[StoredMessage]], None] | None = None
+        """Called in the writing thread with the messages published in a group, in order, once they are durable."""
         self._thread = threading.Thread(target=self._run, name="twigcast-writer", daemon=True)
 
     def start(self) -> None:
@@ -181,6 +183,8 @@ class Writer:
 
     def _committed(self, operations: list[Operation], group: Group, begun: float) -> HandOver:
         self.trouble = None
+        if self.on_accepted is not None and group.accepted:
+            self.on_accepted(group.accepted)
         self._count(group, time.perf_counter() - begun)
         over = HandOver(
             operations,

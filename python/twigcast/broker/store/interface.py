@@ -94,6 +94,39 @@ class MessageSummary:
     """Bytes of the body."""
 
 
+@dataclass(frozen=True, slots=True)
+class OverlayIdentity:
+    """Who a broker is in an overlay."""
+
+    name: str
+    instance: bytes
+    """16 bytes, drawn with the store."""
+    incarnation: int
+    """Number of the start: each one's is higher."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """What is known of another broker of the overlay."""
+
+    name: str
+    horizon: int | None
+    """All its messages up to this number are known; ``None``: none was asked for yet."""
+    seen: float
+    """When that was written last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a message came from that another broker accepted."""
+
+    root: int
+    number: int
+    """Its number there."""
+    way: tuple[int, ...]
+    """The brokers that it passed."""
+
+
 class Transaction(Protocol):
     """Changes that become durable together."""
 
@@ -215,12 +248,39 @@ class Transaction(Protocol):
 
     # Retention
 
-    def expire(self, *, before: float | None, bytes_max: int | None, limit: int, at: float) -> int:
+    def expire(
+        self, *, before: float | None, bytes_max: int | None, limit: int, at: float, up_to: int | None = None
+    ) -> int:
         """Remove up to ``limit`` of the oldest messages, and of the rejected ones; how many messages went.
 
-        Those go that are older than ``before`` or beyond ``bytes_max`` in all, with their deliveries. What was still
-        pending is counted in an error record of its subscription, so that nothing ends silently.
+        Those go that are older than ``before`` or beyond ``bytes_max`` in all, with their deliveries; messages above
+        ``up_to`` stay in any case. What was still pending is counted in an error record of its subscription, so that
+        nothing ends silently.
         """
+
+    # Overlay
+
+    def start_overlay(self, name: str, incarnation: int) -> OverlayIdentity:
+        """Begin a start as a broker of an overlay, which gets a new incarnation: at least this one, above the last.
+
+        Raises:
+            Conflict: The store is that of a broker of another name.
+        """
+
+    def forget_overlay_identity(self) -> bool:
+        """Be no broker of an overlay any more, so that the next start makes a new one; whether it was one."""
+
+    def set_horizons(self, horizons: Mapping[int, int], *, at: float) -> None:
+        """Up to where all messages of these brokers are known."""
+
+    def name_roots(self, names: Mapping[int, str]) -> None:
+        """Remember the names of brokers."""
+
+    def add_origins(self, origins: Sequence[tuple[int, Origin]]) -> None:
+        """Say which stored messages, by sequence number, came from other brokers."""
+
+    def known_origins(self, root: int, numbers: Iterable[int]) -> set[int]:
+        """Those of the numbers of another broker whose messages are stored."""
 
 
 class Store(Protocol):
@@ -345,6 +405,23 @@ class Store(Protocol):
         self, tenant_id: int, *, before_id: int | None = None, limit: int, key: str | None = None
     ) -> list[DeadLetter]:
         """Dead letters, newest first."""
+
+    # Overlay
+
+    def overlay_identity(self) -> OverlayIdentity | None:
+        """Who this broker is in an overlay; ``None``: it has never been part of one."""
+
+    def overlay_roots(self) -> dict[int, RootState]:
+        """The other brokers that are known, by number."""
+
+    def overlay_origin(self, seq: int) -> Origin | None:
+        """Where a message came from; ``None``: it was published here."""
+
+    def own_messages(self, *, after: int, up_to: int, limit: int, bytes_max: int) -> list[StoredMessage]:
+        """Messages of all tenants that were published here, in order; about ``bytes_max`` bytes, at least one."""
+
+    def forgotten(self) -> int:
+        """The highest sequence number that retention has removed; 0: none."""
 
     # Administration
 

@@ -194,32 +194,36 @@ class MessageWrites(Writes):
 
     # Retention
 
-    def expire(self, *, before: float | None, bytes_max: int | None, limit: int, at: float) -> int:
+    def expire(
+        self, *, before: float | None, bytes_max: int | None, limit: int, at: float, up_to: int | None = None
+    ) -> int:
+        last = INTEGER_MAX if up_to is None else up_to
         gone = 0
         if before is not None:
-            gone += self._expire_by_age(before, limit, at)
+            gone += self._expire_by_age(before, last, limit, at)
         if bytes_max is not None:
-            gone += self._expire_by_size(self.counters.value("bytes") - bytes_max, limit - gone, at)
+            gone += self._expire_by_size(self.counters.value("bytes") - bytes_max, last, limit - gone, at)
         return gone
 
-    def _expire_by_age(self, before: float, limit: int, at: float) -> int:
+    def _expire_by_age(self, before: float, last: int, limit: int, at: float) -> int:
         rejected = self.session.rows(
             "SELECT id FROM rejected WHERE received < ? ORDER BY received LIMIT ?", (before, limit)
         )
         self._remove_rejected(number for (number,) in rejected)
         messages = self.session.rows(
-            "SELECT seq, size, matches FROM messages WHERE received < ? ORDER BY received, seq LIMIT ?", (before, limit)
+            "SELECT seq, size, matches FROM messages WHERE received < ? AND seq <= ? ORDER BY received, seq LIMIT ?",
+            (before, last, limit),
         )
         return self._remove_messages(messages, at)
 
-    def _expire_by_size(self, excess: int, limit: int, at: float) -> int:
+    def _expire_by_size(self, excess: int, last: int, limit: int, at: float) -> int:
         """Remove the oldest, accepted or rejected, until ``excess`` bytes are gone."""
         if excess <= 0 or limit <= 0:
             return 0
         oldest = [
             (received, True, (seq, size, matches))
             for seq, size, matches, received in self.session.rows(
-                "SELECT seq, size, matches, received FROM messages ORDER BY seq LIMIT ?", (limit,)
+                "SELECT seq, size, matches, received FROM messages WHERE seq <= ? ORDER BY seq LIMIT ?", (last, limit)
             )
         ] + [
             (received, False, (number, size))
@@ -252,10 +256,12 @@ class MessageWrites(Writes):
             matches += count
         for some in chunks(seqs, 1_000):
             self._remove_deliveries(some, at)
-            self.session.execute(
-                f"DELETE FROM messages WHERE {self.session.among('seq')}",
-                (self.session.values(some),),
-            )
+            for table in ("messages", "overlay_origins"):
+                self.session.execute(
+                    f"DELETE FROM {table} WHERE {self.session.among('seq')}", (self.session.values(some),)
+                )
+        if seqs:
+            self.counters.add("forgotten", max(0, max(seqs) - self.counters.value("forgotten")))
         self.counters.add("bytes", -freed)
         return len(seqs)
 

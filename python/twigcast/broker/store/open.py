@@ -62,6 +62,13 @@ def restore_store(address: str | Path, backup: Path, *, overwrite: bool = False)
         sqlite.restore(folder, backup, overwrite=overwrite)
     else:
         _postgresql().restore(str(address), backup, overwrite=overwrite)
+    # Other brokers of an overlay know messages that the backup does not, under numbers that it will give again.
+    store = open_store(address, exclusive=False, create=False)
+    try:
+        with store.transaction() as transaction:
+            transaction.forget_overlay_identity()
+    finally:
+        store.close()
 
 
 def _folder(address: str) -> Path | None:

@@ -12,7 +12,10 @@ Why the tables are as they are:
   that came since.
 - ``messages`` holds each body once. Its index by tenant also holds what replay by time and listings ask for, so that
   they need not touch the bodies.
-- ``counters`` gives out ids. They are never used again, also after the newest row was removed.
+- ``counters`` gives out ids. They are never used again, also after the newest row was removed. ``forgotten`` is the
+  highest sequence number that retention has removed.
+- ``overlay_origins`` has a row for each message that came from another broker of an overlay, none for the broker's own:
+  a broker without an overlay writes nothing there.
 """
 
 from __future__ import annotations
@@ -120,6 +123,17 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             lane_id {int} NOT NULL, seq {int} NOT NULL, subscription_id {int} NOT NULL,
             PRIMARY KEY (lane_id, seq, subscription_id)) {clustered}""",
         "CREATE INDEX set_aside_by_seq ON set_aside (seq)",
+    ),
+    # 4: a broker as a part of an overlay
+    (
+        """CREATE TABLE overlay_self (
+            id {int} PRIMARY KEY, name {key} NOT NULL, instance {blob} NOT NULL, incarnation {int} NOT NULL)""",
+        """CREATE TABLE overlay_roots (
+            identity {int} PRIMARY KEY, name {key} NOT NULL, horizon {int}, seen {real} NOT NULL)""",
+        """CREATE TABLE overlay_origins (
+            seq {int} PRIMARY KEY, root {int} NOT NULL, number {int} NOT NULL, way {text} NOT NULL)""",
+        "CREATE UNIQUE INDEX overlay_origins_by_number ON overlay_origins (root, number)",
+        "INSERT INTO counters (name, value) VALUES ('forgotten', 0)",
     ),
 )
 

@@ -13,21 +13,24 @@ from twigcast.broker.store.dead_letters import DeadLetterReads, DeadLetterWrites
 from twigcast.broker.store.interface import Store, Transaction
 from twigcast.broker.store.lanes import LaneReads, LaneWrites
 from twigcast.broker.store.messages import MessageReads, MessageWrites
+from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
 
 
 class SqlTransaction(
-    MessageWrites, LaneWrites, DeadLetterWrites, SubscriptionWrites, AdministrationWrites, Transaction
+    MessageWrites, LaneWrites, DeadLetterWrites, SubscriptionWrites, AdministrationWrites, OverlayWrites, Transaction
 ):
     """Changes that become durable together."""
 
-    def expire(self, *, before: float | None, bytes_max: int | None, limit: int, at: float) -> int:
+    def expire(
+        self, *, before: float | None, bytes_max: int | None, limit: int, at: float, up_to: int | None = None
+    ) -> int:
         self.save_marks()
         self.remove_leftovers(10 * limit)
-        return super().expire(before=before, bytes_max=bytes_max, limit=limit, at=at)
+        return super().expire(before=before, bytes_max=bytes_max, limit=limit, at=at, up_to=up_to)
 
 
-class SqlStore(MessageReads, LaneReads, DeadLetterReads, SubscriptionReads, AdministrationReads, Store):
+class SqlStore(MessageReads, LaneReads, DeadLetterReads, SubscriptionReads, AdministrationReads, OverlayReads, Store):
     """A store in a database.
 
     Args:

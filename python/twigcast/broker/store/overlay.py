@@ -1,0 +1,116 @@
+"""What a broker that is part of an overlay keeps: who it is, what it knows of others, where its messages came from."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+
+from twigcast.broker.errors import Conflict
+from twigcast.broker.model import StoredMessage
+from twigcast.broker.store.base import Reads, Writes, chunks
+from twigcast.broker.store.database import INTEGER_MAX
+from twigcast.broker.store.interface import Origin, OverlayIdentity, RootState
+from twigcast.broker.store.messages import messages_by_seq
+
+
+class OverlayReads(Reads):
+    """Reading it."""
+
+    def overlay_identity(self) -> OverlayIdentity | None:
+        row = self.first("SELECT name, instance, incarnation FROM overlay_self")
+        return None if row is None else OverlayIdentity(row[0], bytes(row[1]), row[2])
+
+    def overlay_roots(self) -> dict[int, RootState]:
+        rows = self.rows("SELECT identity, name, horizon, seen FROM overlay_roots ORDER BY identity")
+        return {identity: RootState(name, horizon, seen) for identity, name, horizon, seen in rows}
+
+    def overlay_origin(self, seq: int) -> Origin | None:
+        if seq > INTEGER_MAX:
+            return None
+        row = self.first("SELECT root, number, way FROM overlay_origins WHERE seq = ?", (seq,))
+        return None if row is None else Origin(row[0], row[1], tuple(json.loads(row[2])))
+
+    def own_messages(self, *, after: int, up_to: int, limit: int, bytes_max: int) -> list[StoredMessage]:
+        rows = self.rows(
+            "SELECT m.seq, m.size FROM messages m WHERE m.seq > ? AND m.seq <= ? AND NOT EXISTS "
+            "(SELECT 1 FROM overlay_origins o WHERE o.seq = m.seq) ORDER BY m.seq LIMIT ?",
+            (min(after, INTEGER_MAX), min(up_to, INTEGER_MAX), limit),
+        )
+        wanted: list[int] = []
+        size = 0
+        for seq, bytes_ in rows:
+            size += bytes_
+            if wanted and size > bytes_max:
+                break
+            wanted.append(seq)
+        found = self.database.read(lambda session: messages_by_seq(session, wanted))
+        # Those that have expired in between are left out.
+        return [found[seq] for seq in wanted if seq in found]
+
+    def forgotten(self) -> int:
+        return int(self.one("SELECT value FROM counters WHERE name = 'forgotten'")[0])
+
+
+class OverlayWrites(Writes):
+    """Changing it."""
+
+    def start_overlay(self, name: str, incarnation: int) -> OverlayIdentity:
+        row = self.first("SELECT name, instance, incarnation FROM overlay_self")
+        if row is None:
+            found = OverlayIdentity(name, secrets.token_bytes(16), incarnation)
+            self.session.execute(
+                "INSERT INTO overlay_self (id, name, instance, incarnation) VALUES (1, ?, ?, ?)",
+                (found.name, found.instance, found.incarnation),
+            )
+            return found
+        if row[0] != name:
+            raise Conflict(
+                f"this store belongs to the broker {row[0]!r} of an overlay, and cannot be that of {name!r}: "
+                "its messages are known under that name"
+            )
+        found = OverlayIdentity(name, bytes(row[1]), max(row[2] + 1, incarnation))
+        self.session.execute("UPDATE overlay_self SET incarnation = ?", (found.incarnation,))
+        return found
+
+    def forget_overlay_identity(self) -> bool:
+        return bool(self.session.execute("DELETE FROM overlay_self"))
+
+    def set_horizons(self, horizons: Mapping[int, int], *, at: float) -> None:
+        self._put_roots(horizons)
+        self.session.many(
+            "UPDATE overlay_roots SET horizon = ?, seen = ? WHERE identity = ?",
+            [(horizon, at, identity) for identity, horizon in sorted(horizons.items())],
+        )
+
+    def name_roots(self, names: Mapping[int, str]) -> None:
+        self._put_roots(names)
+        self.session.many(
+            "UPDATE overlay_roots SET name = ? WHERE identity = ?",
+            [(name, identity) for identity, name in sorted(names.items())],
+        )
+
+    def _put_roots(self, identities: Iterable[int]) -> None:
+        self.session.insert(
+            "overlay_roots",
+            ("identity", "name", "horizon", "seen"),
+            [(identity, "", None, 0.0) for identity in sorted(identities)],
+            keep_existing=True,
+        )
+
+    def add_origins(self, origins: Sequence[tuple[int, Origin]]) -> None:
+        self.session.insert(
+            "overlay_origins",
+            ("seq", "root", "number", "way"),
+            [(seq, origin.root, origin.number, json.dumps(origin.way)) for seq, origin in origins],
+        )
+
+    def known_origins(self, root: int, numbers: Iterable[int]) -> set[int]:
+        known: set[int] = set()
+        for some in chunks(numbers, 1_000):
+            rows = self.session.rows(
+                f"SELECT number FROM overlay_origins WHERE root = ? AND {self.session.among('number')}",
+                (root, self.session.values(some)),
+            )
+            known.update(number for (number,) in rows)
+        return known
