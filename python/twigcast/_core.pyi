@@ -70,7 +70,7 @@ class Engine:
     def match_stream(
         self, stream: bytes, dictionary: NameDictionary | None = None
     ) -> tuple[list[int], list[tuple[int, str]]]:
-        """Like ``match_with_failures``, for a message that comes as an element stream (``to_stream``)."""
+        """Like ``match_with_failures``, for a message that comes as an element stream (``ParsedMessage.stream``)."""
 
     def match_keys(self, xml: bytes) -> tuple[list[str], list[tuple[str, str]]]:
         """Like ``match_with_failures``, with keys in place of slots: cheaper right after a change."""
@@ -210,6 +210,9 @@ class RoutingTable:
         the GIL. Where no path has to be looked at, the message is not even scanned.
         """
 
+    def route_stream(self, stream: bytes, dictionary: NameDictionary | None, wanted: Sequence[tuple[int, int]]) -> int:
+        """Like ``route``, for a message that comes as an element stream (``ParsedMessage.stream``)."""
+
     def holding(self, xml: bytes) -> list[int]:
         """The conjunctions that hold on a message, whatever their labels, ascending."""
 
@@ -229,16 +232,32 @@ class NameDictionary:
 
     def __len__(self) -> int: ...
 
-def to_stream(
-    xml: bytes, dictionary: NameDictionary | None = None, in_full: bool = False, limits: Mapping[str, int] = ...
-) -> bytes:
-    """A UTF-8 message as an element stream: its structure, its names by number, its texts.
+@final
+class ParsedMessage:
+    """A message that was parsed once, to be written in any form. A stream says what a message says, not how."""
 
-    ``in_full``: each name in full wherever it stands, as published (Diao 2005, section 7.4.2).
-    """
+    @staticmethod
+    def from_text(xml: bytes, limits: Mapping[str, int] = ...) -> ParsedMessage:
+        """Parse a UTF-8 message. Raises ``RejectedMessage``, of these ``NeedsConversion`` where another form is due."""
 
-def from_stream(stream: bytes, dictionary: NameDictionary | None = None, limits: Mapping[str, int] = ...) -> bytes:
-    """The text of a message from its element stream. Raises ``MalformedMessage`` for damaged bytes."""
+    @staticmethod
+    def from_stream(
+        stream: bytes, dictionary: NameDictionary | None = None, limits: Mapping[str, int] = ...
+    ) -> ParsedMessage:
+        """Read an element stream. Raises ``RejectedMessage`` for damaged bytes, a wrong dictionary, and what is no
+        message.
+        """
+
+    def text(self) -> bytes:
+        """Its text, without XML declaration and DOCTYPE. Raises ``MessageLimitExceeded``: a stream that spells out a
+        long name once may stand for a text many times its size.
+        """
+
+    def stream(self, dictionary: NameDictionary | None = None, in_full: bool = False) -> bytes:
+        """Its element stream: its structure, its names by number, its texts.
+
+        ``in_full``: each name in full wherever it stands, as published (Diao 2005, section 7.4.2).
+        """
 
 def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
     """The algebra of a query as JSON (see ``twigcast.query``)."""

@@ -26,7 +26,7 @@ mod _core {
     #[pymodule_export]
     use super::routing::RoutingTable;
     #[pymodule_export]
-    use super::stream::{NameDictionary, from_stream, to_stream};
+    use super::stream::{NameDictionary, ParsedMessage};
 
     use super::*;
 

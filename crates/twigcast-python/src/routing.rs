@@ -8,6 +8,7 @@ use pyo3::pybacked::PyBackedStr;
 use twigcast_core::engine::routing::{self as core, ConjunctionId, Label, Targets};
 use twigcast_core::engine::{Matcher, QueryContext};
 
+use crate::stream::{NameDictionary, with_dictionary};
 use crate::{engine, errors};
 
 /// Matchers kept for the next call.
@@ -85,6 +86,21 @@ impl RoutingTable {
     fn route(&self, py: Python<'_>, xml: &[u8], wanted: Vec<(Label, u32)>) -> PyResult<Targets> {
         py.detach(|| self.with_matcher(|table, matcher| table.route(matcher, xml, &wanted)))
             .map_err(|error| errors::message(py, &error))
+    }
+
+    fn route_stream(
+        &self,
+        py: Python<'_>,
+        stream: &[u8],
+        dictionary: Option<&NameDictionary>,
+        wanted: Vec<(Label, u32)>,
+    ) -> PyResult<Targets> {
+        py.detach(|| {
+            with_dictionary(dictionary, |names| {
+                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, &wanted))
+            })
+        })
+        .map_err(|error| errors::message(py, &error))
     }
 
     fn holding(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<ConjunctionId>> {

@@ -49,56 +49,80 @@ pub fn with_dictionary<T>(given: Option<&NameDictionary>, work: impl FnOnce(&Dic
     }
 }
 
-/// A message as an element stream.
-#[pyfunction]
-#[pyo3(signature = (xml, dictionary=None, in_full=false, limits=BTreeMap::new()))]
-pub fn to_stream<'py>(
-    py: Python<'py>,
-    xml: &[u8],
-    dictionary: Option<&NameDictionary>,
-    in_full: bool,
-    limits: BTreeMap<String, usize>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let limits = engine::limits(&limits)?;
-    let names = match (dictionary, in_full) {
-        (Some(_), true) => return Err(PyValueError::new_err("names are written in full or by a dictionary, not both")),
-        (Some(dictionary), false) => Names::By(&dictionary.names),
-        (None, true) => Names::InFull,
-        (None, false) => Names::Once,
-    };
-    let stream = py.detach(|| {
-        let mut document = Document::default();
-        Scanner::new().scan(xml, &Vocabulary::new(), &limits, Want::ALL, &mut document)?;
-        Ok(encode(Message { source: xml, document: &document }, names))
-    });
-    Ok(PyBytes::new(py, &stream.map_err(|error| errors::message(py, &error))?))
+/// A message that was parsed, to be written in any form. See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct ParsedMessage {
+    source: Vec<u8>,
+    document: Document,
+    bytes_max: usize,
 }
 
-/// The text of the message that came as an element stream.
-#[pyfunction]
-#[pyo3(signature = (stream, dictionary=None, limits=BTreeMap::new()))]
-pub fn from_stream<'py>(
-    py: Python<'py>,
-    stream: &[u8],
-    dictionary: Option<&NameDictionary>,
-    limits: BTreeMap<String, usize>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let limits = engine::limits(&limits)?;
-    let written = py.detach(|| with_dictionary(dictionary, |dictionary| written(stream, dictionary, &limits)));
-    Ok(PyBytes::new(py, &written.map_err(|error| errors::message(py, &error))?))
+impl ParsedMessage {
+    fn message(&self) -> Message<'_> {
+        Message { source: &self.source, document: &self.document }
+    }
 }
 
-fn written(stream: &[u8], dictionary: &Dictionary, limits: &Limits) -> Result<Vec<u8>, MessageError> {
+#[pymethods]
+impl ParsedMessage {
+    #[staticmethod]
+    #[pyo3(signature = (xml, limits=BTreeMap::new()))]
+    fn from_text(py: Python<'_>, xml: &[u8], limits: BTreeMap<String, usize>) -> PyResult<Self> {
+        let limits = engine::limits(&limits)?;
+        py.detach(|| {
+            let mut document = Document::default();
+            Scanner::new().scan(xml, &Vocabulary::new(), &limits, Want::ALL, &mut document)?;
+            Ok(Self { source: xml.to_vec(), document, bytes_max: limits.message_bytes_max })
+        })
+        .map_err(|error| errors::message(py, &error))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (stream, dictionary=None, limits=BTreeMap::new()))]
+    fn from_stream(
+        py: Python<'_>,
+        stream: &[u8],
+        dictionary: Option<&NameDictionary>,
+        limits: BTreeMap<String, usize>,
+    ) -> PyResult<Self> {
+        let limits = engine::limits(&limits)?;
+        py.detach(|| with_dictionary(dictionary, |dictionary| read(stream, dictionary, &limits)))
+            .map_err(|error| errors::message(py, &error))
+    }
+
+    fn text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let value = self.bytes_max;
+        let written = py.detach(|| text(self.message(), value)).map_err(|TooLong(_)| MessageError {
+            kind: MessageErrorKind::Limit { limit: "message_bytes_max", value },
+            reason: format!("the text of the message has more bytes than the limit message_bytes_max allows ({value})"),
+            line: 1,
+            column: 1,
+        });
+        Ok(PyBytes::new(py, &written.map_err(|error| errors::message(py, &error))?))
+    }
+
+    #[pyo3(signature = (dictionary=None, in_full=false))]
+    fn stream<'py>(
+        &self,
+        py: Python<'py>,
+        dictionary: Option<&NameDictionary>,
+        in_full: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let names = match (dictionary, in_full) {
+            (Some(_), true) => {
+                return Err(PyValueError::new_err("names are written in full or by a dictionary, not both"));
+            }
+            (Some(dictionary), false) => Names::By(&dictionary.names),
+            (None, true) => Names::InFull,
+            (None, false) => Names::Once,
+        };
+        Ok(PyBytes::new(py, &py.detach(|| encode(self.message(), names))))
+    }
+}
+
+fn read(stream: &[u8], dictionary: &Dictionary, limits: &Limits) -> Result<ParsedMessage, MessageError> {
     let (mut decoder, mut document, vocabulary) = (Decoder::new(), Document::default(), Vocabulary::new());
     let reading = Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits, want: Want::ALL };
     decoder.decode(stream, reading, &mut document)?;
-    let value = limits.message_bytes_max;
-    text(Message { source: decoder.source(), document: &document }, value).map_err(|TooLong(_)| MessageError {
-        kind: MessageErrorKind::Limit { limit: "message_bytes_max", value },
-        reason: format!(
-            "the text of the element stream has more bytes than the limit message_bytes_max allows ({value})"
-        ),
-        line: 1,
-        column: 1,
-    })
+    Ok(ParsedMessage { source: decoder.source().to_vec(), document, bytes_max: limits.message_bytes_max })
 }

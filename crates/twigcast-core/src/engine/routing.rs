@@ -22,6 +22,7 @@ use super::{Engine, Matcher, QueryContext};
 use crate::error::{MessageError, QueryError};
 use crate::limits::Limits;
 use crate::scan::Want;
+use crate::stream::dictionary::Dictionary;
 
 /// Number of a conjunction: stable while it lives, used again afterwards.
 pub type ConjunctionId = u32;
@@ -235,6 +236,27 @@ impl RoutingTable {
             self.engine.catch_up(matcher);
             matcher.scan(&self.engine, source, want)?;
             self.finish(matcher, source, &mut reaching);
+        }
+        Ok(reaching.reached)
+    }
+
+    /// Like [`Self::route`], for a message that comes as an element stream (see [`crate::stream`]).
+    ///
+    /// # Errors
+    /// As [`Engine::run_stream`].
+    pub fn route_stream(
+        &self,
+        matcher: &mut Matcher,
+        stream: &[u8],
+        dictionary: &Dictionary,
+        wanted: &[(Label, u32)],
+    ) -> Result<Targets, MessageError> {
+        let mut reaching = self.reaching(wanted);
+        if reaching.missing != 0 {
+            self.engine.catch_up(matcher);
+            matcher.with_stream(&self.engine, (stream, dictionary), self.want(), |matcher, source| {
+                self.finish(matcher, source, &mut reaching);
+            })?;
         }
         Ok(reaching.reached)
     }

@@ -1,0 +1,48 @@
+//! Any bytes as an element stream: what the decoder takes is a message that the scanner takes as well, and writing it
+//! again gives the same message.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use twigcast_core::document::{Document, Message};
+use twigcast_core::limits::Limits;
+use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::stream::decode::{Decoder, Reading};
+use twigcast_core::stream::dictionary::Dictionary;
+use twigcast_core::stream::encode::{Names, encode};
+use twigcast_core::stream::text::text;
+use twigcast_core::vocabulary::Vocabulary;
+
+/// Names that a stream may spell out as well, so that both ways to a name are tried.
+const NAMES: [&str; 5] = ["a", "b", "xmlns", "xmlns:p", "p:a"];
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+fuzz_target!(|bytes: &[u8]| {
+    let dictionary = Dictionary::new(NAMES).expect("names");
+    // The id is a hash, which would never be guessed: it is put where the flags announce it.
+    let mut stream = bytes.to_vec();
+    if let Some(place) = stream.get_mut(4..12) {
+        if bytes[3] == 1 {
+            place.copy_from_slice(&dictionary.id().to_le_bytes());
+        }
+    }
+    let Some((source, document)) = read(&stream, &dictionary) else { return };
+    let message = Message { source: &source, document: &document };
+    let Ok(written) = text(message, TEXT_BYTES_MAX) else { return };
+    let mut scanned = Document::default();
+    let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
+    let verdict = Scanner::new().scan(&written, &vocabulary, &limits, Want::ALL, &mut scanned);
+    verdict.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&written)));
+    assert_eq!(scanned.nodes.len(), document.nodes.len());
+    for names in [Names::InFull, Names::Once, Names::By(&dictionary)] {
+        let (source, document) = read(&encode(message, names), &dictionary).expect("was just written");
+        assert_eq!(text(Message { source: &source, document: &document }, usize::MAX).as_ref(), Ok(&written));
+    }
+});
+
+fn read(stream: &[u8], dictionary: &Dictionary) -> Option<(Vec<u8>, Document)> {
+    let (mut decoder, mut document) = (Decoder::new(), Document::default());
+    let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
+    let reading = Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits: &limits, want: Want::ALL };
+    decoder.decode(stream, reading, &mut document).ok()?;
+    Some((decoder.source().to_vec(), document))
+}
