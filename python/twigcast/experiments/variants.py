@@ -18,7 +18,7 @@ ARCHIVE = "nitf-500.tar.gz"
 
 DOCUMENTS_OF_BENCHMARK = ("D-F4.6", "D-F5.8")
 """Without value predicates and at the depth of the benchmark documents, these can use the documents themselves."""
-DTD_ONLY = ("D-T3", "D-T4", "D-F4.13", "D-F5.4", "B-F4.6")
+DTD_ONLY = ("D-T3", "D-T4", "D-F4.13", "D-F5.4", "D-F7.5", "D-F7.6", "B-F4.6")
 """These make their messages from the real DTD."""
 ON_NITF = (*DOCUMENTS_OF_BENCHMARK, *DTD_ONLY)
 
