@@ -19,6 +19,7 @@ _TITLES = {
     "transformation_peers": "Peers: a hundred For-Where-Return queries by other means",
     "spark": "The Spark pipeline",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
+    "forwarding": "Between brokers: reading and routing a message in each form",
 }
 
 _NOTES = {
@@ -56,6 +57,12 @@ _NOTES = {
         "attribute tests each, taken from the messages, as subscribers would want; `bare paths`: the published kind of "
         "workload, where each message matches a fifth of all queries. Target: half the speed of `nothing` with a "
         "thousand ordinary subscriptions."
+    ),
+    "forwarding": (
+        "A routing table of 10,000 linear paths for four neighbours. `read_E`: to where the engine has the message; "
+        "`read_and_route_E`: with the answer which neighbours want it. What is sent on are the same bytes. The row by "
+        "expat is what parsing costs a program without a core of its own. Target: an element stream at most half of "
+        "parsing the text again."
     ),
 }
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import changes, filtering, report, transformation, transformation_peers, workloads
+from benchmarks import changes, filtering, forwarding, report, transformation, transformation_peers, workloads
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).with_name("results")
@@ -60,6 +60,10 @@ def _broker(quick: bool) -> list[Row]:
     return _apart_many("broker", *(["quick"] if quick else []))
 
 
+def _forwarding(quick: bool) -> list[Row]:
+    return [row for feed in forwarding.feeds()[: 1 if quick else None] for row in _apart_many("forwarding", feed)]
+
+
 SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "filtering": _filtering,
     "peers": _peers,
@@ -70,6 +74,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "transformation_peers": _transformation_peers,
     "spark": _spark,
     "broker": _broker,
+    "forwarding": _forwarding,
 }
 
 
@@ -87,32 +92,31 @@ def _apart(task: str, *arguments: str) -> Row:
     return row
 
 
+_TASKS: dict[str, Callable[..., Row | list[Row]]] = {
+    "filtering": filtering.measure,
+    "lxml": filtering.measure_lxml,
+    "insertion": changes.measure_insertion,
+    "mixed": changes.measure_mixed,
+    "threads": changes.measure_threads,
+    "transformation": transformation.measure,
+    "peers100": transformation_peers.measure,
+    "forwarding": forwarding.measure,
+}
+
+
 def _task(task: str, arguments: list[str]) -> Row | list[Row]:
-    match task:
-        case "filtering":
-            return filtering.measure(*arguments)
-        case "lxml":
-            return filtering.measure_lxml(*arguments)
-        case "insertion":
-            return changes.measure_insertion()
-        case "mixed":
-            return changes.measure_mixed()
-        case "threads":
-            return changes.measure_threads()
-        case "transformation":
-            return transformation.measure(*arguments)
-        case "peers100":
-            return transformation_peers.measure(*arguments)
-        case "spark":
-            # Spark takes seconds to import, and not everybody has it.
-            from benchmarks import spark
+    if task in _TASKS:
+        return _TASKS[task](*arguments)
+    if task == "spark":
+        # Spark takes seconds to import, and not everybody has it.
+        from benchmarks import spark
 
-            return spark.measure()
-        case "broker":
-            # Neither does everybody have what a broker is made of.
-            from benchmarks import broker
+        return spark.measure()
+    if task == "broker":
+        # Neither does everybody have what a broker is made of.
+        from benchmarks import broker
 
-            return broker.measure(quick="quick" in arguments)
+        return broker.measure(quick="quick" in arguments)
     raise SystemExit(f"there is no task {task!r}")
 
 
