@@ -42,9 +42,11 @@ from twigcast.broker.model import (
     NewDelivery,
     NewSubscription,
     RejectedMessage,
+    StoredMessage,
     Submission,
     Subscription,
     SubscriptionState,
+    Tenant,
 )
 from twigcast.broker.service import Broker, Watcher
 from twigcast.broker.store.interface import LanePosition, Store, Transaction
@@ -306,6 +308,31 @@ class RunningBroker(Broker):
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
+
+    # Other brokers ----------------------------------------------------------------------------------------------------
+
+    def pass_on(
+        self, accepted: Callable[[list[StoredMessage]], None], kept_above: Callable[[], int | None], times: float
+    ) -> None:
+        """Let messages be passed on to other brokers.
+
+        Args:
+            accepted: Called in the writing thread with what was published in a group, in order, once it is durable.
+            kept_above: The sequence number above which others may still ask for messages.
+            times: How many times longer such messages are kept than others.
+        """
+        self._retention.kept_above = kept_above
+        self._retention.kept_times = times
+        self._writer.on_accepted = accepted
+
+    def put(self, operation: Operation) -> None:
+        """Let the writing thread carry out an operation. From any thread."""
+        self._writer.put(operation)
+
+    @property
+    def tenants(self) -> Mapping[int, Tenant]:
+        """The tenants by number. From any thread; replaced as a whole when they change."""
+        return self._writer.tenants
 
     # Threads ----------------------------------------------------------------------------------------------------------
 

@@ -52,15 +52,20 @@ class Publish(Operation):
 def publish(operations: Sequence[Publish], group: Group) -> None:
     """Store the messages of several operations with their deliveries, and give each its results."""
     submissions = [s for operation in operations for s in operation.submissions]
-    results = _Publication(submissions, group).run()
+    results = Publication(submissions, group).run()
     end = 0
     for operation in operations:
         start, end = end, end + len(operation.submissions)
         operation.result = results[start:end]
 
 
-class _Publication:
-    """One run of publishing."""
+class Publication:
+    """One run of publishing.
+
+    Args:
+        submissions: Of any tenants and sources.
+        group: What they become part of.
+    """
 
     def __init__(self, submissions: Sequence[Submission], group: Group) -> None:
         self._submissions = submissions
@@ -73,6 +78,7 @@ class _Publication:
         self._errors: list[ErrorRecord] = []
 
     def run(self) -> list[Accepted | RejectedMessage]:
+        """Store the messages with their deliveries; what became of each."""
         named = [s for s in self._submissions if s.message_id is not None]
         known = self._transaction.known_messages(named) if named else {}
         bodies, outcomes = self._match(known)
@@ -171,8 +177,12 @@ class _Publication:
         self._published.append(Published(message, deliveries, [keys[slot] for slot in slots]))
         self._group.pushed.update(lanes[slot] for slot in slots if pushed[slot])
 
-    def _store(self) -> None:
+    def _pass_on(self) -> None:
+        """Say what was stored to those who pass it on to other brokers."""
         self._group.accepted += self._messages
+
+    def _store(self) -> None:
+        self._pass_on()
         counted = self._group.counted
         counted.accepted += len(self._messages)
         counted.deliveries += len(self._deliveries)

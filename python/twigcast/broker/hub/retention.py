@@ -37,6 +37,10 @@ class Retention:
         self._change = change
         self._options = options
         self._metrics = metrics
+        self.kept_above: Callable[[], int | None] = lambda: None
+        """The sequence number above which messages are kept longer, for other brokers that may ask for them."""
+        self.kept_times = 1.0
+        """How many times longer, and in how many times more bytes."""
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -55,6 +59,12 @@ class Retention:
             self._metrics.expired += gone
 
     def _expire(self, transaction: Transaction) -> int:
+        last = self.kept_above()
+        gone = self._expire_up_to(transaction, last, 1.0)
+        return gone if last is None else gone + self._expire_up_to(transaction, None, self.kept_times)
+
+    def _expire_up_to(self, transaction: Transaction, last: int | None, times: float) -> int:
         options, now = self._options, time.time()
-        before = None if options.retention_seconds is None else now - options.retention_seconds
-        return transaction.expire(before=before, bytes_max=options.retention_bytes, limit=EXPIRED_AT_ONCE, at=now)
+        before = None if options.retention_seconds is None else now - times * options.retention_seconds
+        bytes_max = None if options.retention_bytes is None else round(times * options.retention_bytes)
+        return transaction.expire(before=before, bytes_max=bytes_max, limit=EXPIRED_AT_ONCE, at=now, up_to=last)

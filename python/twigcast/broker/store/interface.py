@@ -277,10 +277,7 @@ class Transaction(Protocol):
         """Remember the names of brokers."""
 
     def add_origins(self, origins: Sequence[tuple[int, Origin]]) -> None:
-        """Say which stored messages, by sequence number, came from other brokers."""
-
-    def known_origins(self, root: int, numbers: Iterable[int]) -> set[int]:
-        """Those of the numbers of another broker whose messages are stored."""
+        """Say which stored messages, by sequence number, came from other brokers. A known origin stays as it is."""
 
 
 class Store(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from twigcast.broker.errors import Conflict
 from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.base import Reads, Writes, chunks
+from twigcast.broker.store.base import Reads, Writes
 from twigcast.broker.store.database import INTEGER_MAX
 from twigcast.broker.store.interface import Origin, OverlayIdentity, RootState
 from twigcast.broker.store.messages import messages_by_seq
@@ -103,14 +103,5 @@ class OverlayWrites(Writes):
             "overlay_origins",
             ("seq", "root", "number", "way"),
             [(seq, origin.root, origin.number, json.dumps(origin.way)) for seq, origin in origins],
+            keep_existing=True,
         )
-
-    def known_origins(self, root: int, numbers: Iterable[int]) -> set[int]:
-        known: set[int] = set()
-        for some in chunks(numbers, 1_000):
-            rows = self.session.rows(
-                f"SELECT number FROM overlay_origins WHERE root = ? AND {self.session.among('number')}",
-                (root, self.session.values(some)),
-            )
-            known.update(number for (number,) in rows)
-        return known

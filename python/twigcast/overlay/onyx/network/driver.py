@@ -192,6 +192,10 @@ class Driver:
         link = self.links.of(identity)
         return link is None or link.queue_bytes < self.settings.queue_bytes_max // 4
 
+    def read(self, on: bool) -> None:
+        """Read what neighbours send, or leave it with them for now: they then wait, or break the links off."""
+        self.links.read(on)
+
     # What links tell --------------------------------------------------------------------------------------------------
 
     def link_up(self, link: Link) -> None:

@@ -58,6 +58,7 @@ class Link:
         dialed: Whether this side dialed.
         secure: Whether both have shown certificates.
         settings: Bounds and times.
+        reading: Set while what arrives is to be read.
         on_message: Takes what arrives.
         on_round_trip: Told when there is a new round trip.
     """
@@ -71,6 +72,7 @@ class Link:
         dialed: bool,
         secure: bool,
         settings: NetworkSettings,
+        reading: asyncio.Event,
         on_message: Callable[[Link, Any], None],
         on_round_trip: Callable[[Link], None],
     ) -> None:
@@ -85,6 +87,7 @@ class Link:
         self._where = where
         self._secure = secure
         self._settings = settings
+        self._reading = reading
         self._on_message = on_message
         self._on_round_trip = on_round_trip
         self._queue: deque[bytes] = deque()
@@ -220,6 +223,9 @@ class Link:
         read, on_message = self._stream.read, self._on_message
         while (data := await read()) is not None:
             self._heard = time.monotonic()
+            if not self._reading.is_set():
+                await self._reading.wait()
+                self._heard = time.monotonic()
             self._received_bytes += len(data)
             for message in read_packet(data):
                 self._received_frames += 1
@@ -261,7 +267,7 @@ class Link:
             before = time.monotonic()
             await asyncio.sleep(settings.ping_seconds)
             now = time.monotonic()
-            if now - before > 2 * settings.ping_seconds:
+            if now - before > 2 * settings.ping_seconds or not self._reading.is_set():
                 # This process was kept from working; what has arrived meanwhile is still to be read.
                 continue
             if now - self._heard > settings.silence_seconds:

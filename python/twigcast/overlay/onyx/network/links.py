@@ -61,6 +61,15 @@ class Links:
         self._gone: dict[int, asyncio.Event] = {}
         """For those who wait for the end of a link."""
         self._skewed: set[int] = set()
+        self._reading = asyncio.Event()
+        self._reading.set()
+
+    def read(self, on: bool) -> None:
+        """Let links read, or not."""
+        if on:
+            self._reading.set()
+        else:
+            self._reading.clear()
 
     def of(self, identity: int) -> Link | None:
         """The link to a neighbour."""
@@ -119,6 +128,7 @@ class Links:
             dialed=dialed,
             secure=proven is not None,
             settings=self.settings,
+            reading=self._reading,
             on_message=self._owner.arrived,
             on_round_trip=self._measured,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,23 @@ class Certificates:
         authority, key, certificate = self._read()
         return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
+    def check(self) -> None:
+        """See whether the files can be used, before they are needed.
+
+        Raises:
+            CertificateError: One cannot.
+        """
+        self._read()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except (ssl.SSLError, OSError) as error:
+            raise CertificateError(f"{self.certificate} and {self.key} do not fit together: {error}") from None
+        try:
+            context.load_verify_locations(self.authority)
+        except (ssl.SSLError, OSError) as error:
+            raise CertificateError(f"{self.authority}: it holds no certificates: {error}") from None
+
     def _read(self) -> tuple[bytes, bytes, bytes]:
         return _pem(self.authority), _pem(self.key), _pem(self.certificate)
 
@@ -105,14 +123,29 @@ def target_of(url: str, *, secure: bool) -> Target:
     scheme, separator, rest = url.strip().rpartition("://")
     if separator and scheme not in ("grpc", "grpcs"):
         raise ValueError(f"{url!r} is no address of a broker; one looks like grpcs://north.example.org:7400")
-    host, port = _host_and_port(rest.removesuffix("/"))
+    host, port = host_and_port(rest.removesuffix("/"))
     return Target(host, port, scheme == "grpcs" if separator else secure)
 
 
-def _host_and_port(text: str) -> tuple[str, int]:
+def host_and_port(text: str, *, free: bool = False) -> tuple[str, int]:
+    """Host and port of `host:port`, an IPv6 address in brackets.
+
+    Args:
+        text: It.
+        free: Whether the port may be 0.
+
+    Raises:
+        ValueError: It is none.
+    """
     host, colon, port = text.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536 or set("/@?# ") & set(host):
+    if (
+        not colon
+        or not host
+        or not port.isdecimal()
+        or not (0 if free else 1) <= int(port) < 65_536
+        or set("/@?# ") & set(host)
+    ):
         raise ValueError(f"{text!r} is no host with a port, such as north.example.org:7400")
     return host, int(port)
 
