@@ -1,16 +1,16 @@
 """Random traces on the cooperative tree: joins, leaves, crashes, moves, loss; the checkers judge.
 
-The usual suite runs a few seeds of each kind; `TWIGCAST_OVERLAY_SEEDS=1000` runs that many.
+A few larger networks; `test_codd_seeds` runs thousands of small ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import random
 
 import pytest
 
+from tests.overlay.many_seeds import seeds
 from twigcast.overlay.codd.interest import InterestModel, InterestShape
 from twigcast.overlay.codd.measures import check_deliveries, check_tree
 from twigcast.overlay.codd.scenario import ROBUST, CoddRun, start_run
@@ -18,7 +18,6 @@ from twigcast.overlay.journal import Journal
 from twigcast.overlay.simulator import NetworkFaults
 from twigcast.overlay.trace import Step
 
-SEEDS = int(os.environ.get("TWIGCAST_OVERLAY_SEEDS", "0"))
 JITTER = NetworkFaults(0.5, 1.5)
 LOSSY = NetworkFaults(0.2, 2.5, loss=0.03, duplication=0.03)
 
@@ -65,19 +64,19 @@ def assert_sound(run: CoddRun, model: InterestModel, trace: list[Step]) -> None:
     assert check_tree(run) == []
 
 
-@pytest.mark.parametrize("seed", range(SEEDS or 12))
+@pytest.mark.parametrize("seed", seeds(12, 0))
 def test_churn_and_moves(seed: int) -> None:
     run, model, trace = play(seed, JITTER)
     assert_sound(run, model, trace)
 
 
-@pytest.mark.parametrize("seed", range(5000, 5000 + (SEEDS or 10)))
+@pytest.mark.parametrize("seed", seeds(10, 5000))
 def test_churn_and_moves_with_loss_and_duplication(seed: int) -> None:
     run, model, trace = play(seed, LOSSY)
     assert_sound(run, model, trace)
 
 
-@pytest.mark.parametrize("seed", range(9000, 9000 + (SEEDS or 4)))
+@pytest.mark.parametrize("seed", seeds(4, 9000))
 def test_small_filters_are_wider_but_lose_nothing(seed: int) -> None:
     run, model, trace = play(seed, JITTER, filter_max=3)
     assert_sound(run, model, trace)

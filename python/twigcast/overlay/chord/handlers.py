@@ -11,6 +11,7 @@ from twigcast.overlay.chord import (
     publication,
     replication,
     shedding,
+    shedding_messages,
 )
 from twigcast.overlay.chord.peer import Peer, on_located, on_routed
 from twigcast.overlay.core import Routed
@@ -34,10 +35,10 @@ Peer.handlers = {
     messages.Pulled: replication.on_pulled,
     messages.RangeDigest: replication.on_range_digest,
     messages.Refuse: maintenance.on_refuse,
-    messages.ReplicaInfo: shedding.on_replica_info,
     messages.Replicate: replication.on_replicate,
     messages.Stored: replication.on_stored,
     messages.Welcome: maintenance.on_welcome,
+    shedding_messages.ReplicaInfo: shedding.on_replica_info,
 }
 
 Peer.keyed = {
@@ -51,15 +52,16 @@ Peer.keyed = {
     messages.PartMatch: meeting.on_routed_part_match,
     messages.PruneEdge: indexing.on_prune_edge,
     messages.RecExpand: publication.on_rec_expand,
-    messages.Release: shedding.on_release,
     messages.Replicate: replication.on_routed_replicate,
-    messages.Shed: shedding.on_shed,
+    shedding_messages.CopyWanted: shedding.on_copy_wanted,
+    shedding_messages.Release: shedding.on_release,
+    shedding_messages.Shed: shedding.on_shed,
 }
 
 Peer.timer_handlers = {
     "join": maintenance.try_join,
     "publication": publication.on_publication_timer,
-    "repair": replication.on_repair_timer,
+    "repair": indexing.on_repair_timer,
     "stabilise": maintenance.on_stabilise_timer,
     "wish": indexing.send_wish,
 }

@@ -5,6 +5,9 @@ copies of the states within reach (the query travels whole, so it knows them), a
 peer. The number of messages is the number of states of the part's automaton, whatever l is. The last peer notes who
 subscribed and answers. Withdrawing is the same walk; a state that nothing depends on any more is then pruned upwards,
 unless another query has passed its edge meanwhile, which the edge's version tells.
+
+Where nodes fail, a walk can be held up between an edge and the state behind it until long after later walks have come
+and gone. So there an edge is dropped only when no walk passed it for a while, and empty states ask again.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from twigcast.overlay.core import Address, Routed
 from twigcast.overlay.paths import EPSILON, LinearPart, key_of, linear_parts
 from twigcast.query import Path
 
-#: Age, in confirm delays, of a walk after which a copied edge may be taken away.
-_COPY_AGE = 4.0
+#: Age, in confirm delays, of the last walk over an edge after which the edge may be taken away.
+_QUIET = 4.0
 
 
 def subscribe(peer: Peer, key: str, query: Path) -> None:
@@ -95,11 +98,13 @@ def on_index_query(peer: Peer, routed: Routed) -> None:
         replication.write_through(peer, state, lambda: _finish_walk(peer, state, answer))
         return
     label = query.labels[query.depth]
+    if peer.settings.maintain:
+        state.note_walk(label, peer.now)
     version = state.walk_edge(label) if query.present else max(0, state.edges.get(label, 0))
     onward = query._replace(depth=query.depth + 1, edge_version=version)
     key = key_of(query.labels[: query.depth + 1])
     replication.write_through(peer, state, lambda: peer.route_to_key(key, onward))
-    if query.depth == 0 and peer.settings.shedding and not state.shed_copies:
+    if query.depth == 0 and peer.settings.shedding and not state.shedding.copies:
         shedding.shed(peer, state)
 
 
@@ -131,15 +136,29 @@ def prune_if_empty(peer: Peer, state: State) -> None:
         peer.route_to_key(parent, PruneEdge(parent, label, state.edge_version))
 
 
+def on_repair_timer(peer: Peer) -> None:
+    """Repair the copies; empty states whose edges were too new to be dropped ask again."""
+    replication.on_repair_timer(peer)
+    if peer.active:
+        for state in replication.own_states(peer):
+            if state.edge_version > state.pruned:
+                prune_if_empty(peer, state)
+
+
 def _split_key(key: str) -> tuple[str, str, str]:
     return key.rpartition("/")
 
 
 def on_prune_edge(peer: Peer, routed: Routed) -> None:
-    """A child is empty: drop the edge unless a query has passed it since."""
+    """A child is empty: drop the edge unless a query has passed it since, or lately."""
     message: PruneEdge = routed.payload
     state = peer.store.get(message.parent)
-    if state is None or not state.drop_edge(message.label, message.version):
+    if state is None:
+        return
+    settings = peer.settings
+    if settings.maintain and not state.is_quiet(message.label, peer.now, _QUIET * settings.confirm_delay):
+        return
+    if not state.drop_edge(message.label, message.version):
         return
     pruned = EdgePruned(f"{message.parent}/{message.label}", message.version)
     replication.write_through(peer, state, lambda: peer.route_to_key(pruned.key, pruned))
@@ -167,9 +186,10 @@ def on_edge_pruned(peer: Peer, routed: Routed) -> None:
     """The edge to an empty state is gone: the state may go, too, here and at its other holders."""
     message: EdgePruned = routed.payload
     state = peer.store.get(message.key)
-    if state is not None and state.is_empty() and state.edge_version <= message.version and not state.shed_copies:
+    if state is not None and state.is_empty() and state.edge_version <= message.version and not state.shedding.copies:
         state.accepted = None
         state.fragment = None
+        state.pruned = message.version
         if peer.settings.replicas == 1:
             del peer.store.states[message.key]
 
@@ -185,6 +205,6 @@ def on_copy_edge_gone(peer: Peer, routed: Routed) -> None:
     if copy is None or state is None:
         return
     walked = copy.edges.get(message.label, 0)
-    if 0 < walked < message.time - _COPY_AGE * peer.settings.confirm_delay:
+    if 0 < walked < message.time - _QUIET * peer.settings.confirm_delay:
         copy.edges[message.label] = -message.time
         replication.write_through(peer, state, lambda: None)

@@ -227,12 +227,17 @@ def _is_nearer(peer: Peer, ref: Ref, known: Ref) -> bool:
 def set_predecessor(peer: Peer, ref: Ref) -> None:
     """Adopt a predecessor; recover what is missing if the range has grown."""
     peer.table.set_predecessor(ref)
-    for key, copy in [
-        held for held in peer.held if not peer.table.is_responsible(peer.identifier(f"{held[0]}#{held[1]}"))
-    ]:
-        del peer.held[key, copy]
+    _drop_copies_of_others(peer)
     replication.recover(peer)
     peer.release_waiting()
+
+
+def _drop_copies_of_others(peer: Peer) -> None:
+    """Copies of hot states for places that are no longer this node's would not be kept up to date."""
+    for copies in (peer.held, peer.arriving, peer.let_go):
+        for key, copy in list(copies):
+            if not peer.table.is_responsible(peer.identifier(f"{key}#{copy}")):
+                del copies[key, copy]
 
 
 def fix_finger(peer: Peer) -> None:

@@ -165,7 +165,7 @@ class Replicate(NamedTuple):
 
 @carries(Traffic.REPLICATION)
 class Stored(NamedTuple):
-    """The answer to a `Replicate` or `Shed` with a token (ours)."""
+    """The answer to a `Release`, or to a `Replicate` or `Shed` with a token (ours)."""
 
     token: int
 
@@ -450,46 +450,6 @@ class Notify(NamedTuple):
     def size_bytes(self) -> int:
         """A name and the keys."""
         return HEADER_BYTES + len(self.name) + sum(len(key) + 1 for key in self.keys)
-
-
-# Load shedding.
-
-
-@carries(Traffic.BALANCING)
-class Shed(NamedTuple):
-    """Routed to the place of copy number `copy` of a hot state: hold this."""
-
-    record: StateRecord
-    copy: int
-    token: int = -1
-
-    def size_bytes(self) -> int:
-        """The state and two numbers."""
-        return HEADER_BYTES + 8 + self.record.size_bytes()
-
-
-@carries(Traffic.BALANCING)
-class Release(NamedTuple):
-    """Routed to a holder: the state is no longer hot."""
-
-    key: str
-    copy: int
-
-    def size_bytes(self) -> int:
-        """A key and a number."""
-        return HEADER_BYTES + len(self.key) + 4
-
-
-@carries(Traffic.BALANCING)
-class ReplicaInfo(NamedTuple):
-    """To a requester: the state has this many copies; choose among them."""
-
-    key: str
-    copies: int
-
-    def size_bytes(self) -> int:
-        """A key and a number."""
-        return HEADER_BYTES + len(self.key) + 4
 
 
 # What a peer delivers to its application.

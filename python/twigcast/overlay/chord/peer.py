@@ -41,17 +41,27 @@ class Write(NamedTuple):
     then: Callable[[], None]
 
 
+class Arriving(NamedTuple):
+    """A copy of a hot state that is not complete yet: the owner has been asked."""
+
+    state: State
+    question: int
+    asked: float
+
+
 class Peer(Node):
     """One place on the ring."""
 
     __slots__ = (
         "active",
+        "arriving",
         "cache",
         "copies_known",
         "filtering_load",
         "held",
         "iterations",
         "joining",
+        "let_go",
         "meetings",
         "next_finger",
         "notified",
@@ -105,6 +115,9 @@ class Peer(Node):
         self.copies_known: dict[str, int] = {}
         #: Copies of others' hot states held here.
         self.held: dict[tuple[str, int], State] = {}
+        self.arriving: dict[tuple[str, int], Arriving] = {}
+        #: Versions of copies that were let go of.
+        self.let_go: dict[tuple[str, int], int] = {}
         self.window: dict[str, int] = {}
         self.window_total = 0
         self.filtering_load = 0

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 
-from twigcast.overlay.chord.messages import Pull, Pulled, RangeDigest, Replicate, Shed, Stored
+from twigcast.overlay.chord.messages import Pull, Pulled, RangeDigest, Replicate, Stored
 from twigcast.overlay.chord.peer import Peer, Write
-from twigcast.overlay.chord.states import State
+from twigcast.overlay.chord.shedding_messages import Shed
+from twigcast.overlay.chord.states import State, StateRecord
 from twigcast.overlay.core import Address, Routed
 
 #: Repair periods without a word from the owner after which a replica is dropped.
@@ -30,24 +31,34 @@ def replica_addresses(peer: Peer) -> list[Address]:
 
 
 def write_through(peer: Peer, state: State, then: Callable[[], None]) -> None:
-    """Send a changed state to its other holders, and go on once they have it."""
-    holders = replica_addresses(peer)
-    if not holders and not state.shed_copies:
-        then()
-        return
+    """Send a changed state to all its other holders, and go on once they have it."""
     record = state.record()
-    tokens: set[int] = set()
-    write = Write(tokens, then)
-    for address in holders:
-        token = peer.new_token()
-        tokens.add(token)
-        peer.writes[token] = write
-        peer.send(address, Replicate((record,), token))
-    for copy in range(1, state.shed_copies + 1):
-        token = peer.new_token()
-        tokens.add(token)
-        peer.writes[token] = write
-        peer.route_to_key(f"{state.key}#{copy}", Shed(record, copy, token))
+    write = _write_to_replicas(peer, record, then)
+    for copy in range(1, record.shedding.copies + 1):
+        peer.route_to_key(f"{state.key}#{copy}", Shed(record, copy, expect_answer(peer, write)))
+    if not write.waiting_for:
+        then()
+
+
+def write_to_replicas(peer: Peer, record: StateRecord, then: Callable[[], None]) -> None:
+    """Send a state to the replicas alone, and go on once they have it."""
+    if not _write_to_replicas(peer, record, then).waiting_for:
+        then()
+
+
+def _write_to_replicas(peer: Peer, record: StateRecord, then: Callable[[], None]) -> Write:
+    write = Write(set(), then)
+    for address in replica_addresses(peer):
+        peer.send(address, Replicate((record,), expect_answer(peer, write)))
+    return write
+
+
+def expect_answer(peer: Peer, write: Write) -> int:
+    """A token for one more answer (`Stored`) that a write waits for."""
+    token = peer.new_token()
+    write.waiting_for.add(token)
+    peer.writes[token] = write
+    return token
 
 
 def on_stored(peer: Peer, sender: Address, message: Stored) -> None:

@@ -4,25 +4,45 @@ A peer counts which of its states the filtering messages ask for. A state with m
 messages is copied to 10 holders, the owners of `key#1` ... `key#10`, so that the only thing a requester must know is
 that copies exist; the owner tells whoever asks it directly. Requesters then spread over owner and holders. Changes of
 the state go to all holders before they are confirmed. A holder that lacks its copy passes the request to the owner.
+
+That a state has copies is part of the state: its replicas know before any copy is made, so that a peer that takes over
+goes on writing to the holders. A state that has cooled counts as copied until every holder has let go, and a holder
+remembers the version it let go of, because an older copy may still be under way.
+
+A peer that becomes a holder asks the owner for the state before it answers for it. What it was sent unasked may be
+older than a change that the holder before it has confirmed.
 """
 
 from __future__ import annotations
 
 import zlib
 
-from twigcast.overlay.chord.messages import RecExpand, Release, ReplicaInfo, Shed, Stored
-from twigcast.overlay.chord.peer import Peer
-from twigcast.overlay.chord.states import State
+from twigcast.overlay.chord import replication
+from twigcast.overlay.chord.messages import RecExpand, Stored
+from twigcast.overlay.chord.peer import Arriving, Peer, Write
+from twigcast.overlay.chord.shedding_messages import CopyWanted, Release, ReplicaInfo, Shed
+from twigcast.overlay.chord.states import Shedding, State
 from twigcast.overlay.core import Address, Routed
 
 
 def shed(peer: Peer, state: State) -> None:
-    """Copy a hot state to its holders."""
-    state.shed_copies = peer.settings.shed_replicas
-    state.told = set()
-    record = state.record()
-    for copy in range(1, state.shed_copies + 1):
-        peer.route_to_key(f"{state.key}#{copy}", Shed(record, copy))
+    """Copy a hot state to its holders, once its replicas know that there are copies."""
+    shedding = _next(peer, state, peer.settings.shed_replicas)
+    record = state.record()._replace(shedding=shedding)
+    replication.write_to_replicas(peer, record, lambda: _copy(peer, state, shedding))
+
+
+def _next(peer: Peer, state: State, copies: int) -> Shedding:
+    # Versions follow the clock, so that they grow even where a state was forgotten in between.
+    return Shedding(max(state.shedding.version + 1, int(peer.now)), copies)
+
+
+def _copy(peer: Peer, state: State, shedding: Shedding) -> None:
+    if state.shedding >= shedding:
+        return
+    state.shedding = shedding
+    for copy in range(1, shedding.copies + 1):
+        peer.route_to_key(f"{state.key}#{copy}", Shed(state.record(), copy))
 
 
 def choose_copy(peer: Peer, message: RecExpand, copies: int) -> int:
@@ -34,11 +54,14 @@ def choose_copy(peer: Peer, message: RecExpand, copies: int) -> int:
 
 def count(peer: Peer, state: State, requester: Address, lacking: int) -> None:
     """Note a request for an owned state; at the end of a window look for hot and for cooled states."""
-    if state.shed_copies and state.told is not None:
+    copies = state.shedding.copies
+    if copies:
+        if state.told is None:
+            state.told = set()
         if requester not in state.told:
             state.told.add(requester)
-            peer.send(requester, ReplicaInfo(state.key, state.shed_copies))
-        if 0 < lacking <= state.shed_copies:
+            peer.send(requester, ReplicaInfo(state.key, copies))
+        if 0 < lacking <= copies:
             peer.route_to_key(f"{state.key}#{lacking}", Shed(state.record(), lacking))
     window = peer.window
     window[state.key] = window.get(state.key, 0) + 1
@@ -56,36 +79,82 @@ def _close_window(peer: Peer) -> None:
         state = peer.store.get(key)
         if state is None or key == "start":
             continue
-        if state.shed_copies and window[key] * (state.shed_copies + 1) < threshold / 2:
+        copies = state.shedding.copies
+        if copies and window[key] * (copies + 1) < threshold / 2:
             _release(peer, state)
-        elif key == hottest and window[key] > threshold and not state.shed_copies:
+        elif key == hottest and window[key] > threshold and not copies:
             shed(peer, state)
 
 
 def _release(peer: Peer, state: State) -> None:
-    for copy in range(1, state.shed_copies + 1):
-        peer.route_to_key(f"{state.key}#{copy}", Release(state.key, copy))
+    """Ask the holders to let go. Until all have, changes go to them as before; a later window asks again."""
+    released = state.shedding
+    write = Write(set(), lambda: _released(peer, state, released))
+    for copy in range(1, released.copies + 1):
+        release = Release(state.key, copy, released.version, replication.expect_answer(peer, write))
+        peer.route_to_key(f"{state.key}#{copy}", release)
     for requester in sorted(state.told or ()):
         peer.send(requester, ReplicaInfo(state.key, 0))
-    state.shed_copies = 0
     state.told = None
 
 
+def _released(peer: Peer, state: State, released: Shedding) -> None:
+    if state.shedding == released:
+        state.shedding = _next(peer, state, 0)
+        replication.write_to_replicas(peer, state.record(), lambda: None)
+
+
 def on_shed(peer: Peer, routed: Routed) -> None:
-    """Hold a copy."""
+    """A change of a copy, or the first one: then the owner is asked how the state is now."""
     message: Shed = routed.payload
     key = (message.record.key, message.copy)
-    state = peer.held.get(key)
-    if state is None:
-        state = peer.held[key] = State(message.record.key)
-    state.merge(message.record)
+    if message.record.shedding.version > peer.let_go.get(key, 0):
+        held = peer.held.get(key)
+        if held is not None:
+            held.merge(message.record)
+        else:
+            _receive_first(peer, key, message)
     if message.token >= 0:
         peer.send(routed.origin, Stored(message.token))
 
 
+def _receive_first(peer: Peer, key: tuple[str, int], message: Shed) -> None:
+    arriving = peer.arriving.get(key)
+    if arriving is not None:
+        arriving.state.merge(message.record)
+        if message.question == arriving.question:
+            peer.held[key] = peer.arriving.pop(key).state
+        elif peer.now - arriving.asked > peer.settings.stabilise_period:
+            _ask_owner(peer, key, arriving.state)
+        return
+    state = State(message.record.key)
+    state.merge(message.record)
+    _ask_owner(peer, key, state)
+
+
+def _ask_owner(peer: Peer, key: tuple[str, int], state: State) -> None:
+    arriving = peer.arriving[key] = Arriving(state, peer.new_token(), peer.now)
+    peer.route_to_key(state.key, CopyWanted(*key, arriving.question))
+
+
+def on_copy_wanted(peer: Peer, routed: Routed) -> None:
+    """A holder asks how the state is now."""
+    message: CopyWanted = routed.payload
+    state = peer.store.get(message.key)
+    if state is not None and message.copy <= state.shedding.copies:
+        peer.route_to_key(f"{message.key}#{message.copy}", Shed(state.record(), message.copy, -1, message.question))
+
+
 def on_release(peer: Peer, routed: Routed) -> None:
     """Stop holding a copy."""
-    peer.held.pop((routed.payload.key, routed.payload.copy), None)
+    message: Release = routed.payload
+    key = (message.key, message.copy)
+    state = peer.held.get(key)
+    if state is not None and state.shedding.version <= message.version:
+        del peer.held[key]
+    peer.arriving.pop(key, None)
+    peer.let_go[key] = max(message.version, peer.let_go.get(key, 0))
+    peer.send(routed.origin, Stored(message.token))
 
 
 def on_replica_info(peer: Peer, sender: Address, message: ReplicaInfo) -> None:

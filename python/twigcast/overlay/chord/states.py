@@ -47,6 +47,18 @@ class Registration(NamedTuple):
     present: bool
 
 
+class Shedding(NamedTuple):
+    """Whether a state is copied to extra holders. It travels with the state, so that whoever owns it next knows.
+
+    Attributes:
+        version: Grows with every change; the newer of two wins.
+        copies: Number of extra holders; 0 for none.
+    """
+
+    version: int = 0
+    copies: int = 0
+
+
 class StateRecord(NamedTuple):
     """A state as it travels."""
 
@@ -55,6 +67,7 @@ class StateRecord(NamedTuple):
     accepted: tuple[tuple[tuple[Predicate, ...], tuple[tuple[Claim, Registration], ...]], ...]
     edge_version: float
     fragment: tuple[StateRecord, ...]
+    shedding: Shedding = Shedding()
 
     def size_bytes(self) -> int:
         """Key, edges, claims and fragment."""
@@ -72,11 +85,13 @@ class State:
         accepted: Claims by the predicates they depend on, so that equal predicates are evaluated once.
         edge_version: Version of the edge that leads here, as the parent's peer counted it.
         fragment: Copies of the states within reach, by key.
-        shed_copies: Number of extra holders of a hot state.
+        shedding: Extra holders of a hot state.
         told: Requesters that know of them.
+        walked: When a query last passed each edge, as far as this peer has seen.
+        pruned: Version of the edge that led here, once that is known to be gone.
     """
 
-    __slots__ = ("accepted", "edge_version", "edges", "fragment", "key", "shed_copies", "told")
+    __slots__ = ("accepted", "edge_version", "edges", "fragment", "key", "pruned", "shedding", "told", "walked")
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -84,8 +99,10 @@ class State:
         self.accepted: dict[tuple[Predicate, ...], dict[Claim, Registration]] | None = None
         self.edge_version: float = 0
         self.fragment: dict[str, State] | None = None
-        self.shed_copies = 0
+        self.shedding = Shedding()
         self.told: set[Address] | None = None
+        self.walked: dict[str, float] | None = None
+        self.pruned: float = -1
 
     @property
     def loops(self) -> bool:
@@ -105,6 +122,18 @@ class State:
         version = abs(self.edges.get(label, 0)) + 1
         self.edges[label] = version
         return version
+
+    def is_quiet(self, label: str, now: float, age: float) -> bool:
+        """Whether no query passed an edge for so long; of an edge that was never seen before, time counts from now."""
+        if self.walked is None:
+            self.walked = {}
+        return now - self.walked.setdefault(label, now) >= age
+
+    def note_walk(self, label: str, now: float) -> None:
+        """A query passes an edge."""
+        if self.walked is None:
+            self.walked = {}
+        self.walked[label] = now
 
     def drop_edge(self, label: str, version: float) -> bool:
         """Remove an edge unless a query passed it since `version`. Returns whether it is gone."""
@@ -171,6 +200,7 @@ class State:
             ),
             self.edge_version,
             tuple(self.fragment[key].record() for key in sorted(self.fragment)) if self.fragment else (),
+            self.shedding,
         )
 
     def merge(self, record: StateRecord) -> None:
@@ -183,6 +213,7 @@ class State:
             for claim, registration in claims:
                 self.register(predicates, claim, registration)
         self.edge_version = max(self.edge_version, record.edge_version)
+        self.shedding = max(self.shedding, record.shedding)
         for copy in record.fragment:
             self.copy_of(copy.key).merge(copy)
 

@@ -1,0 +1,55 @@
+"""Thousands of random traces on small cooperative trees, judged by the checkers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tests.overlay.many_seeds import failures, seeds
+from tests.overlay.test_codd_properties import JITTER, LOSSY, make_trace
+from twigcast.overlay.checkers import Violation
+from twigcast.overlay.codd.measures import check_deliveries, check_tree
+from twigcast.overlay.codd.scenario import ROBUST, start_run
+from twigcast.overlay.journal import Journal
+from twigcast.overlay.simulator import NetworkFaults
+
+
+def play(seed: int, faults: NetworkFaults, **settings: object) -> list[Violation]:
+    """A small tree whose nodes join, leave and crash while the stream runs; what the checkers find."""
+    model, trace = make_trace(seed, joins=8, late=3, leaves=2, crashes=2, documents=80)
+    chosen = dataclasses.replace(
+        ROBUST,
+        fan_out=2 + seed % 3,
+        reorganise_after=12,
+        window=40,
+        **settings,  # type: ignore[arg-type]
+    )
+    run = start_run(model, chosen, faults, seed, Journal())
+    run.play(trace, settle=1500)
+    return [*check_deliveries(run.simulator.journal, trace, model), *check_tree(run)]
+
+
+def play_moves(seed: int) -> list[Violation]:
+    """Latencies that differ."""
+    return play(seed, JITTER)
+
+
+def play_faults(seed: int) -> list[Violation]:
+    """Messages that are lost and doubled."""
+    return play(seed, LOSSY)
+
+
+def play_small_filters(seed: int) -> list[Violation]:
+    """Filters of at most three queries, wider than what is asked for."""
+    return play(seed, JITTER, filter_max=3)
+
+
+def test_churn_and_moves() -> None:
+    assert failures(play_moves, seeds(500, 100_000)) == {}
+
+
+def test_churn_and_moves_with_loss_and_duplication() -> None:
+    assert failures(play_faults, seeds(400, 200_000)) == {}
+
+
+def test_small_filters() -> None:
+    assert failures(play_small_filters, seeds(200, 300_000)) == {}
