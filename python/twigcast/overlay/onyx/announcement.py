@@ -103,7 +103,10 @@ class Announcement:
             if roots:
                 self._wishes[disjunct] = roots
                 self._carry(disjunct, roots)
-        if self._is_due():
+        if self._boxes_max is not None and self._generalise is not None and self.boxes > self._boxes_max:
+            self._widen(self._generalise(self.announced, int(self._boxes_max * _REDUCED_TO)))
+        elif self._is_loose and len(self._wishes) <= self._wishes_when_tight // 2:
+            # What was made wide for the sake of the others may be narrow again.
             self._tighten()
         return self._changes()
 
@@ -178,11 +181,18 @@ class Announcement:
     def _may_carry(self, carrier: Disjunct, disjunct: Disjunct) -> bool:
         return covers(self._wishes[carrier], self._wishes[disjunct])
 
-    def _is_due(self) -> bool:
-        if self._boxes_max is not None and self._generalise is not None and self.boxes > self._boxes_max:
-            return True
-        # Halved since: what was made wide for the sake of the others may be narrow again.
-        return self._is_loose and len(self._wishes) <= self._wishes_when_tight // 2
+    def _widen(self, wider: Mapping[Disjunct, Disjunct]) -> None:
+        """Announce the wider ones in the place of what is announced."""
+        self._is_loose = True
+        self._wishes_when_tight = max(self._wishes_when_tight, len(self._wishes))
+        for narrow, wide in wider.items():
+            if narrow == wide:
+                continue
+            roots, carried = self.announced[narrow], self._carried[narrow]
+            self._withdraw(narrow)
+            self._announce(wide, joined(self.announced.get(wide, roots), roots))
+            for wish in carried:
+                self._attach(wish, wide)
 
     def _tighten(self) -> None:
         stands_for = kept_without_implied(self._wishes, self._may_carry)
