@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twigcast.overlay.core import Address, Envelope, Routed
+from twigcast.overlay.ordered import Piece
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ def _traffic_of(kind: Any) -> str:
 def content_kind(message: Any) -> type:
     """The class a message counts under: wrappers count as what is inside."""
     kind = type(message)
-    if kind is Envelope:
+    if kind is Envelope or kind is Piece:
         message = message.message
         kind = type(message)
     return type(message.payload) if kind is Routed else kind

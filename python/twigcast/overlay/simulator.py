@@ -58,7 +58,7 @@ class Simulator:
         nodes_per_host: Consecutive addresses that live on one host (virtual nodes); messages among them cross no
             network: they arrive at once, are never lost, and count apart.
         on_delivery: Called with (time, address, item) for every item delivered to an application.
-        on_event: Called after every step of a node; for taps that watch the network from above.
+        latency_of: Time of a message from one node to another, where it is the same always; instead of the faults' one.
     """
 
     seed: int = 0
@@ -66,6 +66,7 @@ class Simulator:
     journal: Journal = field(default_factory=lambda: Journal(keep=False))
     nodes_per_host: int = 1
     on_delivery: Callable[[float, Address, Any], None] | None = None
+    latency_of: Callable[[Address, Address], float] | None = None
     counters: Counters = field(default_factory=Counters)
     now: float = 0.0
     nodes: dict[Address, Node] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class Simulator:
     _number: int = 0
     _side: dict[Address, int] = field(default_factory=dict)
     _births: dict[Address, int] = field(default_factory=dict)
+    _cut: set[frozenset[int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.nodes_per_host < 1:
@@ -113,6 +115,14 @@ class Simulator:
     def heal(self) -> None:
         """End the partition."""
         self._side = {}
+
+    def cut(self, one: Address, other: Address) -> None:
+        """Cut the way between two hosts."""
+        self._cut.add(frozenset({self.host_of(one), self.host_of(other)}))
+
+    def mend(self, one: Address, other: Address) -> None:
+        """Mend it."""
+        self._cut.discard(frozenset({self.host_of(one), self.host_of(other)}))
 
     # Running.
 
@@ -201,12 +211,15 @@ class Simulator:
                 journal.record(self.now, fate, sender, receiver, message)
             if fate != Fate.DOUBLED:
                 return
-            self._push(self.now + self._latency(), _MESSAGE, receiver, sender, message)
-        self._push(self.now + self._latency(), _MESSAGE, receiver, sender, message)
+            self._push(self.now + self._latency(sender, receiver), _MESSAGE, receiver, sender, message)
+        self._push(self.now + self._latency(sender, receiver), _MESSAGE, receiver, sender, message)
 
     def _fate(self, sender: Address, receiver: Address) -> str | None:
         faults = self.faults
         if self._side and self._side.get(self.host_of(sender), 0) != self._side.get(self.host_of(receiver), 0):
+            self.counters.blocked += 1
+            return Fate.BLOCKED
+        if self._cut and frozenset({self.host_of(sender), self.host_of(receiver)}) in self._cut:
             self.counters.blocked += 1
             return Fate.BLOCKED
         if faults.loss and self._random.random() < faults.loss:
@@ -217,7 +230,9 @@ class Simulator:
             return Fate.DOUBLED
         return None
 
-    def _latency(self) -> float:
+    def _latency(self, sender: Address, receiver: Address) -> float:
+        if self.latency_of is not None:
+            return self.latency_of(sender, receiver)
         faults = self.faults
         if faults.latency_min == faults.latency_max:
             return faults.latency_min

@@ -20,7 +20,9 @@ Control and data plane (state machines without I/O, driven by the simulator or b
 * ``registration``: sources and the catalogue, profiles, the choice of brokers; a replicated log.
 * ``topology``: link states, flooded; broadcast trees computed from them.
 * ``streams``: what each broker knows of each root's messages, and how gaps are closed.
-* ``broker``: the node made of these.
+* ``broker``: the node made of these; ``flooding``, ``attachments``, ``passing``, ``recovery``: its parts; ``items``:
+  what it hands to the application; ``settings``: its times and bounds.
+* ``scenario``: brokers in the simulator, with stores that survive crashes.
 
 ``wire`` holds the formats of messages between brokers; ``network`` the driver over gRPC.
 
@@ -33,9 +35,16 @@ of *r*; the end of the first unbroken piece is its *horizon*, stored together wi
 
 A parent may speak for the root only where the child's wishes were heard all the way up. So a broker whose parent
 towards *r* changes sends the new parent its routing query and, behind it on the same link, ``Attach``; each broker on
-the way merges and attaches in its turn, the root answers ``Attached`` with its present number, and from there on the
-spans count. Whatever lies between the old horizon and that number is a gap in the knowledge. A gap that stays is
-closed by asking the root itself (``Recover``, passed on up the tree, answered out of its store), each broker for its
-own users alone. Links need to keep order and to say when they broke; they may lose whatever was under way when they
-break.
+the way merges and attaches in its turn, unless what it wants was confirmed before; the root answers ``Attached`` with
+its present number, and from there on the spans count. What comes from a former parent does not count any more, because
+that one has been told of withdrawals. Trees are made of confirmed attachments, not of what brokers think of the links:
+while these views differ, attachments may wait, and a ring of them gets nothing from the root.
+
+Whatever lies between the old horizon and the position of ``Attached`` is a gap in the knowledge. A broker that misses
+something says so to those below it, by where its next span begins. A gap that stays is closed by asking the root itself
+(``Recover``, passed on up the tree, answered out of its store), each broker for its own users alone. Links need to keep
+order and to say when they broke; they may lose whatever was under way when they break.
+
+What counts as settled: a wish, once ``Attached`` has come for an ``Attach`` that was sent after it (``settle``). Of a root
+that a broker had never heard of, it gets what the root accepts from their first contact on.
 """

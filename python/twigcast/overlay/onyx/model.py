@@ -160,19 +160,40 @@ class RoutingDelta(NamedTuple):
 
 @carries(Traffic.CONTROL)
 class Attach(NamedTuple):
-    """To the parent towards `root`: my routing query is with you; say when the root has heard of it."""
+    """To the parent towards `root`: my routing query is with you; say when the root has heard of it.
+
+    Attributes:
+        number: Grows with each that the sender sends for this root.
+        hops: Links that it has come over with those that it was sent for: where brokers do not yet agree on the tree,
+            it could go round for ever.
+    """
 
     root: Root
     number: int
+    hops: int = 1
 
     def size_bytes(self) -> int:
-        """Two numbers."""
-        return HEADER_BYTES + 16
+        """Three numbers."""
+        return HEADER_BYTES + 17
+
+
+@carries(Traffic.CONTROL)
+class Detach(NamedTuple):
+    """To the parent towards `root`, until now: send me no more of it."""
+
+    root: Root
+
+    def size_bytes(self) -> int:
+        """A number."""
+        return HEADER_BYTES + 8
 
 
 @carries(Traffic.CONTROL)
 class Attached(NamedTuple):
-    """Answer to `Attach`: spans that begin at `position` or later count."""
+    """Answer to `Attach`: spans that begin at `position` or later count.
+
+    Sent again, with a later position, where the parent has not passed on anything for a while.
+    """
 
     root: Root
     number: int
@@ -222,11 +243,44 @@ class Recovered(NamedTuple):
 
 @carries(Traffic.CONTROL)
 class Known(NamedTuple):
-    """To the parent towards `root`, now and then: the lowest horizon at and below the sender; the root may forget."""
+    """To the parent towards `root`, now and then: what is stored at and below the sender; the root may forget.
+
+    Attributes:
+        horizon: The lowest.
+        brokers: Of how many it is the lowest. Where that is not all there are, somebody cannot be reached just now.
+    """
 
     root: Root
     horizon: int
+    brokers: int = 1
 
     def size_bytes(self) -> int:
-        """Two numbers."""
-        return HEADER_BYTES + 16
+        """Three numbers."""
+        return HEADER_BYTES + 20
+
+
+@carries(Traffic.CONTROL)
+class Source(NamedTuple):
+    """Flooded: an entry of the catalogue; the newest version of a source counts.
+
+    Attributes:
+        name: Of the source.
+        version: Grows with each change of this source.
+        root: The broker at which it publishes.
+        schema: Its DTD; empty: none is known.
+        rate: Messages a second that it expects to publish.
+        size: Bytes of a message that it expects.
+        is_gone: It publishes no more.
+    """
+
+    name: str
+    version: int
+    root: Root
+    schema: str = ""
+    rate: float = 0.0
+    size: int = 0
+    is_gone: bool = False
+
+    def size_bytes(self) -> int:
+        """Texts and numbers."""
+        return HEADER_BYTES + 33 + len(self.name) + len(self.schema)

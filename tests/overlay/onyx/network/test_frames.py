@@ -62,11 +62,13 @@ ANY = st.one_of(
         st.lists(st.tuples(disjuncts, roots), max_size=5).map(tuple),
         st.lists(disjuncts, max_size=3).map(tuple),
     ),
-    st.builds(model.Attach, numbers, numbers),
+    st.builds(model.Attach, numbers, numbers, numbers),
+    st.builds(model.Detach, numbers),
+    st.builds(model.Source, texts, numbers, numbers, texts, reals, numbers, st.booleans()),
     st.builds(model.Attached, numbers, numbers, positions),
     st.builds(model.Recover, numbers, positions, positions, st.frozensets(disjuncts, max_size=4), ways),
     st.builds(model.Recovered, spans, ways, st.booleans()),
-    st.builds(model.Known, numbers, positions),
+    st.builds(model.Known, numbers, positions, numbers),
 )
 
 
@@ -155,7 +157,7 @@ def frame_of(kind: type, *parts: tuple[Any, Any]) -> bytes:
     ("frame", "reason"),
     [
         (frame_of(model.Known, (put_number, 1)), "cut off"),
-        (frame_of(model.Known, (put_number, 1), (put_signed, 1), (put_number, 1)), "left over"),
+        (frame_of(model.Known, (put_number, 1), (put_signed, 1), (put_number, 1), (put_number, 1)), "left over"),
         (frame_of(Pong, (put_number, 1), (put_number, 1)), "cut off"),
         (
             frame_of(model.Span, (put_number, 1), (put_signed, 1), (put_signed, 1), (put_number, 2)),

@@ -16,6 +16,7 @@ from twigcast.overlay.onyx.model import (
     EVERYWHERE,
     Attach,
     Attached,
+    Detach,
     Disjunct,
     Hello,
     Known,
@@ -26,6 +27,7 @@ from twigcast.overlay.onyx.model import (
     Recovered,
     Root,
     RoutingDelta,
+    Source,
     Span,
 )
 from twigcast.overlay.onyx.network.errors import FrameError
@@ -67,6 +69,8 @@ FORMS_MAX: Final = 64
 """Wire formats that a broker names."""
 REASON_BYTES_MAX: Final = 4 << 10
 """Bytes of a reason."""
+SCHEMA_BYTES_MAX: Final = 4 << 20
+"""Bytes of a schema in the catalogue."""
 
 
 # Parts that several messages have -------------------------------------------------------------------------------------
@@ -257,10 +261,19 @@ def _roots(reader: Reader) -> frozenset[Root] | str:
 def _put_attach(out: bytearray, attach: Attach) -> None:
     put_number(out, attach.root)
     put_number(out, attach.number)
+    put_number(out, attach.hops)
 
 
 def _attach(reader: Reader) -> Attach:
-    return Attach(reader.number(), reader.number())
+    return Attach(reader.number(), reader.number(), reader.number())
+
+
+def _put_detach(out: bytearray, detach: Detach) -> None:
+    put_number(out, detach.root)
+
+
+def _detach(reader: Reader) -> Detach:
+    return Detach(reader.number())
 
 
 def _put_attached(out: bytearray, attached: Attached) -> None:
@@ -304,10 +317,26 @@ def _recovered(reader: Reader) -> Recovered:
 def _put_known(out: bytearray, known: Known) -> None:
     put_number(out, known.root)
     put_signed(out, known.horizon)
+    put_number(out, known.brokers)
 
 
 def _known(reader: Reader) -> Known:
-    return Known(reader.number(), reader.signed())
+    return Known(reader.number(), reader.signed(), reader.number())
+
+
+def _put_source(out: bytearray, source: Source) -> None:
+    put_text(out, source.name)
+    put_number(out, source.version)
+    put_number(out, source.root)
+    put_text(out, source.schema)
+    put_real(out, source.rate)
+    put_number(out, source.size)
+    out.append(source.is_gone)
+
+
+def _source(reader: Reader) -> Source:
+    name, version, root = reader.text(NAME_MAX), reader.number(), reader.number()
+    return Source(name, version, root, reader.text(SCHEMA_BYTES_MAX), reader.real(), reader.number(), _flag(reader))
 
 
 # What the driver itself says ------------------------------------------------------------------------------------------
@@ -405,6 +434,8 @@ CODECS: Final[dict[type, Codec]] = {
     Recover: Codec(22, _put_recover, _recover),
     Recovered: Codec(23, _put_recovered, _recovered),
     Known: Codec(24, _put_known, _known),
+    Detach: Codec(25, _put_detach, _detach),
+    Source: Codec(26, _put_source, _source),
 }
 """By class of message."""
 
