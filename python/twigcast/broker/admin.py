@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from twigcast.broker.store.interface import Store
 
 _FAILED: Final = 2
+
+_NOTICED_SECONDS: Final = 1.0
+"""How long until a broker has surely noticed a change of tokens; it looks more often."""
 
 app = typer.Typer(no_args_is_help=True, help="Look after the store of a broker.")
 tokens = typer.Typer(no_args_is_help=True, help="API tokens: make, list, revoke.")
@@ -146,9 +150,11 @@ def revoke_token(
     store: StoreOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Revoke a token."""
-    with _open(store, config) as opened, opened.transaction() as transaction:
-        transaction.delete_token(token_id)
+    """Revoke a token. When this ends, a broker that runs on the store takes it no more."""
+    with _open(store, config) as opened:
+        with opened.transaction() as transaction:
+            transaction.delete_token(token_id)
+        time.sleep(_NOTICED_SECONDS)
 
 
 @tenants.command("create")

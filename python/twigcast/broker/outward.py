@@ -102,7 +102,7 @@ class Outward:
         self._broker.watch(self.websub)
         stored = await asyncio.to_thread(lambda: list(self._broker.store.all_subscriptions(pushed_only=True)))
         await self.pusher.start(stored)
-        self.websub.start(stored)
+        await self.websub.start(stored)
         self.poller.start()
 
     async def stop(self) -> None:

@@ -10,10 +10,13 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
+from typer.testing import CliRunner
 
 from tests.broker.api.running import Party, RunningBroker, check_problem
 from twigcast.broker import logs
 from twigcast.broker.model import Scope
+from twigcast.broker.tokens import create_token
+from twigcast.cli import app
 
 # Routes that need no token, with what lets them be so.
 OPEN = {
@@ -326,3 +329,27 @@ def test_no_secret_gets_into_the_logs(own_broker: Any, caplog: pytest.LogCapture
         capability,
     ):
         assert hidden not in text
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_token_revoked_beside_the_broker_opens_nothing_any_more(kind: str, request: pytest.FixtureRequest) -> None:
+    """By ``twigcast admin``, which works on the store; what the token has opened ends too."""
+    broker: RunningBroker = request.getfixturevalue(f"{kind}_broker")
+    party = broker.party()
+    _, secret = create_token(broker.store, party.id, "leaked", frozenset({Scope.SUBSCRIBE}))
+    headers = {"Authorization": f"Bearer {secret}"}
+    party.subscribe("k", "/a")
+    ticket = httpx2.post(f"{party.url}/deliveries/tickets", json={"subscriber": "k"}, headers=headers).json()["ticket"]
+    with httpx2.stream(
+        "GET", f"{party.url}/deliveries/stream", params={"subscriber": "k"}, headers=headers, timeout=20
+    ) as stream:
+        parts = stream.iter_bytes()
+        next(parts)
+        (leaked,) = [token for token in broker.store.tokens(party.id) if token.name == "leaked"]
+        arguments = ["admin", "token", "revoke", str(leaked.id), "--store", broker.settings.store]
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+        assert httpx2.get(f"{party.url}/me", headers=headers).status_code == 401
+        list(parts)
+    answer = httpx2.get(f"{party.url}/deliveries/stream", params={"subscriber": "k", "ticket": ticket})
+    assert answer.status_code == 401
+    party.ok("GET", "/me")

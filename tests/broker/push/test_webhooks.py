@@ -20,7 +20,8 @@ from twigcast.broker.delivery.backoff import Backoff, parse_retry_after
 from twigcast.broker.delivery.hosts import HostLimits
 from twigcast.broker.delivery.outgoing import Timeouts
 from twigcast.broker.delivery.webhook import sign, verify
-from twigcast.broker.model import DeliverySettings, NewSubscription, SubscriptionState
+from twigcast.broker.model import DeliverySettings, NewSubscription, Subscription, SubscriptionState
+from twigcast.broker.outward import OutwardSettings
 from twigcast.broker.running import RunningBroker
 
 pytestmark = pytest.mark.anyio
@@ -141,6 +142,50 @@ async def test_b07_attempts_go_on_after_a_kill_between_two_of_them(open_broker: 
             await receiver.count(4)
             assert receiver.got[3].headers["twigcast-redelivered"] == "false"
             assert letters(broker) == []
+
+
+async def attempt_once(broker: RunningBroker, settings: OutwardSettings, subscription: Subscription, life: int) -> None:
+    """Let a broker live until an attempt has failed; in the third life that is the last one of the first message."""
+    async with running(broker, settings):
+        await until(lambda: len(errors(broker, subscription)) >= (life if life < 3 else 4))
+
+
+@both_stores
+async def test_attempts_count_over_restarts_until_the_dead_letter(open_broker: OpenBroker) -> None:
+    async with Receiver(answers(500)) as receiver:
+        settings = quick(attempts=3)
+        slow = replace(settings, push=replace(settings.push, backoff=Backoff(first=60.0, random=random.Random(1))))
+        broker = await open_broker()
+        subscription = await subscribe(broker, "k", receiver.url)
+        await publish(broker, "<a>1</a>", "<a>2</a>")
+        for life in range(1, 4):
+            await attempt_once(broker, slow, subscription, life)
+            broker = await open_broker()
+        (letter,) = letters(broker)
+        assert (letter.body, letter.attempts) == (b"<a>1</a>", 3)
+        reasons = {(r.seq, r.reason.partition(" failed")[0]) for r in errors(broker, subscription)}
+        assert reasons == {(1, "attempt 1"), (1, "attempt 2"), (1, "attempt 3"), (2, "attempt 1")}
+        # The next delivery has all its attempts, and what succeeds leaves nothing behind.
+        receiver.reply = answers(200)
+        async with running(broker):
+            await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+            await until(lambda: broker.store.attempts(subscription.lane_id) is None)
+        assert len(letters(broker)) == 1
+
+
+async def test_the_time_of_the_first_attempt_counts_over_restarts(open_broker: OpenBroker) -> None:
+    async with Receiver(answers(500)) as receiver:
+        settings = quick(attempts=1_000, seconds=0.3)
+        slow = replace(settings, push=replace(settings.push, backoff=Backoff(first=60.0, random=random.Random(1))))
+        broker = await open_broker()
+        async with running(broker, slow):
+            subscription = await subscribe(broker, "k", receiver.url)
+            await publish(broker, "<a>1</a>")
+            await until(lambda: len(errors(broker, subscription)) == 1)
+        await asyncio.sleep(0.3)
+        broker = await open_broker()
+        async with running(broker, slow):
+            await until(lambda: len(letters(broker)) == 1)
 
 
 async def test_410_suspends_and_resuming_goes_on_where_it_was(broker: RunningBroker) -> None:

@@ -16,13 +16,14 @@ from lxml import etree
 from tests.broker.push.conftest import OpenBroker, both_stores
 from tests.broker.push.http_face import BASE, client_of, feed_url
 from tests.broker.push.pushing import TENANT, letters, publish, quick, running, subscribe, until
-from tests.broker.push.receiver import Got, Receiver, Reply
+from tests.broker.push.receiver import HANG, Got, Receiver, Reply
 from tests.broker.push.test_atom import A, checked, contents
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.websub import LeaseBounds
 from twigcast.broker.model import Subscription, SubscriptionState
 from twigcast.broker.outward import OutwardSettings
 from twigcast.broker.running import RunningBroker
+from twigcast.broker.store.interface import WebSubRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +90,68 @@ async def scene(
         if broker.store.subscription(TENANT, "news") is None:
             await subscribe(broker, "news", None, query)
         yield Scene(broker, client, callback, await feed_url(client, "news"))
+
+
+@both_stores
+async def test_a_request_that_was_accepted_is_verified_after_a_restart(open_broker: OpenBroker) -> None:
+    broker = await open_broker()
+    callback = Callback()
+    answer = callback.server.reply
+    callback.server.reply = lambda _: Reply(HANG)
+    async with callback.server:
+        async with running(broker) as outward, client_of(broker, outward) as client:
+            await subscribe(broker, "news", None)
+            s = Scene(broker, client, callback, await feed_url(client, "news"))
+            assert (await s.ask("subscribe", secret="s3cret", lease_seconds="3600")).status_code == 202
+            await callback.server.count(1)
+        assert s.subscriptions() == []
+        callback.server.reply = answer
+        broker = await open_broker()
+        assert len(broker.store.websub_requests()) == 1
+        async with running(broker):
+            await until(lambda: broker.store.websub_requests() == [])
+            (found,) = broker.store.all_subscriptions(pushed_only=True)
+            assert (found.delivery.topic, found.delivery.url, found.delivery.secret) == (s.topic, s.url, "s3cret")
+            assert len(callback.asked("subscribe")) == 2
+        # What was carried out is not carried out again.
+        broker = await open_broker()
+        async with running(broker):
+            await asyncio.sleep(0.05)
+        assert len(callback.server.got) == 2
+
+
+async def test_a_request_whose_topic_has_gone_is_denied_after_a_restart(open_broker: OpenBroker) -> None:
+    broker = await open_broker()
+    callback = Callback()
+    async with callback.server:
+        with broker.store.transaction() as transaction:
+            form = {
+                "hub.mode": ["subscribe"],
+                "hub.topic": [f"{BASE}/feeds/1-x/subscriptions/gone"],
+                "hub.callback": [f"{callback.server.url}/cb"],
+            }
+            transaction.add_websub_request(WebSubRequest(BASE, form))
+        async with running(broker):
+            await until(lambda: len(callback.asked("denied")) == 1)
+        assert broker.store.websub_requests() == []
+
+
+@both_stores
+async def test_the_topic_of_a_source_stores_deliveries_of_that_source_only(broker: RunningBroker) -> None:
+    async with scene(broker) as s:
+        with broker.store.transaction() as transaction:
+            for name in ("mine", "other"):
+                transaction.put_source(TENANT, name, kind="push", url=None, interval=1.0, dtd=None, paused=False)
+        s.topic = await feed_url(s.client, "mine", kind="sources")
+        subscription = await s.subscribed()
+        await publish(broker, "<b>1</b>", source="other")
+        await publish(broker, "<b>2</b>", source="mine")
+        await publish(broker, "<b>3</b>", source="other")
+        await s.callback.server.wait(lambda _: len(s.callback.content) == 1)
+        assert contents(checked(s.callback.content[0].body)) == [b"<b>2</b>"]
+        rows = [d.message.source for d in broker.store.recent_deliveries(subscription.id, 9)]
+        assert rows == ["mine"]
+        assert [m.matches for m in broker.store.messages(TENANT, limit=9)] == [0, 1, 0]
 
 
 async def test_discovery_subscription_distribution_and_its_end(broker: RunningBroker) -> None:

@@ -31,6 +31,36 @@ def test_deliveries_of_one_message_share_it(store: SqlStore) -> None:
     assert (first.message.message_id, first.message.matches, first.redelivered) == ("m1", 2, False)
 
 
+def test_equal_results_of_a_message_are_stored_once(store: SqlStore) -> None:
+    subscriptions = subscribe(store, *(f"k{n}" for n in range(40)))
+    messages = publish(store, 2, received=1.0, matches=40)
+    large, own, small = b"<r>" + b"x" * 100_000 + b"</r>", b"<own>" + b"y" * 100 + b"</own>", b"<s/>"
+    payloads = {s.id: large if n % 4 else (own if n == 0 else small) for n, s in enumerate(subscriptions)}
+    with store.transaction() as transaction:
+        transaction.add_deliveries(
+            NewDelivery(s.lane_id, message.seq, s.id, payloads[s.id]) for message in messages for s in subscriptions
+        )
+        # Those of replay come later, one by one.
+        transaction.add_deliveries([NewDelivery(subscriptions[1].lane_id, 1, subscriptions[1].id, large)])
+    assert store.rows("SELECT COUNT(*), SUM(LENGTH(payload)) FROM payloads") == [(2, 2 * len(large))]
+    assert store.rows("SELECT COUNT(*) FROM deliveries WHERE payload IS NOT NULL") == [(20,)]
+    each = 2 * len(b"<a/>") + 2 * len(large) + 2 * len(own) + 18 * len(small)
+    assert store.statistics(1).bytes == each + len(large), "what is shared counts once, and what comes later by itself"
+    for s in subscriptions:
+        found = store.pending(s.lane_id, limit=9, bytes_max=1 << 30)
+        assert [d.payload for d in found] == [payloads[s.id]] * 2
+        assert [d.payload for d in store.recent_deliveries(s.id, 9)] == [payloads[s.id]] * 2
+        expected = 1 if payloads[s.id] is large else 2
+        assert len(store.pending(s.lane_id, limit=9, bytes_max=len(large) + 50)) == expected
+    with store.transaction() as transaction:
+        transaction.delete_subscription(subscriptions[1].id)
+    assert store.pending(subscriptions[2].lane_id, limit=1, bytes_max=999)[0].payload == large
+    with store.transaction() as transaction:
+        assert transaction.expire(before=2.0, bytes_max=None, limit=9, at=3.0) == 2
+    assert store.rows("SELECT COUNT(*) FROM payloads") == [(0,)]
+    assert store.statistics(1).bytes == 0
+
+
 def test_storing_a_delivery_again_changes_nothing(store: SqlStore) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     messages = publish(store, 2)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Final
 
 from twigcast.broker.config import Settings, TenantLimits
-from twigcast.broker.errors import Forbidden, TooMany, Unauthorized
+from twigcast.broker.errors import Forbidden, StoreUnavailable, TooMany, Unauthorized
 from twigcast.broker.model import Scope, Tenant, Token
 from twigcast.broker.store.interface import Store
 from twigcast.broker.tokens import digest
 
+_log = logging.getLogger("twigcast.api")
+
 _REMEMBERED_MAX: Final = 10_000
 _REMEMBERED_SECONDS: Final = 30.0
-"""How long a token is taken from memory. One that is deleted through the API is forgotten at once."""
+"""How long a token is taken from memory. One that is deleted is forgotten: see :meth:`Gate.watch`."""
+
+WATCHED_SECONDS: Final = 0.25
+"""How long what an operator's command changes may go unnoticed."""
 
 TICKET_SECONDS: Final = 60.0
 _TICKETS_MAX: Final = 100_000
@@ -65,6 +72,33 @@ class Gate:
         self._settings = settings
         self._remembered: dict[bytes, tuple[Principal, float]] = {}
         self._tickets: dict[str, tuple[Principal, str, float]] = {}
+        self._version = 0
+
+    async def watch(self, deleted: Callable[[Container[int]], None]) -> None:
+        """Notice tokens that are deleted beside the broker, until cancelled.
+
+        Args:
+            deleted: Called with the ids of all tokens that there are, when some may have gone.
+        """
+        self._version = await asyncio.to_thread(self._store.access_version)
+        while True:
+            await asyncio.sleep(WATCHED_SECONDS)
+            try:
+                version = await asyncio.to_thread(self._store.access_version)
+                if version == self._version:
+                    continue
+                left = await asyncio.to_thread(self._token_ids)
+            except StoreUnavailable as error:
+                # Nothing can have been deleted from a store that is not there; memory ends by itself.
+                _log.debug("tokens cannot be watched: %s", error)
+                continue
+            self._version = version
+            self.forget()
+            self._tickets = {name: entry for name, entry in self._tickets.items() if entry[0].token.id in left}
+            deleted(left)
+
+    def _token_ids(self) -> set[int]:
+        return {token.id for tenant in self._store.tenants() for token in self._store.tokens(tenant.id)}
 
     async def admit(self, authorization: str | None) -> Principal:
         """Who sends this ``Authorization`` header.

@@ -85,7 +85,7 @@ async def list_tokens(
 
 @router.delete("/tokens/{token}", status_code=204, responses=problem_responses(404, 409, 503, 507))
 async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
-    """Delete a token: it opens nothing from now on. Streams that are open go on."""
+    """Delete a token: it opens nothing from now on, and what it has opened ends."""
     store = shared.broker.store
     tenants = await asyncio.to_thread(store.tenants) if principal.is_operator else [principal.tenant]
     for tenant in tenants:
@@ -95,6 +95,7 @@ async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
                 _refuse_the_last(list(tokens.values()), token)
             await shared.broker.change(lambda transaction: transaction.delete_token(token))
             shared.gate.forget_token(token)
+            shared.streams.end_of(token)
             return
     raise NotFound(f"there is no token with the number {token}")
 

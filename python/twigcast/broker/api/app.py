@@ -90,6 +90,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(context.streams.beat()),
         asyncio.create_task(context.automatic_acks.run()),
+        asyncio.create_task(context.gate.watch(context.streams.end_without)),
     ]
     try:
         yield

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -40,7 +40,8 @@ class Streams:
     """All open streams of a broker."""
 
     def __init__(self) -> None:
-        self._open: set[Stream] = set()
+        self._open: dict[Stream, int] = {}
+        """With the token that opened it."""
         self._by_tenant: dict[int, int] = {}
         self.stopping = asyncio.Event()
         """Set when the broker stops."""
@@ -63,14 +64,15 @@ class Streams:
 
         def is_open(stream: Stream) -> None:
             opened.append(stream)
-            self._open.add(stream)
+            self._open[stream] = principal.token.id
             if self.stopping.is_set():
                 stream.stop()
 
         try:
             yield is_open
         finally:
-            self._open.difference_update(opened)
+            for stream in opened:
+                self._open.pop(stream, None)
             self._by_tenant[tenant_id] -= 1
             if not self._by_tenant[tenant_id]:
                 del self._by_tenant[tenant_id]
@@ -85,6 +87,18 @@ class Streams:
             if idle:
                 # A stream whose client does not read waits; it must not keep the others.
                 await asyncio.wait([asyncio.ensure_future(stream.beat()) for stream in idle], timeout=1.0)
+
+    def end_without(self, tokens: Container[int]) -> None:
+        """End the streams that were opened with other tokens than these."""
+        for stream, token_id in list(self._open.items()):
+            if token_id not in tokens:
+                stream.stop()
+
+    def end_of(self, token_id: int) -> None:
+        """End the streams that a token has opened."""
+        for stream, opener in list(self._open.items()):
+            if opener == token_id:
+                stream.stop()
 
     def stop(self) -> None:
         """End all streams, and each that is opened from now on."""

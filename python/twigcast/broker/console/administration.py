@@ -76,6 +76,7 @@ async def delete_token(visit: Visit) -> Response:
         raise Conflict("you are signed in with this token; sign in with another one to delete it")
     await visit.context.broker.change(lambda transaction: transaction.delete_token(number))
     visit.context.gate.forget_token(number)
+    visit.context.streams.end_of(number)
     return visit.go(pages.link("/tokens"), "The token is deleted: it opens nothing any more.")
 
 

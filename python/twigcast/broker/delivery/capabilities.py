@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import quote, unquote, urlsplit
 
+from twigcast.broker.model import DeliverySettings
+
 FEEDS_PATH: Final = "/feeds"
 HUB_PATH: Final = "/websub"
 
@@ -99,6 +101,14 @@ def parse_feed_url(url: str, base_url: str) -> FeedPath | None:
     if kind == "subscriptions":
         return FeedPath(token, "subscriptions", name)
     return FeedPath(token, "sources", name) if kind == "sources" else None
+
+
+def source_of_topic(settings: DeliverySettings) -> str | None:
+    """The source whose topic a WebSub subscriber follows; ``None``: it is none, or follows a subscription."""
+    if settings.kind != "websub" or settings.topic is None:
+        return None
+    path = parse_feed_url(settings.topic, base_of_feed(settings.topic))
+    return path.name if path is not None and path.kind == "sources" else None
 
 
 def base_of_feed(url: str) -> str:

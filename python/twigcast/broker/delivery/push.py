@@ -6,8 +6,8 @@ few deliveries from the store, sends them one after the other, and acknowledges 
 lane comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the lane
 goes on: nothing ends silently.
 
-Attempts are counted in memory. After a restart what is pending is pending still, is marked as possibly delivered
-before, and has all its attempts again.
+Attempts that failed are counted in the store, so that a delivery comes to its end however often the broker restarts.
+After a restart what is pending is pending still, and is marked as possibly delivered before.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from twigcast.broker.model import (
     SubscriptionState,
 )
 from twigcast.broker.service import Broker
+from twigcast.broker.store.interface import Attempts, Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -251,10 +252,23 @@ class Pusher:
         self.counts.failed += 1
         return failure
 
-    async def record(self, subscription_id: int, seq: int, reason: str) -> None:
-        """Keep what went wrong where the owner of the subscription sees it."""
-        record = ErrorRecord(subscription_id, time.time(), reason, seq)
-        await self.broker.change(lambda transaction: transaction.add_errors([record]))
+    async def record(self, lane_id: int, attempts: Attempts, reason: str) -> None:
+        """Keep what went wrong where the owner of the subscription sees it, and how often it did."""
+        record = ErrorRecord(attempts.id.subscription_id, time.time(), reason, attempts.id.seq)
+
+        def keep(transaction: Transaction) -> None:
+            transaction.add_errors([record])
+            transaction.set_attempts(lane_id, attempts)
+
+        await self.broker.change(keep)
+
+    async def attempts(self, lane_id: int) -> Attempts | None:
+        """What was tried at the first delivery of a lane before the broker started."""
+        return await asyncio.to_thread(self.broker.store.attempts, lane_id)
+
+    async def forget_attempts(self, lane_id: int) -> None:
+        """The first delivery of a lane has come to its end."""
+        await self.broker.change(lambda transaction: transaction.set_attempts(lane_id, None))
 
 
 def _tell_fault(task: asyncio.Task[None]) -> None:
@@ -278,6 +292,7 @@ class _Lane:
         self._tried = DeliveryId(0, 0)  # the last one that was tried
         self._attempts = 0  # at the first one that is pending
         self._first_at = 0.0
+        self._remembers = True  # whether the store may know of attempts
 
     def successor(self) -> _Lane:
         """The same lane with all its attempts, to be put into a queue anew."""
@@ -351,15 +366,33 @@ class _Lane:
         """Try to send some deliveries: the turn goes on where it says to wait for no time."""
         marked = [replace(delivery, redelivered=self._is_redelivery(delivery)) for delivery in group]
         if group[0].id != self._tried:
-            self._attempts, self._first_at = 0, self._pusher.clock()
+            await self._begin(group[0])
         self._tried = group[0].id
         outcome = await self._pusher.attempt(subscription, marked)
         if not isinstance(outcome, Failure):
-            self._attempts = 0
             await self._pusher.broker.acknowledge_up_to(self._lane_id, group[-1].id.seq)
+            await self._end()
             return Turn(wait=0.0, reached=True if outcome else None)
         self._attempts += 1
         return await self._failed(subscription, group, outcome)
+
+    async def _begin(self, delivery: Delivery) -> None:
+        """Count attempts at another delivery: from none on, or from where an earlier run of the broker was."""
+        self._attempts, self._first_at = 0, self._pusher.clock()
+        if not (self._remembers and self._tried.seq == 0 and self._pusher.may_be_known(delivery)):
+            return
+        known = await self._pusher.attempts(self._lane_id)
+        self._remembers = known is not None
+        if known is not None and known.id == delivery.id:
+            self._attempts = known.count
+            self._first_at -= max(0.0, time.time() - known.first_at)
+
+    async def _end(self) -> None:
+        """A delivery has come to its end, whichever."""
+        if self._attempts and self._remembers:
+            await self._pusher.forget_attempts(self._lane_id)
+            self._remembers = False
+        self._attempts = 0
 
     def _is_redelivery(self, delivery: Delivery) -> bool:
         return self._pusher.may_be_known(delivery) or delivery.id <= self._tried
@@ -368,7 +401,9 @@ class _Lane:
         settings, pusher = self._pusher.settings, self._pusher
         reached = failure.reached
         reason = f"attempt {self._attempts} failed: {failure.reason}"
-        await pusher.record(subscription.id, group[0].id.seq, reason)
+        since = time.time() - (pusher.clock() - self._first_at)
+        self._remembers = True
+        await pusher.record(self._lane_id, Attempts(group[0].id, self._attempts, since), reason)
         if failure.gone:
             pusher.counts.suspended += 1
             reason = "its server answered with status 410 (Gone): it does not want deliveries any more"
@@ -378,7 +413,7 @@ class _Lane:
             pusher.counts.buried += len(group)
             attempts = self._attempts
             await pusher.broker.bury([(delivery, attempts, failure.reason) for delivery in group])
-            self._attempts = 0
+            await self._end()
             return Turn(wait=0.0, reached=reached)
         return Turn(wait=settings.backoff.wait(self._attempts, failure.retry_after), reached=reached)
 

@@ -5,9 +5,9 @@ subscriptions of their own (kind ``websub``), with the query of the topic, and s
 have lanes, retries, dead letters and errors as all others have. As an extension, ``hub.filter`` narrows the topic by
 an XPath expression; the query is then both of them, joined by ``and``.
 
-Requests are checked and answered with 202; verification of intent follows. Leases end; a lease that ends without
-having been renewed, and a topic that goes, are announced with ``hub.mode=denied``, so that no subscription ends
-silently (w3c/websub#16). Failing deliveries never end a subscription (w3c/websub#119).
+Requests are checked, stored and answered with 202; verification of intent follows, after a restart too. Leases end; a
+lease that ends without having been renewed, and a topic that goes, are announced with ``hub.mode=denied``, so that no
+subscription ends silently (w3c/websub#16). Failing deliveries never end a subscription (w3c/websub#119).
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from twigcast.broker.model import (
     SubscriptionState,
 )
 from twigcast.broker.service import Broker
+from twigcast.broker.store.interface import WebSubRequest
 from twigcast.errors import TwigcastError
 
 _log = logging.getLogger(__name__)
@@ -114,14 +115,16 @@ class WebSubHub:
 
     # Life -----------------------------------------------------------------------------------------------------------
 
-    def start(self, stored: Iterable[Subscription]) -> None:
-        """Keep the leases of stored subscriptions."""
+    async def start(self, stored: Iterable[Subscription]) -> None:
+        """Keep the leases of stored subscriptions, and go on with requests that wait for verification."""
         for subscription in stored:
             self._learn(subscription)
+        for number, request in await asyncio.to_thread(self._broker.store.websub_requests):
+            self._spawn(self._take_up(number, request))
         self._expiry = asyncio.get_running_loop().create_task(self._expire())
 
     async def stop(self) -> None:
-        """Break off what is under way; those who asked will ask again."""
+        """Break off what is under way; requests are taken up again at the next start."""
         tasks = [*self._tasks, *([self._expiry] if self._expiry else [])]
         for task in tasks:
             task.cancel()
@@ -192,13 +195,34 @@ class WebSubHub:
             raise Invalid("hub.mode must be subscribe, unsubscribe or publish")
         if len(self._tasks) >= _PENDING_MAX:
             raise TooMany("too many requests wait for verification", 10.0)
-        intent = await self._read(form, base_url, is_subscribe=mode == "subscribe")
-        self._spawn(self._verify(intent))
+        intent = await self._read(form, base_url)
+        number = await self._broker.change(
+            lambda transaction: transaction.add_websub_request(WebSubRequest(base_url, form))
+        )
+        self._spawn(self._carry_out(number, intent))
 
-    async def _read(self, form: Mapping[str, Sequence[str]], base_url: str, *, is_subscribe: bool) -> Intent:
+    async def _take_up(self, number: int, request: WebSubRequest) -> None:
+        """Go on with a request that was accepted before the broker started."""
+        try:
+            intent = await self._read(request.form, request.base_url)
+        except (Invalid, NotFound, UrlRefused) as error:
+            await self._drop(number)
+            await self._deny(one(request.form, "hub.callback"), one(request.form, "hub.topic"), error.reason)
+        else:
+            await self._carry_out(number, intent)
+
+    async def _carry_out(self, number: int, intent: Intent) -> None:
+        """Verify a request that is stored, do what it asks for, and forget it."""
+        await self._verify(intent)
+        await self._drop(number)
+
+    async def _drop(self, number: int) -> None:
+        await self._broker.change(lambda transaction: transaction.delete_websub_request(number))
+
+    async def _read(self, form: Mapping[str, Sequence[str]], base_url: str) -> Intent:
         callback = await self._outgoing.policy.check(one(form, "hub.callback"))
         topic = await self._topic(one(form, "hub.topic"), base_url)
-        if not is_subscribe:
+        if one(form, "hub.mode") == "unsubscribe":
             return Intent(False, topic, callback, 0.0, None, None)
         secret = optional(form, "hub.secret") or None
         if secret is not None and len(secret.encode()) > SECRET_BYTES_MAX:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from twigcast.broker.delivery.capabilities import source_of_topic
 from twigcast.broker.errors import NotFound, TooMany
 from twigcast.broker.hub.group import Group, Operation
 from twigcast.broker.hub.population import Member
@@ -104,6 +105,7 @@ class Replace(Operation):
             namespaces=self._namespaces,
             dialect=self._dialect,
             pushed=self._delivery.kind != "pull",
+            source=source_of_topic(self._delivery),
         )
         group.put(wanted, active=active)
         self.result = group.transaction.replace_subscription(

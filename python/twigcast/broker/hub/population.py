@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
+from twigcast.broker.delivery.capabilities import source_of_topic
 from twigcast.broker.model import Subscription, SubscriptionState
 from twigcast.conversion import to_utf8
 from twigcast.errors import RejectedMessage, TwigcastError, UndecidedSubscription
@@ -38,13 +39,16 @@ class Member:
     dialect: Dialect
     pushed: bool
     """Whether its deliveries are sent to it, so that somebody is to be told of them."""
+    source: str | None = None
+    """The source that it is for: a WebSub subscriber of that source's topic; ``None``: for all."""
 
     @classmethod
     def of(cls, subscription: Subscription) -> Member:
         """A subscription as the hub knows it."""
         s = subscription
         pushed = s.delivery.kind != "pull"
-        return cls(s.id, s.tenant_id, s.lane_id, s.key, s.query, s.namespaces, s.dialect, pushed)
+        source = source_of_topic(s.delivery)
+        return cls(s.id, s.tenant_id, s.lane_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
 
     def as_query(self) -> Query:
         """It as the engine knows it: by its number."""
@@ -82,6 +86,8 @@ class TenantPopulation:
         """Key by slot."""
         self.pushed = bytearray()
         """Whether somebody is to be told, by slot."""
+        self.sources: dict[int, str] = {}
+        """Those that are for one source only, by slot."""
 
     def __len__(self) -> int:
         return len(self.engine) + len(self.dormant)
@@ -104,6 +110,13 @@ class TenantPopulation:
 
     def _place(self, members: Sequence[Member]) -> None:
         slots = self.engine.engine.slots_of([str(m.id) for m in members])
+        if self.sources or any(m.source is not None for m in members):
+            for slot, member in zip(slots, members, strict=True):
+                assert slot is not None, "it was added just now"
+                if member.source is not None:
+                    self.sources[slot] = member.source
+                else:
+                    self.sources.pop(slot, None)
         size = len(self.ids)
         if slots == list(range(size, size + len(members))):
             # As they come when many are added, and at the start.
@@ -147,6 +160,7 @@ class TenantPopulation:
             namespaces,
             "legacy" if dialect == "legacy" else "xpath",
             bool(self.pushed[slot]),
+            self.sources.get(slot),
         )
 
     def remove(self, subscription_id: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from asyncio import Future
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -148,6 +149,8 @@ class Publication:
         seq = self._seq
         self._seq += 1
         population = self._group.population.of(submission.tenant_id)
+        if population.sources:
+            outcome = _of_source(outcome, submission.source, population.sources)
         message_id = submission.message_id or uuid.uuid4().hex
         matches = len(outcome.slots)
         message = StoredMessage(
@@ -200,3 +203,16 @@ class Publication:
             self._transaction.add_errors(self._errors)
         self._group.published += self._published
         count_pending(self._group, self._published)
+
+
+def _of_source(outcome: Outcome, source: str, bound: Mapping[int, str]) -> Outcome:
+    """What a message of a source is for: not for those that are bound to another one, by slot."""
+    places = [place for place, slot in enumerate(outcome.slots) if bound.get(slot, source) == source]
+    if len(places) == len(outcome.slots):
+        return outcome
+    payloads = outcome.payloads
+    return replace(
+        outcome,
+        slots=[outcome.slots[place] for place in places],
+        payloads=None if payloads is None else [payloads[place] for place in places],
+    )

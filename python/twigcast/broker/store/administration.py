@@ -48,6 +48,9 @@ class AdministrationReads(Reads):
             for row in self.rows(f"SELECT {_TOKEN} FROM tokens WHERE tenant_id = ? ORDER BY id", (tenant_id,))
         ]
 
+    def access_version(self) -> int:
+        return int(self.one("SELECT value FROM counters WHERE name = 'access'")[0])
+
     def source(self, tenant_id: int, name: str) -> Source | None:
         row = self.first(f"SELECT {_SOURCE} FROM sources WHERE tenant_id = ? AND name = ?", (tenant_id, name))
         return None if row is None else _source(row)
@@ -100,6 +103,7 @@ class AdministrationWrites(Writes):
             "UPDATE tenants SET limits = ? WHERE id = ?", (json.dumps(dict(limits)), tenant_id)
         ):
             raise NotFound("there is no such tenant")
+        self.counters.take("access")
 
     def add_token(self, tenant_id: int, name: str, scopes: frozenset[Scope], digest: bytes, *, at: float) -> Token:
         token = Token(self.counters.take("token"), tenant_id, name, scopes, digest, at)
@@ -112,6 +116,7 @@ class AdministrationWrites(Writes):
     def delete_token(self, token_id: int) -> None:
         if not self.session.execute("DELETE FROM tokens WHERE id = ?", (token_id,)):
             raise NotFound("there is no such token")
+        self.counters.take("access")
 
     def put_source(
         self,

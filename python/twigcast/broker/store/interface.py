@@ -69,6 +69,26 @@ class LanePosition:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempts:
+    """What was tried to push the first delivery of a lane."""
+
+    id: DeliveryId
+    count: int
+    first_at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSubRequest:
+    """A request of a WebSub subscriber as it was sent."""
+
+    base_url: str
+    """The broker's address as the subscriber knows it."""
+    form: Mapping[str, Sequence[str]]
+    """The parameters, each with its values."""
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """Counts of what is stored, and its size in bytes."""
 
@@ -194,6 +214,17 @@ class Transaction(Protocol):
 
     def delete_subscription(self, subscription_id: int) -> None:
         """Delete it, its errors and dead letters, its pending deliveries, and its lane with the last subscription."""
+
+    # Pushing
+
+    def set_attempts(self, lane_id: int, attempts: Attempts | None) -> None:
+        """Remember how often the first delivery of a lane was tried; ``None``: nothing is left to remember."""
+
+    def add_websub_request(self, request: WebSubRequest) -> int:
+        """Keep a request until it is verified; its number."""
+
+    def delete_websub_request(self, number: int) -> None:
+        """Forget a request that was carried out or refused."""
 
     # Dead letters
 
@@ -363,6 +394,14 @@ class Store(Protocol):
     def lanes_with_pending(self, lane_ids: Iterable[int]) -> list[int]:
         """Those of the lanes that have something pending."""
 
+    # Pushing
+
+    def attempts(self, lane_id: int) -> Attempts | None:
+        """How often the first delivery of a lane was tried, where it failed before."""
+
+    def websub_requests(self) -> list[tuple[int, WebSubRequest]]:
+        """Requests that were accepted and not verified yet, with their numbers, in order."""
+
     # Subscriptions
 
     def subscription(self, tenant_id: int, key: str) -> Subscription | None:
@@ -427,6 +466,9 @@ class Store(Protocol):
 
     def token_by_digest(self, digest: bytes) -> Token | None:
         """A token by the digest of its secret."""
+
+    def access_version(self) -> int:
+        """A number that grows with each token that is deleted and each change of a tenant's limits."""
 
     def tokens(self, tenant_id: int) -> list[Token]:
         """The tokens of a tenant."""

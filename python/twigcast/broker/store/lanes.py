@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from twigcast.broker.model import Delivery, DeliveryId, NewDelivery
@@ -18,7 +19,16 @@ _PENDING: Final = (
 """What makes a delivery ``d`` of a lane ``l`` pending. While a replay lasts, what came after the past waits for it."""
 
 
-_SIZES: Final = "d.seq, d.subscription_id, d.lane_id, s.key, LENGTH(d.payload), LENGTH(m.xml)"
+_PAYLOAD: Final = (
+    "COALESCE(LENGTH(d.payload), "
+    "(SELECT LENGTH(p.payload) FROM payloads p WHERE p.seq = d.seq AND p.number = d.shared))"
+)
+"""Bytes of the result that a delivery ``d`` carries; NULL: it carries the message."""
+
+_SIZES: Final = f"d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, LENGTH(m.xml)"
+
+SHARED_BYTES_MIN: Final = 64
+"""Results up to here are kept with each delivery: naming them apart would take as much."""
 
 SET_ASIDE_SPAN: Final = 1_000
 """Messages between the mark and what is acknowledged that are a reason to look what lies between."""
@@ -106,7 +116,7 @@ class LaneReads(Reads):
 
         def work(session: Session) -> list[Delivery]:
             rows = session.rows(
-                "SELECT d.seq, d.subscription_id, d.lane_id, s.key, LENGTH(d.payload), 0 FROM subscriptions s "
+                f"SELECT d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, 0 FROM subscriptions s "
                 "CROSS JOIN deliveries d WHERE s.id = ? AND d.lane_id = s.lane_id AND d.subscription_id = s.id "
                 "AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
                 (subscription_id, end, limit),
@@ -166,14 +176,35 @@ def _payloads(session: Session, lane_id: int, wanted: Sequence[Row]) -> dict[tup
     found: dict[tuple[int, int], bytes] = {}
     names = set(wanted)
     for some in chunks(sorted({seq for seq, _ in wanted}), 1_000):
-        for seq, subscription_id, payload in session.rows(
-            "SELECT seq, subscription_id, payload FROM deliveries "
-            f"WHERE lane_id = ? AND {session.among('seq')} AND payload IS NOT NULL",
-            (lane_id, session.values(some)),
-        ):
-            if (seq, subscription_id) in names:
-                found[seq, subscription_id] = payload
+        rows = [
+            row
+            for row in session.rows(
+                "SELECT seq, subscription_id, payload, shared FROM deliveries "
+                f"WHERE lane_id = ? AND {session.among('seq')} AND (payload IS NOT NULL OR shared IS NOT NULL)",
+                (lane_id, session.values(some)),
+            )
+            if row[:2] in names
+        ]
+        shared = _shared_payloads(session, {(seq, number) for seq, _, _, number in rows if number is not None})
+        for seq, subscription_id, payload, number in rows:
+            # A message that has just expired takes its results with it.
+            if number is None or (seq, number) in shared:
+                found[seq, subscription_id] = payload if number is None else shared[seq, number]
     return found
+
+
+def _shared_payloads(session: Session, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+    """Results that deliveries share, by sequence number and number."""
+    if not wanted:
+        return {}
+    return {
+        (seq, number): payload
+        for seq, number, payload in session.rows(
+            f"SELECT seq, number, payload FROM payloads WHERE {session.among('seq')} AND {session.among('number')}",
+            (session.values({seq for seq, _ in wanted}), session.values({number for _, number in wanted})),
+        )
+        if (seq, number) in wanted
+    }
 
 
 _ACKNOWLEDGE: Final = "UPDATE deliveries SET acked = 1 WHERE lane_id = ? AND seq = ? AND subscription_id = ?"
@@ -187,23 +218,51 @@ class LaneWrites(Writes):
     """Storing and acknowledging deliveries."""
 
     def add_deliveries(self, deliveries: Iterable[NewDelivery]) -> None:
+        plain: list[NewDelivery] = []
+        sharing: list[NewDelivery] = []
         rewritten: dict[int, int] = {}
-
-        def counted() -> Iterable[NewDelivery]:
-            for delivery in deliveries:
-                if delivery.payload is not None:
-                    rewritten[delivery.seq] = rewritten.get(delivery.seq, 0) + len(delivery.payload)
-                yield delivery
-
-        self.session.insert(
-            "deliveries", ("lane_id", "seq", "subscription_id", "payload"), counted(), keep_existing=True
-        )
+        numbers: dict[tuple[int, bytes], int] = {}
+        for delivery in deliveries:
+            if delivery.payload is None:
+                plain.append(delivery)
+                continue
+            name = (delivery.seq, delivery.payload)
+            if name not in numbers or len(delivery.payload) <= SHARED_BYTES_MIN:
+                rewritten[delivery.seq] = rewritten.get(delivery.seq, 0) + len(delivery.payload)
+            # The first one gives its number: none other of the message has it.
+            numbers.setdefault(name, delivery.subscription_id)
+            sharing.append(delivery)
+        self._insert_deliveries(plain)
+        self._insert_sharing(sharing, numbers)
         if rewritten:
             # What a message takes is what goes when it expires, its results included.
             self.session.many(
                 "UPDATE messages SET size = size + ? WHERE seq = ?", [(size, seq) for seq, size in rewritten.items()]
             )
             self.counters.add("bytes", sum(rewritten.values()))
+
+    def _insert_deliveries(self, deliveries: Sequence[NewDelivery]) -> None:
+        self.session.insert(
+            "deliveries", ("lane_id", "seq", "subscription_id", "payload"), deliveries, keep_existing=True
+        )
+
+    def _insert_sharing(self, deliveries: Sequence[NewDelivery], numbers: Mapping[tuple[int, bytes], int]) -> None:
+        """Store deliveries of results; what several of one message have in common is stored once."""
+        counts = Counter((d.seq, d.payload) for d in deliveries)
+        shared = {
+            name: number for name, number in numbers.items() if counts[name] > 1 and len(name[1]) > SHARED_BYTES_MIN
+        }
+        self._insert_deliveries([d for d in deliveries if (d.seq, d.payload) not in shared])
+        if shared:
+            rows = [(seq, number, payload) for (seq, payload), number in shared.items()]
+            self.session.insert("payloads", ("seq", "number", "payload"), rows, keep_existing=True)
+            columns = ("lane_id", "seq", "subscription_id", "shared")
+            pointing = [
+                (d.lane_id, d.seq, d.subscription_id, shared[d.seq, d.payload])
+                for d in deliveries
+                if d.payload is not None and (d.seq, d.payload) in shared
+            ]
+            self.session.insert("deliveries", columns, pointing, keep_existing=True)
 
     def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
         seq = min(seq, self.counters.value("seq"))

@@ -286,5 +286,5 @@ class MessageWrites(Writes):
             )
             for subscription_id, count, first, last in lost
         )
-        for table in ("deliveries", "set_aside"):
+        for table in ("deliveries", "set_aside", "payloads"):
             self.session.execute(f"DELETE FROM {table} WHERE {self.session.among('seq')}", params)

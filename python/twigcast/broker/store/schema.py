@@ -12,8 +12,11 @@ Why the tables are as they are:
   that came since.
 - ``messages`` holds each body once. Its index by tenant also holds what replay by time and listings ask for, so that
   they need not touch the bodies.
+- ``payloads`` holds results that several deliveries of a message have in common; ``shared`` of a delivery is their
+  number. A result of one delivery alone lies in its own row.
+- ``push_attempts`` has a row for each lane whose first delivery could not be pushed so far.
 - ``counters`` gives out ids. They are never used again, also after the newest row was removed. ``forgotten`` is the
-  highest sequence number that retention has removed.
+  highest sequence number that retention has removed. ``access`` grows when tokens or limits of tenants change.
 - ``overlay_origins`` has a row for each message that came from another broker of an overlay, none for the broker's own:
   a broker without an overlay writes nothing there.
 """
@@ -134,6 +137,19 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             seq {int} PRIMARY KEY, root {int} NOT NULL, number {int} NOT NULL, way {text} NOT NULL)""",
         "CREATE UNIQUE INDEX overlay_origins_by_number ON overlay_origins (root, number)",
         "INSERT INTO counters (name, value) VALUES ('forgotten', 0)",
+    ),
+    # 5: attempts and requests that outlive a kill; results that several deliveries share; a number that tells a broker
+    # of changes made beside it
+    (
+        """CREATE TABLE push_attempts (
+            lane_id {int} PRIMARY KEY, seq {int} NOT NULL, subscription_id {int} NOT NULL, attempts {int} NOT NULL,
+            first_at {real} NOT NULL)""",
+        "CREATE TABLE websub_requests (id {int} PRIMARY KEY, base_url {text} NOT NULL, form {text} NOT NULL)",
+        """CREATE TABLE payloads (
+            seq {int} NOT NULL, number {int} NOT NULL, payload {blob} NOT NULL,
+            PRIMARY KEY (seq, number)) {clustered}""",
+        "ALTER TABLE deliveries ADD COLUMN shared {int}",
+        "INSERT INTO counters (name, value) VALUES ('access', 0), ('websub_request', 0)",
     ),
 )
 

@@ -14,11 +14,19 @@ from twigcast.broker.store.interface import Store, Transaction
 from twigcast.broker.store.lanes import LaneReads, LaneWrites
 from twigcast.broker.store.messages import MessageReads, MessageWrites
 from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
+from twigcast.broker.store.pushing import PushReads, PushWrites
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
 
 
 class SqlTransaction(
-    MessageWrites, LaneWrites, DeadLetterWrites, SubscriptionWrites, AdministrationWrites, OverlayWrites, Transaction
+    MessageWrites,
+    LaneWrites,
+    PushWrites,
+    DeadLetterWrites,
+    SubscriptionWrites,
+    AdministrationWrites,
+    OverlayWrites,
+    Transaction,
 ):
     """Changes that become durable together."""
 
@@ -30,7 +38,16 @@ class SqlTransaction(
         return super().expire(before=before, bytes_max=bytes_max, limit=limit, at=at, up_to=up_to)
 
 
-class SqlStore(MessageReads, LaneReads, DeadLetterReads, SubscriptionReads, AdministrationReads, OverlayReads, Store):
+class SqlStore(
+    MessageReads,
+    LaneReads,
+    PushReads,
+    DeadLetterReads,
+    SubscriptionReads,
+    AdministrationReads,
+    OverlayReads,
+    Store,
+):
     """A store in a database.
 
     Args:

@@ -224,7 +224,8 @@ class SubscriptionWrites(Writes):
         for table in ("errors", "dead_letters"):
             self.session.execute(f"DELETE FROM {table} WHERE subscription_id = ?", (subscription_id,))
         if not self._shared(subscription):
-            self.session.execute("DELETE FROM lanes WHERE id = ?", (subscription.lane_id,))
+            for table, column in (("lanes", "id"), ("push_attempts", "lane_id")):
+                self.session.execute(f"DELETE FROM {table} WHERE {column} = ?", (subscription.lane_id,))
         elif subscription.replay_next is not None:
             self.session.execute("UPDATE lanes SET replay_next = NULL WHERE id = ?", (subscription.lane_id,))
         self.session.execute("DELETE FROM subscriptions WHERE id = ?", (subscription_id,))

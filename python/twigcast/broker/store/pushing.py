@@ -1,0 +1,46 @@
+"""What pushing has to know after a restart: attempts that failed, and WebSub requests that wait for verification."""
+
+from __future__ import annotations
+
+import json
+
+from twigcast.broker.model import DeliveryId
+from twigcast.broker.store.base import Reads, Writes
+from twigcast.broker.store.interface import Attempts, WebSubRequest
+
+
+class PushReads(Reads):
+    """Reading what was tried and what waits."""
+
+    def attempts(self, lane_id: int) -> Attempts | None:
+        row = self.first(
+            "SELECT seq, subscription_id, attempts, first_at FROM push_attempts WHERE lane_id = ?", (lane_id,)
+        )
+        return None if row is None else Attempts(DeliveryId(row[0], row[1]), row[2], row[3])
+
+    def websub_requests(self) -> list[tuple[int, WebSubRequest]]:
+        rows = self.rows("SELECT id, base_url, form FROM websub_requests ORDER BY id")
+        return [(number, WebSubRequest(base_url, json.loads(form))) for number, base_url, form in rows]
+
+
+class PushWrites(Writes):
+    """Remembering and forgetting it."""
+
+    def set_attempts(self, lane_id: int, attempts: Attempts | None) -> None:
+        self.session.execute("DELETE FROM push_attempts WHERE lane_id = ?", (lane_id,))
+        if attempts is not None:
+            self.session.execute(
+                "INSERT INTO push_attempts (lane_id, seq, subscription_id, attempts, first_at) VALUES (?, ?, ?, ?, ?)",
+                (lane_id, *attempts.id, attempts.count, attempts.first_at),
+            )
+
+    def add_websub_request(self, request: WebSubRequest) -> int:
+        number = self.counters.take("websub_request")
+        form = json.dumps({name: list(values) for name, values in request.form.items()})
+        self.session.execute(
+            "INSERT INTO websub_requests (id, base_url, form) VALUES (?, ?, ?)", (number, request.base_url, form)
+        )
+        return number
+
+    def delete_websub_request(self, number: int) -> None:
+        self.session.execute("DELETE FROM websub_requests WHERE id = ?", (number,))
