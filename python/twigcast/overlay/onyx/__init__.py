@@ -9,7 +9,8 @@ Content layer (pure computation, no time, no network):
 
 * ``routing``: routing queries; Map, Collect, Aggregate. ``linear``: linear paths in parts, their canonical text;
   ``decompose``, ``absence``: from any condition to a disjunction of conjunctions of linear paths.
-* ``implication``, ``generalise``: which disjunct implies which; sound ways to make a routing query smaller.
+* ``implication``: which disjunct implies which; ``widening``, ``generalise``: sound ways to make a routing query
+  smaller.
 * ``table``: the routing table of one broker, maintained by deltas; ``matching``: its conjunctions in the compiled
   engine; ``announcement``, ``carriers``: what a neighbour has been told, without what is implied.
 * ``projection``, ``restructuring``: transformation on a link, remainders (incremental transformation).

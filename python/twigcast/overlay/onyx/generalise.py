@@ -67,7 +67,7 @@ class Selectivity:
         """Measure on a sample of messages, or guess if there are none.
 
         Raises:
-            MessageError: A message is malformed.
+            RejectedMessage: A message is malformed.
         """
         self._sample = list(sample)
         self._bits: dict[frozenset[LinearPath], int] = {}

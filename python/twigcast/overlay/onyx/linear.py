@@ -7,11 +7,12 @@ conditions and the side on which a constant stands have the same `LinearPath`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from twigcast.overlay.onyx.model import LinearPath
+from twigcast.overlay.onyx.rewriting import WithPrefixes
 from twigcast.query import (
     NODE,
     TEXT,
@@ -23,7 +24,6 @@ from twigcast.query import (
     Context,
     Expr,
     Filtered,
-    KindTest,
     Literal,
     NameTest,
     Negate,
@@ -31,7 +31,6 @@ from twigcast.query import (
     Operator,
     Or,
     Path,
-    PathStart,
     Root,
     Step,
     Union,
@@ -56,7 +55,6 @@ class LinearStep(NamedTuple):
 
 
 Steps: TypeAlias = tuple[LinearStep, ...]
-_PrefixOf: TypeAlias = Callable[[str], str]
 
 #: `left op right` is `right FLIPPED[op] left`.
 FLIPPED = {
@@ -197,7 +195,7 @@ def _turned_out(expression: Expr) -> Expr:
 
 def sort_key(expression: Expr) -> str:
     """A text of an expression that does not depend on prefixes."""
-    return str(_Renamed(lambda namespace: f"{{{namespace}}}").expression(expression))
+    return str(WithPrefixes(lambda namespace: f"{{{namespace}}}").expression(expression))
 
 
 def step_of(descendant: bool, test: NameTest, conditions: Iterable[Expr]) -> LinearStep:
@@ -219,7 +217,7 @@ def path_of(steps: Steps) -> LinearPath:
             return "xml"
         return prefixes.setdefault(namespace, f"n{len(prefixes) + 1}")
 
-    renamed = _Renamed(prefix_of)
+    renamed = WithPrefixes(prefix_of)
     text = ""
     for step in steps:
         text += ("//" if step.descendant else "/") + str(renamed.test(step.test))
@@ -247,43 +245,3 @@ def _linear_step(step: Step, path: LinearPath) -> LinearStep:
     if not forward or not isinstance(step.test, NameTest) or not own:
         raise ValueError(f"{path.text} is not a linear path: {step}")
     return step_of(step.axis is not Axis.CHILD, step.test, step.predicates)
-
-
-class _Renamed:
-    """Expressions with other prefixes; these are asked for in the order in which the text needs them."""
-
-    def __init__(self, prefix_of: _PrefixOf) -> None:
-        self._prefix_of = prefix_of
-
-    def test(self, test: NameTest | KindTest) -> NameTest | KindTest:
-        if isinstance(test, KindTest) or not test.namespace:
-            return test
-        return NameTest(test.local, test.namespace, self._prefix_of(test.namespace))
-
-    def expression(self, expression: Expr) -> Expr:
-        match expression:
-            case Path(start, steps):
-                return Path(self._start(start), tuple(map(self._step, steps)))
-            case Or(operands):
-                return Or(tuple(map(self.expression, operands)))
-            case And(operands):
-                return And(tuple(map(self.expression, operands)))
-            case Union(operands):
-                return Union(tuple(map(self.expression, operands)))
-            case Compare(operator, left, right):
-                return Compare(operator, self.expression(left), self.expression(right))
-            case Arithmetic(operator, left, right):
-                return Arithmetic(operator, self.expression(left), self.expression(right))
-            case Negate(operand):
-                return Negate(self.expression(operand))
-            case Call(function, arguments):
-                return Call(function, tuple(map(self.expression, arguments)))
-        return expression
-
-    def _start(self, start: PathStart) -> PathStart:
-        if isinstance(start, Filtered):
-            return Filtered(self.expression(start.primary), tuple(map(self.expression, start.predicates)))
-        return start
-
-    def _step(self, step: Step) -> Step:
-        return Step(step.axis, self.test(step.test), tuple(map(self.expression, step.predicates)))

@@ -9,6 +9,7 @@ for none of them twice (Diao 2005, section 7.3.2: duplicate-target suppression).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from twigcast import _core
@@ -96,11 +97,27 @@ class Matching:
 
     def route(self, message: bytes, scope: str, root: Root, among: frozenset[Address]) -> frozenset[Address]:
         """The neighbours that want a message."""
+        return self._reached(lambda wanted: self._ask(message, wanted), scope, root, among)
+
+    def route_stream(
+        self,
+        stream: bytes,
+        dictionary: _core.NameDictionary | None,
+        scope: str,
+        root: Root,
+        among: frozenset[Address],
+    ) -> frozenset[Address]:
+        """The neighbours that want a message that comes as an element stream."""
+        return self._reached(lambda wanted: self._engine.route_stream(stream, dictionary, wanted), scope, root, among)
+
+    def _reached(
+        self, ask: Callable[[list[tuple[int, int]]], int], scope: str, root: Root, among: frozenset[Address]
+    ) -> frozenset[Address]:
         reached: set[Address] = set()
         order = sorted(among)
         for part, wanted in enumerate(self._wanted(scope, root, among, order)):
             if wanted:
-                bits = self._ask(message, wanted)
+                bits = ask(wanted)
                 targets = order[part * _TARGETS_MAX : (part + 1) * _TARGETS_MAX]
                 reached.update(target for index, target in enumerate(targets) if bits >> index & 1)
         return frozenset(reached)
@@ -156,7 +173,7 @@ class RoutingMatcher:
         """Whether a message satisfies the routing query.
 
         Raises:
-            MessageError: The message is malformed or over a limit.
+            RejectedMessage: The message is malformed or over a limit.
         """
         return bool(self._matching.route(message, scope, 0, frozenset({0})))
 
@@ -165,6 +182,6 @@ def matches(query: RoutingQuery, message: bytes, scope: str = "") -> bool:
     """Whether a message satisfies a routing query; for more than one message use :class:`RoutingMatcher`.
 
     Raises:
-        MessageError: The message is malformed or over a limit.
+        RejectedMessage: The message is malformed or over a limit.
     """
     return RoutingMatcher(query).matches(message, scope)

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
+from twigcast import _core
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.announcement import Announcement, Changes, Generalise, Roots
@@ -262,9 +263,24 @@ class RoutingTable:
             among: Where it may go: the children in its root's tree.
 
         Raises:
-            MessageError: The message is malformed or over a limit: it cannot be said who wants it.
+            RejectedMessage: The message is malformed or over a limit: it cannot be said who wants it.
         """
         return self._matching.route(message, scope, root, frozenset(among))
+
+    def route_stream(
+        self,
+        stream: bytes,
+        dictionary: _core.NameDictionary | None,
+        scope: str,
+        root: Root,
+        among: Iterable[Address],
+    ) -> frozenset[Address]:
+        """Like `route`, for a message that comes as an element stream.
+
+        Raises:
+            RejectedMessage: The stream is damaged, or what it says is no message or over a limit.
+        """
+        return self._matching.route_stream(stream, dictionary, scope, root, frozenset(among))
 
     def holding(self, message: bytes, scope: str, root: Root) -> dict[Address, list[Disjunct]]:
         """Why a message goes where it goes: the disjuncts of each neighbour that it satisfies."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.overlay.onyx.content.networks import Network, draw_query, mapped, matching, random_graph
 from tests.strategies import Generator
+from twigcast import _core
 from twigcast.errors import MalformedMessage
 from twigcast.overlay.onyx.matching import RoutingMatcher, matches
 from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, LinearPath, RoutingDelta
@@ -235,6 +236,22 @@ def test_messages_in_other_encodings() -> None:
     assert table.route(message.encode("latin-1"), "", 0, [1]) == {1}
     with pytest.raises(MalformedMessage):
         table.route(b"<a>", "", 0, [1])
+
+
+def test_messages_as_element_streams() -> None:
+    for number in range(ROUNDS):
+        seed = SEED + number
+        rng = random.Random(seed)
+        generator = Generator(rng)
+        table = RoutingTable()
+        for neighbour in range(8):
+            wanted = {d for _ in range(3) for d in mapped(draw_query(generator, rng))}
+            assert table.apply(neighbour, RoutingDelta(0, tuple((d, EVERYWHERE) for d in wanted), ()))
+        for _ in range(10):
+            message = generator.message().encode()
+            stream = _core.ParsedMessage.from_text(message).stream()
+            expected = table.route(message, "", 0, range(8))
+            assert table.route_stream(stream, None, "", 0, range(8)) == expected, f"seed {seed}\n{message!r}"
 
 
 def test_a_routing_query_by_itself() -> None:
