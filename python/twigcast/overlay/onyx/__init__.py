@@ -46,6 +46,6 @@ something says so to those below it, by where its next span begins. A gap that s
 (``Recover``, passed on up the tree, answered out of its store), each broker for its own users alone. Links need to keep
 order and to say when they broke; they may lose whatever was under way when they break.
 
-What counts as settled: a wish, once ``Attached`` has come for an ``Attach`` that was sent after it (``settle``). Of a root
+A wish counts as settled once ``Attached`` has come for an ``Attach`` that was sent after it (``settle``). Of a root
 that a broker had never heard of, it gets what the root accepts from their first contact on.
 """

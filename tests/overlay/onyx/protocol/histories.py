@@ -139,11 +139,7 @@ class History:
             ("publish", "subscribe", "unsubscribe", "crash", "start", "cut", "mend"), (12, 6, 2, 2, 4, 2, 3)
         )[0]
         if what == "publish" and alive:
-            address = rng.choice(alive)
-            crashing = rng.random() < 0.06
-            message = network.publish(address, draw_message(rng), f"m{len(self.published)}", crashing=crashing)
-            self.published.append(message)
-            self._log(f"publish {address} {message.number} {message.body!r}{' crashing' if crashing else ''}")
+            self._publish(rng.choice(alive))
         elif what == "subscribe" and alive:
             self._subscribe(rng.choice(alive))
         elif what == "unsubscribe" and self.open_wishes():
@@ -166,6 +162,17 @@ class History:
             self.cuts.discard(link)
             network.simulator.mend(*link)
             self._log(f"mend {link}")
+
+    def _publish(self, address: Address) -> None:
+        network, rng = self.network, self.rng
+        for _ in range(rng.choice((1, 1, 3, 6))):
+            crashing = rng.random() < 0.03
+            message = network.publish(address, draw_message(rng), f"m{len(self.published)}", crashing=crashing)
+            self.published.append(message)
+            self._log(f"publish {address} {message.number} {message.body!r}{' crashing' if crashing else ''}")
+            if crashing:
+                break
+            network.run(rng.choice((0.0, 0.01)))
 
     def _log(self, what: str) -> None:
         self.done.append(f"{self.network.simulator.now:.3f} {what}")
