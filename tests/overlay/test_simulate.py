@@ -14,7 +14,7 @@ from twigcast.cli import app
 from twigcast.overlay.counters import gini, shares, top_share
 from twigcast.overlay.draw import draw_load, draw_ring, draw_tree
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.simulate import simulate_chord, simulate_codd
+from twigcast.overlay.simulate import simulate_chord, simulate_codd, simulate_onyx
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -55,6 +55,25 @@ def test_codd_simulation() -> None:
     assert report.measures["nodes in the tree"] == 37
     assert report.measures["tree"] == "whole"
     assert len(etree.fromstring(report.drawings["tree.svg"].encode()).findall(f".//{SVG}circle")) == 38
+
+
+def test_onyx_simulation_sends_what_is_wanted_and_little_else() -> None:
+    report = simulate_onyx(12, queries=100, publications=40, sources=3, locality=1.0, seed=5)
+    again = simulate_onyx(12, queries=100, publications=40, sources=3, locality=1.0, seed=5)
+    assert report.drawings == again.drawings
+    assert report.measures["missing"] == 0
+    wanted = report.measures["brokers that want a message, of 100 others"]
+    got = report.measures["brokers that get it, of 100 others"]
+    assert isinstance(wanted, float)
+    assert isinstance(got, float)
+    assert 0 < wanted <= got < 60
+    assert len(etree.fromstring(report.drawings["flows.svg"].encode()).findall(f".//{SVG}circle")) == 12 + 3
+
+
+def test_onyx_simulation_loses_nothing_when_much_goes_wrong() -> None:
+    report = simulate_onyx(8, queries=80, publications=40, churn=0.3, crashes=4, cuts=4, loss=0.03, seed=6)
+    assert report.measures["missing"] == 0
+    assert report.measures["questions"]
 
 
 def test_one_node_is_a_network() -> None:

@@ -1,4 +1,4 @@
-"""``twigcast overlay simulate chord | codd``."""
+"""``twigcast overlay simulate chord | codd | onyx``."""
 
 from __future__ import annotations
 
@@ -94,6 +94,45 @@ def codd_command(
             crashes=crashes,
             reorganise=reorganise,
             reorganise_after=reorganise_after,
+            loss=loss,
+            seed=seed,
+            keep_journal=journal,
+        )
+
+    _show(run, output, journal)
+
+
+@simulations.command("onyx")
+def onyx_command(
+    nodes: Nodes = 30,
+    queries: Annotated[int, typer.Option(help="Subscriptions.")] = 1_000,
+    publications: Annotated[int, typer.Option(help="Messages.")] = 200,
+    sources: Annotated[int, typer.Option(help="Brokers at which they are published.")] = 5,
+    locality: Annotated[float, typer.Option(help="Share of the wishes that are about what is near.")] = 0.5,
+    churn: Annotated[float, typer.Option(help="Share of the subscriptions that are replaced on the way.")] = 0.0,
+    crashes: Crashes = 0,
+    cuts: Annotated[int, typer.Option(help="Links that are cut for a while.")] = 0,
+    shared_tree: Annotated[bool, typer.Option("--shared-tree", help="One tree for all sources.")] = False,
+    loss: Loss = 0.0,
+    seed: Seed = 0,
+    output: Output = None,
+    journal: Keep = False,
+) -> None:
+    """Brokers that route by content."""
+
+    def run() -> Report:
+        from twigcast.overlay.simulate import simulate_onyx
+
+        return simulate_onyx(
+            nodes,
+            queries=queries,
+            publications=publications,
+            sources=sources,
+            locality=locality,
+            churn=churn,
+            crashes=crashes,
+            cuts=cuts,
+            shared_tree=shared_tree,
             loss=loss,
             seed=seed,
             keep_journal=journal,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -176,3 +176,43 @@ def draw_load(curves: Mapping[str, Sequence[float]], *, title: str, unit: str = 
         body.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
         body.append(f'<text x="{width - 170}" y="{top + 14 * number}" fill="{colour}">{escape(name)}</text>')
     return _page(width + 20, height + 30, title, body)
+
+
+def draw_map(
+    places: Sequence[tuple[float, float]],
+    loads: Sequence[float],
+    flows: Mapping[tuple[int, int], float],
+    *,
+    title: str,
+    marked: Collection[int] = (),
+) -> str:
+    """Nodes on a map, and what flows over their links.
+
+    Args:
+        places: Of the nodes, on the unit square.
+        loads: Of the nodes.
+        flows: By link; the more, the broader it is drawn.
+        title: Heading.
+        marked: Nodes to be told apart.
+    """
+    side, left, top = 560.0, 30.0, 50.0
+    points = [(left + side * x, top + side * y) for x, y in places]
+    most = max(flows.values(), default=0.0) or 1.0
+    body = []
+    for (one, other), flow in sorted(flows.items()):
+        (x1, y1), (x2, y2) = points[one], points[other]
+        body.append(
+            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{_TEXT}" '
+            f'stroke-width="{0.4 + 5 * flow / most:.2f}" stroke-opacity="{0.25 if not flow else 0.7}"/>'
+        )
+    radius = max(2.5, min(9.0, 60 / max(1, len(points)) ** 0.5))
+    body += [
+        f'<circle cx="{points[node][0]:.1f}" cy="{points[node][1]:.1f}" r="{radius + 4:.1f}" fill="none" '
+        f'stroke="#c43c30" stroke-width="1.6"/>'
+        for node in sorted(marked)
+    ]
+    spots = [
+        Spot(x, y, load, f"node {n}: {load:.3g}") for n, ((x, y), load) in enumerate(zip(points, loads, strict=True))
+    ]
+    body += _spots(spots, radius)
+    return _page(side + 2 * left, side + top + 30, title, body)

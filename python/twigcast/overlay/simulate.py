@@ -351,3 +351,65 @@ def simulate_codd(
     }
     watch.note(report, simulation.run.simulator.counters.events, nodes)
     return report
+
+
+def simulate_onyx(
+    nodes: int,
+    *,
+    queries: int = 1_000,
+    publications: int = 200,
+    sources: int = 5,
+    locality: float = 0.5,
+    churn: float = 0.0,
+    crashes: int = 0,
+    cuts: int = 0,
+    shared_tree: bool = False,
+    loss: float = 0.0,
+    seed: int = 0,
+    keep_journal: bool = False,
+) -> Report:
+    """Brokers that route by content: users subscribe, sources publish, brokers crash, links are cut, wishes change.
+
+    Args:
+        nodes: Number of brokers.
+        queries: Subscriptions, spread over the brokers.
+        publications: Messages.
+        sources: Brokers at which they are published.
+        locality: Share of the wishes that are about what is near their broker.
+        churn: Share of the subscriptions that are replaced while messages flow.
+        crashes: Brokers that crash, and start again, while messages flow.
+        cuts: Links that are cut, and mended, while messages flow.
+        shared_tree: One tree for all roots.
+        loss: Probability that the network loses a message.
+        seed: Seed of everything random.
+        keep_journal: Keep a journal of every message.
+
+    Raises:
+        ImpossibleSetting: A number makes no sense.
+    """
+    _check_counts(nodes, publications)
+    if nodes < 2:
+        raise ImpossibleSetting("nodes", nodes, "at least 2")
+    for name, share in (("locality", locality), ("churn", churn)):
+        if not 0 <= share <= 1:
+            raise ImpossibleSetting(name, share, "between 0 and 1")
+    if sources < 1:
+        raise ImpossibleSetting("sources", sources, "at least 1")
+    from twigcast.overlay.onyx.simulation import OnyxShape, OnyxSimulation
+
+    watch = _Watch()
+    shape = OnyxShape(
+        nodes, queries, publications, sources, locality, churn, crashes, cuts, loss, shared_tree, seed=seed
+    )
+    simulation = OnyxSimulation(shape, keep_journal=keep_journal)
+    outcome = simulation.run()
+    report = Report(simulation.measures(), journal=simulation.network.simulator.journal if keep_journal else None)
+    for traffic, count in sorted(simulation.network.simulator.counters.by_traffic().items()):
+        report.measures[f"messages, {traffic}"] = count
+    tables = [float(size) for size in outcome.tables]
+    report.drawings = {
+        "flows.svg": simulation.map_of_flows(),
+        "tables.svg": draw_load({"conjunctions": tables or [0.0]}, title="Routing tables", unit="conjunctions"),
+    }
+    watch.note(report, simulation.network.simulator.counters.events, nodes)
+    return report

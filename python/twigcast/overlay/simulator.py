@@ -58,6 +58,7 @@ class Simulator:
         nodes_per_host: Consecutive addresses that live on one host (virtual nodes); messages among them cross no
             network: they arrive at once, are never lost, and count apart.
         on_delivery: Called with (time, address, item) for every item delivered to an application.
+        on_send: Called with (sender, receiver, message) for every message that goes over the network.
         latency_of: Time of a message from one node to another, where it is the same always; instead of the faults' one.
     """
 
@@ -67,6 +68,7 @@ class Simulator:
     nodes_per_host: int = 1
     on_delivery: Callable[[float, Address, Any], None] | None = None
     latency_of: Callable[[Address, Address], float] | None = None
+    on_send: Callable[[Address, Address, Any], None] | None = None
     counters: Counters = field(default_factory=Counters)
     now: float = 0.0
     nodes: dict[Address, Node] = field(default_factory=dict)
@@ -205,6 +207,8 @@ class Simulator:
         kind = content_kind(message)
         counters.messages[kind] += 1
         counters.bytes[kind] += message.size_bytes()
+        if self.on_send is not None:
+            self.on_send(sender, receiver, message)
         fate = self._fate(sender, receiver)
         if fate is not None:
             if journal is not None:

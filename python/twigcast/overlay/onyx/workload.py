@@ -1,0 +1,108 @@
+"""A made-up world for simulations: brokers on a map, users whose interests may depend on where they are, messages.
+
+A message is about one *area* and one *kind*, both chosen with a preference for some (Zipf), and has a level and text.
+A user asks for an area, for an area and a kind, for a kind from a level on, or for a structure alone. With locality 1
+all users of a broker ask for the areas around it; with 0, where somebody is says nothing about what he wants.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from twigcast.overlay.core import Address
+from twigcast.query import Path, attribute, child, compare, descendant, equal, nested
+
+_KINDS = 12
+_SECTIONS = ("news", "sport", "trade", "weather")
+
+
+@dataclass(slots=True)
+class World:
+    """Brokers and areas on the unit square.
+
+    Attributes:
+        brokers: How many.
+        areas: How many.
+        locality: Share of the wishes that are about the areas around their broker.
+        seed: Of all that is drawn.
+        filling: Bytes of text in a message.
+        structural: Share of the wishes without a value.
+    """
+
+    brokers: int
+    areas: int = 100
+    locality: float = 0.0
+    seed: int = 0
+    filling: int = 600
+    structural: float = 0.02
+    places: list[tuple[float, float]] = field(init=False)
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(f"world {self.seed} {self.brokers}")  # noqa: S311 - reproducible, not secret
+        self.places = [(self._random.random(), self._random.random()) for _ in range(self.brokers)]
+        side = max(1, round(self.areas**0.5))
+        self._centres = [((n % side + 0.5) / side, (n // side + 0.5) / side) for n in range(self.areas)]
+        self._area_weights = list(accumulate(1 / (rank + 1) ** 0.5 for rank in range(self.areas)))
+        self._kind_weights = list(accumulate(1 / (rank + 1) for rank in range(_KINDS)))
+        # Which areas are popular has nothing to do with where they are.
+        self._ranked = self._random.sample(range(self.areas), self.areas)
+        self._near = [self._nearest(place) for place in self.places]
+
+    _centres: list[tuple[float, float]] = field(init=False)
+    _area_weights: list[float] = field(init=False)
+    _kind_weights: list[float] = field(init=False)
+    _ranked: list[int] = field(init=False)
+    _near: list[list[int]] = field(init=False)
+
+    def _nearest(self, place: tuple[float, float]) -> list[int]:
+        return sorted(range(self.areas), key=lambda area: _distance(place, self._centres[area]))[:4]
+
+    def links(self, neighbours: int = 2) -> dict[tuple[Address, Address], int]:
+        """Each broker is linked to the nearest of those before it, at a cost by distance: all are connected."""
+        found = {}
+        for node in range(1, self.brokers):
+            near = sorted(range(node), key=lambda other: _distance(self.places[node], self.places[other]))
+            for other in near[:neighbours]:
+                found[other, node] = max(1, round(100 * _distance(self.places[node], self.places[other])))
+        return found
+
+    def _area(self) -> int:
+        (rank,) = self._random.choices(range(self.areas), cum_weights=self._area_weights)
+        return self._ranked[rank]
+
+    def _kind(self) -> str:
+        (kind,) = self._random.choices(range(_KINDS), cum_weights=self._kind_weights)
+        return f"k{kind}"
+
+    def wish(self, broker: Address) -> Path:
+        """What a user of a broker asks for."""
+        rng = self._random
+        if rng.random() < self.structural:
+            return Path.absolute(child("feed"), child(rng.choice(_SECTIONS)), descendant("picture"))
+        area = rng.choice(self._near[broker]) if rng.random() < self.locality else self._area()
+        tests = [equal(attribute("area"), f"a{area}")]
+        draw = rng.random()
+        if draw < 0.5:
+            tests.append(equal(attribute("kind"), self._kind()))
+        elif draw < 0.7:
+            tests.append(compare(nested(child("level")), ">=", rng.randint(2, 9)))
+        return Path.absolute(child("feed"), child("*"), child("item", *tests))
+
+    def message(self) -> bytes:
+        """Something happens somewhere."""
+        rng = self._random
+        section = rng.choice(_SECTIONS)
+        text = "".join(rng.choice("aeiou lnrst") for _ in range(self.filling))
+        picture = "<picture/>" if rng.random() < 0.02 else ""
+        return (
+            f'<feed><{section}><item area="a{self._area()}" kind="{self._kind()}"><level>{rng.randint(0, 9)}</level>'
+            f"<body>{text}{picture}</body></item></{section}></feed>"
+        ).encode()
+
+
+def _distance(one: tuple[float, float], other: tuple[float, float]) -> float:
+    return math.dist(one, other)
