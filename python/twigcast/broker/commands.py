@@ -46,6 +46,21 @@ def serve(
         Path | None,
         typer.Option("--token-file", metavar="FILE", help="Where the first start writes the admin token."),
     ] = None,
+    join: Annotated[
+        list[str] | None,
+        typer.Option("--join", metavar="URL", help="A broker to form an overlay with. May be repeated."),
+    ] = None,
+    overlay_listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where other brokers are listened for.")
+    ] = None,
+    overlay_identity: Annotated[str | None, typer.Option(metavar="NAME", help="Name in the overlay, for good.")] = None,
+    overlay_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate for other brokers; with --overlay-key.")
+    ] = None,
+    overlay_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
+    overlay_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The authority of the certificates of all brokers.")
+    ] = None,
     log_format: Annotated[_LogFormat | None, typer.Option(help="How is logged, on standard error.")] = None,
     log_level: Annotated[_LogLevel | None, typer.Option(help="What is logged.")] = None,
 ) -> None:
@@ -60,10 +75,16 @@ def serve(
         "store": store,
         "host": host,
         "port": port,
+        "join": ",".join(join) if join else None,
+        "overlay_listen": overlay_listen,
+        "overlay_identity": overlay_identity,
+        "overlay_cert": _text(overlay_cert),
+        "overlay_key": _text(overlay_key),
+        "overlay_ca": _text(overlay_ca),
         "log_format": log_format and log_format.value,
         "log_level": log_level and log_level.value,
     }
-    given = {name: value for name, value in flags.items() if value is not None}
+    given: dict[str, str | int] = {name: value for name, value in flags.items() if value is not None}
     for text in setting or []:
         name, equals, value = text.partition("=")
         if not equals:
@@ -86,3 +107,7 @@ def _run(flags: dict[str, str | int], config: Path | None, token_file: Path | No
             raise
         raise MissingExtra(error.name or "fastapi", "broker") from None
     run(load(flags, config), token_file)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

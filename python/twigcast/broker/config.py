@@ -160,6 +160,44 @@ class Settings(BaseSettings, TenantLimits):
         default=10.0, ge=1, description="Seconds between two polls of a source, whatever it asks for."
     )
 
+    join: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Brokers to form an overlay with, such as `grpcs://north.example.org:7400`, separated by commas.",
+    )
+    overlay_listen: str | None = Field(
+        default=None, description="Host and port where other brokers are listened for, such as `0.0.0.0:7400`."
+    )
+    overlay_identity: str | None = Field(
+        default=None,
+        description="Name of this broker in the overlay, for good; its certificate must hold it. By default the one "
+        "it had before, at first the host name.",
+    )
+    overlay_cert: str | None = Field(
+        default=None, description="File (PEM) with the certificate that is shown to other brokers."
+    )
+    overlay_key: str | None = Field(default=None, description="File (PEM) with its private key.")
+    overlay_ca: str | None = Field(
+        default=None, description="File (PEM) with the authority that has signed the certificates of all brokers."
+    )
+    overlay_insecure: bool = Field(
+        default=False,
+        description="Whether brokers on other machines are talked to without certificates: anyone who reaches the "
+        "port can then read and publish everything.",
+    )
+    overlay_where: str | None = Field(
+        default=None,
+        description="Host and port under which others reach this broker, where it is not `overlay_listen`.",
+    )
+    overlay_queue_bytes_max: int = Field(
+        default=64 * _MIB, ge=_MIB, description="Bytes that wait for a neighbour until the link to it is broken off."
+    )
+    overlay_retention_factor: float = Field(
+        default=2.0,
+        ge=1,
+        description="How many times longer than `retention_seconds`, and in how many times more than "
+        "`retention_bytes`, messages are kept that another broker has not got yet.",
+    )
+
     metrics_public: bool = Field(
         default=False, description="Whether `/metrics` answers without a token; otherwise an admin token is needed."
     )
@@ -177,7 +215,7 @@ class Settings(BaseSettings, TenantLimits):
         "By default there are none.",
     )
 
-    @field_validator("trusted_hosts", "allowed_url_hosts", mode="before")
+    @field_validator("trusted_hosts", "allowed_url_hosts", "join", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value

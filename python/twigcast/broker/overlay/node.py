@@ -1,0 +1,144 @@
+"""The node that a broker runs: what is asked of it beyond what the network driver asks, and what it hands on.
+
+All times are seconds of a clock that only goes forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from twigcast.overlay.core import Address, Effects
+from twigcast.overlay.onyx.model import Message, Recovered, Root, RoutingQuery
+from twigcast.overlay.onyx.network.driver import OverlayNode
+
+
+class Keep(NamedTuple):
+    """To be stored, if a subscription here matches; then :meth:`BrokerNode.stored` is to be called.
+
+    Attributes:
+        message: What has arrived; `None`: nothing, only that more is known.
+        horizons: How far others are known once it is stored.
+    """
+
+    message: Message | None
+    horizons: Mapping[Root, int]
+
+
+class ReadAgain(NamedTuple):
+    """Messages published here are asked for again.
+
+    Attributes:
+        after, upto: Their numbers: above the first, up to the last.
+        wanted: What the asker wants of them.
+        way: Brokers along which the answer goes, the next one first.
+    """
+
+    after: int
+    upto: int
+    wanted: RoutingQuery
+    way: tuple[Address, ...]
+
+
+class Branch(NamedTuple):
+    """What became, or would become, of a message on one link.
+
+    Attributes:
+        neighbour: The broker at its other end.
+        is_child: Whether it lies below this broker in the tree of the message's root.
+        wanted: Routing query, as texts, that lets the message pass; empty: none does.
+    """
+
+    neighbour: Address
+    is_child: bool
+    wanted: tuple[str, ...]
+
+
+class Peer(NamedTuple):
+    """A broker that is known to be part of the overlay.
+
+    Attributes:
+        identity: Its number.
+        label: Its name and address.
+        links: Its neighbours and what the links cost.
+    """
+
+    identity: Address
+    label: str
+    links: tuple[tuple[Address, int], ...]
+
+
+class Status(NamedTuple):
+    """What is told of a node.
+
+    Attributes:
+        peers: All brokers that it knows of, itself included.
+        tables: By neighbour, how many disjuncts it wants from here.
+        horizons: By root, how far it is known.
+        gaps: By root, how many numbers below that are asked for again.
+        parents: By root, the next broker towards it.
+    """
+
+    peers: tuple[Peer, ...]
+    tables: Mapping[Address, int]
+    horizons: Mapping[Root, int]
+    gaps: Mapping[Root, int]
+    parents: Mapping[Root, Address]
+
+
+class BrokerNode(OverlayNode, Protocol):
+    """A node of ONYX, from the side of the broker."""
+
+    def published(self, messages: Sequence[Message], upto: int, now: float) -> Effects:
+        """Messages were published here and are durable, with all numbers up to one."""
+
+    def stored(self, horizons: Mapping[Root, int], now: float) -> Effects:
+        """So far others are known in the store."""
+
+    def want(self, wishes: Mapping[Hashable, RoutingQuery], now: float) -> Effects:
+        """Subscriptions here, by key, want this from now on."""
+
+    def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
+        """These want nothing any more."""
+
+    def recovered(self, answer: Recovered, now: float) -> Effects:
+        """A piece of what `ReadAgain` asked for is on its way."""
+
+    def wanted(self, query: RoutingQuery, messages: Sequence[Message]) -> list[Message]:
+        """Those of the messages that a routing query wants."""
+
+    def kept_above(self) -> int | None:
+        """The number above which some broker may still ask for messages of this one; `None`: there is no other."""
+
+    def branches(self, message: Message) -> list[Branch]:
+        """What becomes of a message on each link, and why."""
+
+    def status(self) -> Status:
+        """What is told of it."""
+
+
+class NodeSettings(NamedTuple):
+    """What a node is made with.
+
+    Attributes:
+        identity: Its number.
+        incarnation: Of this start.
+        label: Its name and address, for others.
+        last: The last number that it gave.
+        horizons: By root, how far it is known in the store.
+        forms: Wire formats that this broker reads.
+    """
+
+    identity: Address
+    incarnation: int
+    label: str
+    last: int
+    horizons: Mapping[Root, int]
+    forms: tuple[str, ...]
+
+
+class MakeNode(Protocol):
+    """Makes a node."""
+
+    def __call__(self, settings: NodeSettings) -> BrokerNode:
+        """It, with nothing sent yet."""

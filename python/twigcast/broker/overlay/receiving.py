@@ -1,0 +1,277 @@
+"""Messages of other brokers on their way into the store.
+
+They are matched, and kept if a subscription here matches, like those that are published here; how far each other
+broker is known then is stored in the same transaction. So after a crash either both are there or neither, and what is
+asked for again is exactly what is missing. What arrives while one commit runs goes into the next: one is under way at a
+time, so that a broker is never said to be known further than its messages are stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twigcast.broker.errors import StoreUnavailable
+from twigcast.broker.hub.group import Group, Operation
+from twigcast.broker.hub.population import Outcome
+from twigcast.broker.hub.publishing import Publication
+from twigcast.broker.model import Accepted, Submission
+from twigcast.broker.store.interface import Origin
+from twigcast.overlay.onyx.model import Message
+
+logger = logging.getLogger(__name__)
+
+MESSAGES_AT_ONCE: Final = 500
+BYTES_AT_ONCE: Final = 16 << 20
+"""Of one commit."""
+
+WAITING_MESSAGES_MAX: Final = 20_000
+WAITING_BYTES_MAX: Final = 64 << 20
+"""With more, nothing is read from other brokers until half is stored."""
+
+_RETRY_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign(Submission):
+    """A message that another broker has accepted."""
+
+    origin: Origin = field(kw_only=True)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of messages of others since the start."""
+
+    stored: int = 0
+    unwanted: int = 0
+    """No subscription here matched: the routing query was wider than the subscriptions."""
+    known: int = 0
+    """They were stored already."""
+    refused: int = 0
+    """This broker's engine did not take them; they are among the rejected messages."""
+    lost: int = 0
+    """They could not be stored, for no reason that lies in the store; told in the log one by one."""
+
+
+class Receive(Operation):
+    """Store messages of others, and how far others are known then.
+
+    Args:
+        messages: In the order of their arrival.
+        horizons: By broker.
+        at: Time, for the horizons.
+        future: Told the `Counts` of these messages.
+    """
+
+    def __init__(
+        self, messages: Sequence[Message], horizons: dict[int, int], at: Callable[[], float], future: Future[Any]
+    ) -> None:
+        super().__init__(future)
+        self._received = messages
+        self._horizons = horizons
+        self._at = at
+
+    def apply(self, group: Group) -> None:
+        """Store what a subscription here matches."""
+        numbers = {tenant.name: tenant.id for tenant in group.tenants.values()}
+        submissions = [
+            _Foreign(
+                numbers[message.scope],
+                message.body,
+                message.source,
+                message.message_id,
+                origin=Origin(message.root, message.number, message.path),
+            )
+            for message in self._received
+            if message.scope in numbers
+        ]
+        reception = _Reception(submissions, group)
+        reception.counts.unwanted = len(self._received) - len(submissions)
+        if submissions:
+            reception.run()
+        if self._horizons:
+            group.transaction.set_horizons(self._horizons, at=self._at())
+        self.result = reception.counts
+
+
+class _Reception(Publication):
+    """Publishing what others have accepted: it is kept only if it is wanted, and not passed on once more."""
+
+    def __init__(self, submissions: Sequence[_Foreign], group: Group) -> None:
+        super().__init__(submissions, group)
+        self.counts = Counts()
+        self._origins: list[tuple[int, Origin]] = []
+
+    def _duplicate(self, before: Any) -> Accepted:
+        self.counts.known += 1
+        return super()._duplicate(before)
+
+    def _reject(self, submission: Submission, error: Any) -> Any:
+        self.counts.refused += 1
+        return super()._reject(submission, error)
+
+    def _accept(self, submission: Submission, body: bytes, outcome: Outcome) -> Accepted:
+        assert isinstance(submission, _Foreign)
+        if not outcome.slots and not outcome.undecided:
+            self.counts.unwanted += 1
+            return Accepted(0, submission.message_id or "", 0)
+        accepted = super()._accept(submission, body, outcome)
+        self._origins.append((accepted.seq, submission.origin))
+        self.counts.stored += 1
+        return accepted
+
+    def _pass_on(self) -> None:
+        self._group.transaction.add_origins(self._origins)
+
+
+class Receiver:
+    """Brings what arrives into the store; lives in the overlay's thread.
+
+    Args:
+        put: Lets the hub's writing thread carry out an operation.
+        hub_loop: The event loop that the hub answers in.
+        stored: Told how far others are known in the store.
+        reading: Told whether to read from other brokers.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        put: Callable[[Operation], None],
+        hub_loop: asyncio.AbstractEventLoop,
+        stored: Callable[[dict[int, int]], None],
+        reading: Callable[[bool], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.counts = Counts()
+        self._put = put
+        self.hub_loop = hub_loop
+        self._stored = stored
+        self._reading = reading
+        self._clock = clock
+        self._waiting: list[tuple[Message | None, dict[int, int]]] = []
+        self._waiting_bytes = 0
+        self._is_reading = True
+        self._news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """Messages that wait for the store, and their bytes."""
+        return len(self._waiting), self._waiting_bytes
+
+    def add(self, message: Message | None, horizons: dict[int, int]) -> None:
+        """Take a message (`None`: nothing but horizons), and how far others are known once it is stored."""
+        self._waiting.append((message, horizons))
+        if message is not None:
+            self._waiting_bytes += len(message.body)
+        self._news.set()
+        if self._is_reading and not self._has_room(1):
+            self._is_reading = False
+            logger.warning("messages of other brokers wait for the store: no more are read for now")
+            self._reading(False)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                await self._store(self._next())
+                if not self._is_reading and self._has_room(2):
+                    self._is_reading = True
+                    self._reading(True)
+
+    async def finish(self) -> None:
+        """Store what has arrived, once :meth:`run` has ended."""
+        while self._waiting:
+            await self._store(self._next())
+
+    def _has_room(self, part: int) -> bool:
+        return len(self._waiting) <= WAITING_MESSAGES_MAX // part and self._waiting_bytes <= WAITING_BYTES_MAX // part
+
+    def _next(self) -> list[tuple[Message | None, dict[int, int]]]:
+        size = count = 0
+        for message, _ in self._waiting:
+            size += 0 if message is None else len(message.body)
+            if count and size > BYTES_AT_ONCE:
+                break
+            count += 1
+            if count >= MESSAGES_AT_ONCE:
+                break
+        some, self._waiting = self._waiting[:count], self._waiting[count:]
+        self._waiting_bytes -= sum(len(message.body) for message, _ in some if message is not None)
+        return some
+
+    async def _store(self, some: list[tuple[Message | None, dict[int, int]]]) -> None:
+        """Store some, however long the store does not answer."""
+        horizons: dict[int, int] = {}
+        for _, later in some:
+            horizons.update(later)
+        messages = [message for message, _ in some if message is not None]
+        waited = False
+        while True:
+            try:
+                counts = await self._do(messages, horizons)
+            except StoreUnavailable as error:
+                logger.log(logging.DEBUG if waited else logging.WARNING, "messages of other brokers wait: %s", error)
+                waited = True
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                break
+        self._add(counts)
+        self._stored(horizons)
+
+    async def _do(self, messages: Sequence[Message], horizons: dict[int, int]) -> Counts:
+        try:
+            return await self._ask(messages, horizons)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if len(messages) > 1:
+                # It lies in one of them, for which the others are not to suffer.
+                counts = Counts()
+                for message in messages:
+                    _sum(counts, await self._do([message], {}))
+                _sum(counts, await self._do([], horizons))
+                return counts
+            if not messages:
+                raise StoreUnavailable(str(error)) from error
+            (lost,) = messages
+            logger.error("message %d of broker %d cannot be stored", lost.number, lost.root, exc_info=error)
+            return Counts(lost=1)
+
+    async def _ask(self, messages: Sequence[Message], horizons: dict[int, int]) -> Counts:
+        """Have the writing thread do it, and wait for the answer, which comes in the hub's event loop."""
+        answer: Future[Counts] = self._loop.create_future()
+
+        def pass_back(done: Future[Any]) -> None:
+            self._loop.call_soon_threadsafe(_copy, done, answer)
+
+        theirs: Future[Any] = Future(loop=self.hub_loop)
+        theirs.add_done_callback(pass_back)
+        self._put(Receive(messages, horizons, self._clock, theirs))
+        return await answer
+
+    def _add(self, counts: Counts) -> None:
+        _sum(self.counts, counts)
+
+
+def _copy(done: Future[Any], answer: Future[Any]) -> None:
+    if answer.done():
+        return
+    error = done.exception()
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(done.result())
+
+
+def _sum(counts: Counts, more: Counts) -> None:
+    for name in Counts.__slots__:
+        setattr(counts, name, getattr(counts, name) + getattr(more, name))

@@ -1,0 +1,391 @@
+"""The overlay side of a broker, put together: the hub on one side, a node and its network on the other.
+
+Four threads meet here. The hub's writing thread says what was published; the main event loop says which subscriptions
+changed, and asks for reports; threads of the pool read the store; the overlay's own thread runs node and network. Each
+hands over by putting a call into the other's event loop, and none waits for another while messages are passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from itertools import islice
+from typing import Any, Final
+
+from twigcast.broker.errors import BrokerError, StoreUnavailable
+from twigcast.broker.model import Delivery, StoredMessage, Subscription, SubscriptionState
+from twigcast.broker.overlay.node import BrokerNode, Keep, MakeNode, NodeSettings, ReadAgain, Status
+from twigcast.broker.overlay.receiving import Counts, Receiver
+from twigcast.broker.overlay.recovery import as_message, read_again
+from twigcast.broker.overlay.settings import OverlaySettings, host_name
+from twigcast.broker.overlay.thread import LoopThread
+from twigcast.broker.overlay.wishes import Wish, Wishes
+from twigcast.broker.running import RunningBroker
+from twigcast.broker.store.interface import OverlayIdentity
+from twigcast.overlay.onyx.model import Message, Recovered, RoutingQuery, Span
+from twigcast.overlay.onyx.network.driver import Driver
+from twigcast.overlay.onyx.network.greeting import identity_of
+from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble
+
+logger = logging.getLogger(__name__)
+
+LOADED_AT_ONCE: Final = 5_000
+"""Subscriptions that are read from the store at a time."""
+
+FORMS: Final = ("text",)
+"""Wire formats that a broker reads."""
+
+_ROOM_SECONDS: Final = 0.02
+_UPKEEP_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class Tallies:
+    """What was passed on since the start."""
+
+    published: int = 0
+    """Messages published here that the node was told of."""
+    recovered: int = 0
+    """Messages published here that others asked for again."""
+    recoveries: int = 0
+    """Times that others asked."""
+    lost: int = 0
+    """Times that they asked for what retention had removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How the overlay looks from here."""
+
+    name: str
+    identity: int
+    incarnation: int
+    where: str
+    links: list[LinkReport]
+    dials: list[DialReport]
+    troubles: list[Trouble]
+    trouble_counts: dict[str, int]
+    status: Status
+    names: dict[int, str]
+    received: Counts
+    tallies: Tallies
+    waiting_messages: int
+    waiting_bytes: int
+    wishes_waiting: int
+    wide_scopes: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Inside:
+    """What lives in the overlay's thread."""
+
+    node: BrokerNode
+    driver: Driver
+    receiver: Receiver
+    wishes: Wishes
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    recoveries: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class Overlay:
+    """The overlay side of a broker.
+
+    Args:
+        broker: Started, and nothing published yet.
+        settings: How it is set up.
+        make_node: Makes the node.
+    """
+
+    def __init__(self, broker: RunningBroker, settings: OverlaySettings, make_node: MakeNode) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._make_node = make_node
+        self._thread = LoopThread("twigcast-overlay")
+        self._inside: _Inside
+        self._tallies = Tallies()
+        self._names: dict[int, str] = {}
+        self._tenants: tuple[object, Mapping[int, str]] = (None, {})
+        self._loading: asyncio.Task[None] | None = None
+        self._kept_above: int | None = None
+        self.identity: OverlayIdentity
+
+    # Start and stop ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take part, from now on.
+
+        Raises:
+            BrokerError: The store is that of another broker of the overlay, or does not answer.
+            NetworkError: The address is taken; a certificate cannot be used.
+        """
+        broker = self._broker
+        store = broker.store
+        known = await asyncio.to_thread(store.overlay_identity)
+        name = self._settings.name or (known.name if known is not None else host_name())
+        started = int(time.time())
+        self.identity = await broker.change(lambda transaction: transaction.start_overlay(name, started))
+        roots = await asyncio.to_thread(store.overlay_roots)
+        last = await asyncio.to_thread(store.last_seq)
+        number = identity_of(name, self.identity.instance)
+        self._names = {identity: root.name for identity, root in roots.items() if root.name} | {number: name}
+        horizons = {identity: root.horizon for identity, root in roots.items() if root.horizon is not None}
+        self._thread.start()
+        try:
+            self._inside = await self._thread.run(self._build(asyncio.get_running_loop(), last, horizons))
+        except BaseException:
+            await asyncio.to_thread(self._thread.stop)
+            raise
+        broker.pass_on(self._accepted, lambda: self.kept_above, self._settings.retention_factor)
+        broker.watch(self)
+        self._loading = asyncio.create_task(self._load())
+        self._loading.add_done_callback(_see)
+
+    async def _build(self, hub_loop: asyncio.AbstractEventLoop, last: int, horizons: dict[int, int]) -> _Inside:
+        """Begin to work, in the overlay's thread."""
+        settings, identity = self._settings, self.identity
+        number = identity_of(identity.name, identity.instance)
+        node = self._make_node(
+            NodeSettings(number, identity.incarnation, self._label(), last, horizons, FORMS),
+        )
+        driver = Driver(
+            node,
+            name=identity.name,
+            instance=identity.instance,
+            incarnation=identity.incarnation,
+            software=f"twigcast {metadata.version('twigcast')}",
+            deliver=self._deliver,
+            settings=settings.network,
+            certificates=settings.certificates,
+            listen=settings.listen,
+            where=settings.where,
+            join=settings.join,
+        )
+        receiver = Receiver(self._broker.put, hub_loop, self._stored, driver.read, time.time)
+        inside = self._inside = _Inside(node, driver, receiver, Wishes(self._want, self._unwant))
+        await driver.start()
+        inside.tasks = [asyncio.create_task(work) for work in (receiver.run(), inside.wishes.run(), self._look_after())]
+        for task in inside.tasks:
+            task.add_done_callback(_see)
+        return inside
+
+    def _label(self) -> str:
+        settings = self._settings
+        listen = "" if settings.listen is None else "{}:{}".format(*settings.listen)
+        return f"{self.identity.name} {settings.where or listen}".strip()
+
+    async def stop(self) -> None:
+        """Take part no more; what has arrived is stored. The hub runs still."""
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
+        await self._thread.run(self._end())
+        await asyncio.to_thread(self._thread.stop)
+
+    async def _end(self) -> None:
+        inside = self._inside
+        await inside.driver.stop()
+        for task in (*inside.tasks, *inside.recoveries):
+            task.cancel()
+        await asyncio.gather(*inside.tasks, *inside.recoveries, return_exceptions=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(inside.receiver.finish(), 5.0)
+
+    @property
+    def port(self) -> int | None:
+        """The port on which other brokers are listened for; ``None``: they are not."""
+        return self._inside.driver.port
+
+    @property
+    def kept_above(self) -> int | None:
+        """The sequence number above which some broker may still ask for messages."""
+        return self._kept_above
+
+    # From the hub -----------------------------------------------------------------------------------------------------
+
+    def _accepted(self, messages: list[StoredMessage]) -> None:
+        """Messages are durable; called in the writing thread."""
+        self._thread.call(self._publish, messages)
+
+    def _publish(self, stored: Sequence[StoredMessage]) -> None:
+        driver, names = self._inside.driver, self._scopes()
+        messages = [message for one in stored if (message := as_message(driver.identity, one, names)) is not None]
+        self._tallies.published += len(messages)
+        driver.act(self._inside.node.published(messages, stored[-1].seq, time.monotonic()))
+
+    def _scopes(self) -> Mapping[int, str]:
+        """Names of the tenants by number."""
+        tenants = self._broker.tenants
+        if self._tenants[0] is not tenants:
+            self._tenants = tenants, {number: tenant.name for number, tenant in tenants.items()}
+        return self._tenants[1]
+
+    def on_deliveries(self, lane_ids: Collection[int]) -> None:
+        """Nothing: what is delivered here is of no concern elsewhere."""
+
+    def on_revived(self, deliveries: Sequence[Delivery]) -> None:
+        """Nothing, likewise."""
+
+    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+        """Subscriptions changed: others are told what is wanted now. In the main event loop."""
+        scopes = self._scopes()
+        active = [_wish(one, scopes) for one in changed if _takes_part(one, scopes)]
+        gone = [one.id for one in (*removed, *(one for one in changed if not _takes_part(one, scopes)))]
+        self._thread.call(self._inside.wishes.change, active, gone)
+
+    async def _load(self) -> None:
+        """Tell of the subscriptions that there are."""
+        subscriptions = iter(self._broker.store.all_subscriptions())
+        scopes = self._scopes()
+        wishes = self._inside.wishes
+        while some := await asyncio.to_thread(lambda: list(islice(subscriptions, LOADED_AT_ONCE))):
+            self._thread.call(wishes.start_with, [_wish(one, scopes) for one in some if _takes_part(one, scopes)])
+        self._thread.call(wishes.started)
+
+    # To and from the node; in the overlay's thread --------------------------------------------------------------------
+
+    def _want(self, wishes: Mapping[Hashable, RoutingQuery]) -> None:
+        inside = self._inside
+        inside.driver.act(inside.node.want(wishes, time.monotonic()))
+
+    def _unwant(self, keys: list[Hashable]) -> None:
+        inside = self._inside
+        inside.driver.act(inside.node.unwant(keys, time.monotonic()))
+
+    def _stored(self, horizons: dict[int, int]) -> None:
+        inside = self._inside
+        inside.driver.act(inside.node.stored(horizons, time.monotonic()))
+
+    def _deliver(self, items: Sequence[Any]) -> None:
+        """What the node hands on."""
+        for item in items:
+            if isinstance(item, Keep):
+                self._inside.receiver.add(item.message, dict(item.horizons))
+            elif isinstance(item, ReadAgain):
+                task = asyncio.create_task(self._read_again(item))
+                self._inside.recoveries.add(task)
+                task.add_done_callback(self._inside.recoveries.discard)
+                task.add_done_callback(_see)
+
+    async def _read_again(self, asked: ReadAgain) -> None:
+        """Answer what another broker asks for again, no faster than the next broker on the way takes it."""
+        inside, store = self._inside, self._broker.store
+        root, position = inside.driver.identity, asked.after
+        self._tallies.recoveries += 1
+        try:
+            forgotten = min(await asyncio.to_thread(store.forgotten), asked.upto)
+            if forgotten > position:
+                self._lose(asked, forgotten)
+                position = forgotten
+            async for upto, messages in read_again(store, root, position, asked.upto, self._scopes):
+                while asked.way and not inside.driver.room_for(asked.way[0]):
+                    await asyncio.sleep(_ROOM_SECONDS)
+                self._answer(asked, position, upto, messages)
+                position = upto
+        except StoreUnavailable as error:
+            # It will be asked for again.
+            logger.warning("what broker %s asks for cannot be read: %s", self._named(asked.way[-1:]), error)
+
+    def _lose(self, asked: ReadAgain, forgotten: int) -> None:
+        self._tallies.lost += 1
+        logger.error(
+            "broker %s asks for messages %d to %d of this one, which retention has removed",
+            self._named(asked.way[-1:]),
+            asked.after + 1,
+            forgotten,
+        )
+        span = Span(self._inside.driver.identity, asked.after, forgotten, None)
+        self._recover(Recovered(span, asked.way, lost=True))
+
+    def _answer(self, asked: ReadAgain, after: int, upto: int, messages: Sequence[Message]) -> None:
+        root = self._inside.driver.identity
+        for message in self._inside.node.wanted(asked.wanted, messages):
+            self._tallies.recovered += 1
+            self._recover(Recovered(Span(root, after, message.number, message), asked.way))
+            after = message.number
+        if after < upto:
+            self._recover(Recovered(Span(root, after, upto, None), asked.way))
+
+    def _recover(self, answer: Recovered) -> None:
+        inside = self._inside
+        inside.driver.act(inside.node.recovered(answer, time.monotonic()))
+
+    def _named(self, numbers: Iterable[int]) -> str:
+        return ", ".join(map(self._name, numbers)) or "?"
+
+    def _name(self, number: int) -> str:
+        link = self._inside.driver.links.of(number)
+        return self._names.get(number, str(number)) if link is None else link.peer.name
+
+    # Upkeep -----------------------------------------------------------------------------------------------------------
+
+    async def _look_after(self) -> None:
+        """Learn the names of brokers, and from where on messages are to be kept for them."""
+        while True:
+            self._kept_above = self._inside.node.kept_above()
+            names = {peer.identity: peer.label.partition(" ")[0] for peer in self._inside.node.status().peers}
+            names |= {link.identity: link.peer.name for link in self._inside.driver.links.all()}
+            new = {identity: name for identity, name in names.items() if name and self._names.get(identity) != name}
+            if new:
+                self._names |= new
+                self._write_names(new)
+            await asyncio.sleep(_UPKEEP_SECONDS)
+
+    def _write_names(self, names: Mapping[int, str]) -> None:
+        """Remember names, for messages of brokers that are gone by then."""
+
+        async def write() -> None:
+            try:
+                await self._broker.change(lambda transaction: transaction.name_roots(names))
+            except BrokerError as error:
+                logger.warning("names of brokers are not stored: %s", error)
+
+        hub_loop = self._inside.receiver.hub_loop
+        hub_loop.call_soon_threadsafe(lambda: asyncio.ensure_future(write()))
+
+    # Reports, from the main event loop --------------------------------------------------------------------------------
+
+    async def report(self) -> Report:
+        """How the overlay looks from here."""
+        return await self._thread.ask(self._report)
+
+    def _report(self) -> Report:
+        inside = self._inside
+        messages, size = inside.receiver.waiting
+        return Report(
+            name=self.identity.name,
+            identity=inside.driver.identity,
+            incarnation=self.identity.incarnation,
+            where=inside.driver.where,
+            links=inside.driver.reports(),
+            dials=inside.driver.dials(),
+            troubles=list(inside.driver.troubles.latest),
+            trouble_counts=dict(inside.driver.troubles.counts),
+            status=inside.node.status(),
+            names=dict(self._names),
+            received=inside.receiver.counts,
+            tallies=self._tallies,
+            waiting_messages=messages,
+            waiting_bytes=size,
+            wishes_waiting=inside.wishes.waiting,
+            wide_scopes=inside.wishes.wide_scopes,
+        )
+
+
+def _takes_part(subscription: Subscription, scopes: Mapping[int, str]) -> bool:
+    return subscription.state is SubscriptionState.ACTIVE and subscription.tenant_id in scopes
+
+
+def _wish(subscription: Subscription, scopes: Mapping[int, str]) -> Wish:
+    s = subscription
+    return Wish(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect)
+
+
+def _see(task: asyncio.Task[Any]) -> None:
+    """What goes on in the background is not to end by a fault that nobody sees."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("a part of the overlay has ended", exc_info=error)

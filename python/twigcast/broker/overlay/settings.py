@@ -1,0 +1,117 @@
+"""How a broker is set up as a part of an overlay, and what of it is refused."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from twigcast.broker.config import ConfigError, Settings
+from twigcast.overlay.onyx.network.errors import CertificateError
+from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX
+from twigcast.overlay.onyx.network.settings import NetworkSettings
+from twigcast.overlay.onyx.network.tls import Certificates, Target, host_and_port, is_loopback, target_of
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaySettings:
+    """What the broker's settings say of the overlay."""
+
+    name: str | None
+    """``None``: the one it had before, at first the host name."""
+    listen: tuple[str, int] | None
+    where: str
+    """Under which others reach it; empty: where it listens."""
+    join: tuple[Target, ...]
+    certificates: Certificates | None
+    network: NetworkSettings
+    retention_factor: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> OverlaySettings | None:
+        """Those that the broker's settings describe; ``None``: it is part of no overlay.
+
+        Raises:
+            ConfigError: They cannot be used.
+        """
+        if not settings.join and settings.overlay_listen is None:
+            return None
+        certificates = _certificates(settings)
+        listen = _listen(settings.overlay_listen, "overlay_listen")
+        join = tuple(_target(url, secure=certificates is not None) for url in settings.join)
+        _refuse_strangers(settings, listen, join, certificates)
+        return cls(
+            _name(settings.overlay_identity),
+            listen,
+            settings.overlay_where or "",
+            join,
+            certificates,
+            NetworkSettings(queue_bytes_max=settings.overlay_queue_bytes_max),
+            settings.overlay_retention_factor,
+        )
+
+
+def host_name() -> str:
+    """The name of a broker that was given none."""
+    return socket.gethostname() or "broker"
+
+
+def _name(given: str | None) -> str | None:
+    if given is not None and (
+        not given.isprintable() or " " in given or not 0 < len(given.encode("utf-8", "replace")) <= NAME_BYTES_MAX
+    ):
+        raise ConfigError(f"the setting 'overlay_identity' cannot be used: {given!r} is no name without spaces")
+    return given
+
+
+def _certificates(settings: Settings) -> Certificates | None:
+    files = settings.overlay_cert, settings.overlay_key, settings.overlay_ca
+    if not any(files):
+        return None
+    certificate, key, authority = files
+    if not (certificate and key and authority):
+        raise ConfigError("the settings 'overlay_cert', 'overlay_key' and 'overlay_ca' are to be given together")
+    found = Certificates(Path(certificate), Path(key), Path(authority))
+    try:
+        found.check()
+    except CertificateError as error:
+        raise ConfigError(str(error)) from None
+    return found
+
+
+def _listen(given: str | None, name: str) -> tuple[str, int] | None:
+    if given is None:
+        return None
+    try:
+        return host_and_port(given, free=True)
+    except ValueError as error:
+        raise ConfigError(f"the setting {name!r} cannot be used: {error}") from None
+
+
+def _target(url: str, *, secure: bool) -> Target:
+    try:
+        target = target_of(url, secure=secure)
+    except ValueError as error:
+        raise ConfigError(f"the setting 'join' cannot be used: {error}") from None
+    if target.secure and not secure:
+        raise ConfigError(f"{url} wants certificates: give 'overlay_cert', 'overlay_key' and 'overlay_ca'")
+    return target
+
+
+def _refuse_strangers(
+    settings: Settings,
+    listen: tuple[str, int] | None,
+    join: tuple[Target, ...],
+    certificates: Certificates | None,
+) -> None:
+    """Without certificates, only brokers on the same machine are talked to."""
+    if settings.overlay_insecure:
+        return
+    open_to = [] if listen is None or certificates is not None else [listen[0]]
+    open_to += [target.host for target in join if not target.secure]
+    for host in open_to:
+        if not is_loopback(host):
+            raise ConfigError(
+                f"brokers are not talked to without certificates over {host}: give 'overlay_cert', 'overlay_key' and "
+                "'overlay_ca', or insist with 'overlay_insecure'"
+            )

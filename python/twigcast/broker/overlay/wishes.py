@@ -1,0 +1,145 @@
+"""What the subscriptions of this broker want from others: their routing queries, kept as they change.
+
+To make a routing query of a subscription takes the better part of a millisecond, and a broker may have a million of
+them. So after a start, a broker first asks for everything in the scopes in which it has subscriptions, which is always
+right, and for what it really wants when it knows that. Subscriptions that are new meanwhile, or later, go first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from typing import Final, NamedTuple
+
+from twigcast.errors import TwigcastError
+from twigcast.overlay.onyx.model import RoutingQuery
+from twigcast.overlay.onyx.routing import everything, routing_query
+
+logger = logging.getLogger(__name__)
+
+SLICE_SECONDS: Final = 0.002
+"""How long the making of routing queries may keep messages from being passed on."""
+
+
+class Wish(NamedTuple):
+    """A subscription as it concerns other brokers."""
+
+    id: int
+    scope: str
+    query: str
+    namespaces: Mapping[str, str]
+    dialect: str
+
+
+class Wishes:
+    """The routing queries of the subscriptions; lives in the overlay's thread.
+
+    Args:
+        want: Adds or replaces the routing queries under some keys.
+        unwant: Removes those under some keys.
+    """
+
+    def __init__(
+        self,
+        want: Callable[[Mapping[Hashable, RoutingQuery]], None],
+        unwant: Callable[[list[Hashable]], None],
+    ) -> None:
+        self._want = want
+        self._unwant = unwant
+        self._fresh: deque[Wish] = deque()
+        self._stored: deque[Wish] = deque()
+        """Those that were there at the start, not looked at yet."""
+        self._current: dict[int, Wish | None] = {}
+        """By subscription that waits or has changed since the start: as it is now; ``None``: gone."""
+        self._wide: set[str] = set()
+        """Scopes in which everything is asked for."""
+        self._loading = True
+        self._news = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """Subscriptions whose routing queries are still to be made."""
+        return len(self._fresh) + len(self._stored)
+
+    @property
+    def wide_scopes(self) -> frozenset[str]:
+        """Scopes in which everything is asked for meanwhile."""
+        return frozenset(self._wide)
+
+    def start_with(self, wishes: list[Wish]) -> None:
+        """Some of those that were there at the start; what was heard of them since counts more."""
+        scopes = {wish.scope for wish in wishes} - self._wide
+        if scopes:
+            self._wide |= scopes
+            self._want({("everything", scope): everything(scope) for scope in sorted(scopes)})
+        self._stored.extend(wish for wish in wishes if wish.id not in self._current)
+        self._news.set()
+
+    def started(self) -> None:
+        """All that were there at the start have been given."""
+        self._loading = False
+        self._news.set()
+
+    def change(self, changed: list[Wish], removed: list[int]) -> None:
+        """Subscriptions are new or different, or take no part any more."""
+        for wish in changed:
+            self._current[wish.id] = wish
+            self._fresh.append(wish)
+        for number in removed:
+            self._current[number] = None
+        if removed:
+            self._unwant(list(removed))
+        self._news.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._fresh or self._stored:
+                self._slice()
+                # Whatever waits for this loop comes first.
+                await asyncio.sleep(0)
+            if not self._loading:
+                self._narrow()
+
+    def _slice(self) -> None:
+        """Make routing queries for a moment."""
+        end = time.perf_counter() + SLICE_SECONDS
+        made: dict[Hashable, RoutingQuery] = {}
+        while self._fresh or self._stored:
+            if self._fresh:
+                wish = self._fresh.popleft()
+                if self._current.get(wish.id) is not wish:
+                    continue
+                if not self._loading:
+                    del self._current[wish.id]
+            else:
+                wish = self._stored.popleft()
+                if wish.id in self._current:
+                    continue
+            made[wish.id] = _routing_query(wish)
+            if time.perf_counter() >= end:
+                break
+        if made:
+            self._want(made)
+
+    def _narrow(self) -> None:
+        """All is known: ask for it, and no longer for everything."""
+        self._current.clear()
+        if self._wide:
+            scopes, self._wide = self._wide, set()
+            self._unwant([("everything", scope) for scope in sorted(scopes)])
+            logger.info("what the subscriptions here want of other brokers is known")
+
+
+def _routing_query(wish: Wish) -> RoutingQuery:
+    try:
+        return routing_query(wish.query, wish.namespaces, wish.dialect, wish.scope)
+    except TwigcastError as error:
+        # The engine takes it, so it counts.
+        logger.warning("everything is asked for, for subscription %d: %s", wish.id, error)
+        return everything(wish.scope)

@@ -1,0 +1,92 @@
+"""A node that sends everything to everybody, once: for tests of what lies around a node."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from twigcast.broker.overlay.node import Branch, Keep, NodeSettings, Peer, ReadAgain, Status
+from twigcast.overlay.core import Effects
+from twigcast.overlay.onyx.model import Message, Recover, Recovered, RoutingQuery, Span
+
+
+class FloodingNode:
+    """Floods; asks each root for what it has missed when a link to it comes up."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.identity = settings.identity
+        self.label = settings.label
+        self.last = settings.last
+        self.horizons = dict(settings.horizons)
+        self.stored_horizons: dict[int, int] = {}
+        self.links: list[int] = []
+        self.wishes: dict[Hashable, RoutingQuery] = {}
+        self.floor: int | None = None
+
+    def link_up(self, neighbour: int, cost: int, now: float) -> Effects:
+        self.links.append(neighbour)
+        horizon = self.horizons.get(neighbour)
+        if horizon is None:
+            return Effects([], [], [])
+        return Effects([(neighbour, Recover(neighbour, horizon, 1 << 60, frozenset(), (self.identity,)))], [], [])
+
+    def link_cost(self, neighbour: int, cost: int, now: float) -> Effects:
+        return Effects([], [], [])
+
+    def link_down(self, neighbour: int, now: float) -> Effects:
+        self.links.remove(neighbour)
+        return Effects([], [], [])
+
+    def receive(self, sender: int, message: Any, now: float) -> Effects:
+        if isinstance(message, Recover):
+            return Effects([], [], [ReadAgain(message.after, self.last, message.wanted, message.way)])
+        if isinstance(message, Recovered):
+            return self._take(message.span, sender)
+        return self._take(message, sender)
+
+    def _take(self, span: Span, sender: int | None) -> Effects:
+        if span.root == self.identity or span.upto <= self.horizons.get(span.root, -1):
+            return Effects([], [], [])
+        self.horizons[span.root] = span.upto
+        return Effects(
+            [(link, span) for link in self.links if link != sender], [], [Keep(span.message, {span.root: span.upto})]
+        )
+
+    def wake(self, timer: Hashable, now: float) -> Effects:
+        return Effects([], [], [])
+
+    def published(self, messages: Sequence[Message], upto: int, now: float) -> Effects:
+        sends: list[tuple[int, Any]] = []
+        for message in messages:
+            sends += [(link, Span(self.identity, self.last, message.number, message)) for link in self.links]
+            self.last = message.number
+        return Effects(sends, [], [])
+
+    def stored(self, horizons: Mapping[int, int], now: float) -> Effects:
+        self.stored_horizons.update(horizons)
+        return Effects([], [], [])
+
+    def want(self, wishes: Mapping[Hashable, RoutingQuery], now: float) -> Effects:
+        self.wishes.update(wishes)
+        return Effects([], [], [])
+
+    def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
+        for key in keys:
+            self.wishes.pop(key, None)
+        return Effects([], [], [])
+
+    def recovered(self, answer: Recovered, now: float) -> Effects:
+        return Effects([(answer.way[0], answer)], [], [])
+
+    def wanted(self, query: RoutingQuery, messages: Sequence[Message]) -> list[Message]:
+        return list(messages)
+
+    def kept_above(self) -> int | None:
+        return self.floor
+
+    def branches(self, message: Message) -> list[Branch]:
+        return [Branch(link, True, ("everything",)) for link in self.links]
+
+    def status(self) -> Status:
+        me = Peer(self.identity, self.label, tuple((link, 1) for link in self.links))
+        return Status((me,), dict.fromkeys(self.links, 1), self.horizons, {}, {})

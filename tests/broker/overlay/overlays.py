@@ -1,0 +1,74 @@
+"""Brokers of one process that form an overlay: what the tests share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.broker.overlay.flooding import FloodingNode
+from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.overlay.node import BrokerNode, MakeNode, NodeSettings
+from twigcast.broker.overlay.service import Overlay
+from twigcast.broker.overlay.settings import OverlaySettings
+from twigcast.broker.running import RunningBroker
+from twigcast.broker.store.interface import Store
+from twigcast.overlay.onyx.network.settings import NetworkSettings
+from twigcast.overlay.onyx.network.tls import Target
+
+QUICK = NetworkSettings(ping_seconds=0.1, pause_seconds_min=0.02, pause_seconds_max=0.1, refused_seconds=0.3)
+
+
+@dataclass(slots=True)
+class Part:
+    """A broker of an overlay."""
+
+    broker: RunningBroker
+    overlay: Overlay
+    nodes: list[BrokerNode]
+
+    @property
+    def node(self) -> Any:
+        """Its node; to be looked at only."""
+        return self.nodes[0]
+
+    @property
+    def target(self) -> Target:
+        """Where it is reached."""
+        return Target("127.0.0.1", self.overlay.port or 0, secure=False)
+
+
+@asynccontextmanager
+async def part(
+    store: Store, name: str | None, *join: Target, make: MakeNode = FloodingNode, port: int = 0, **options: Any
+) -> AsyncIterator[Part]:
+    """A broker on a store that stays open, as a part of an overlay."""
+    broker = RunningBroker(store, HubOptions(**options))
+    await broker.start()
+    nodes: list[BrokerNode] = []
+
+    def make_node(settings: NodeSettings) -> BrokerNode:
+        nodes.append(make(settings))
+        return nodes[-1]
+
+    settings = OverlaySettings(name, ("127.0.0.1", port), "", join, None, QUICK, 2.0)
+    overlay = Overlay(broker, settings, make_node)
+    try:
+        await overlay.start()
+        try:
+            yield Part(broker, overlay, nodes)
+        finally:
+            await overlay.stop()
+    finally:
+        await broker.stop()
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        await asyncio.sleep(0.01)

@@ -1,0 +1,290 @@
+"""Hub and overlay together, around a node that floods: what is published, received, stored, asked for again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.broker.hub.hubs import drain, publish, run, subscribe
+from tests.broker.overlay.overlays import part, until
+from twigcast.broker.errors import Conflict, StoreUnavailable
+from twigcast.broker.model import SubscriptionState, Tenant
+from twigcast.broker.store.interface import Origin, Transaction
+from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import SqlStore
+from twigcast.overlay.core import Effects
+from twigcast.overlay.onyx.model import Disjunct
+
+MESSAGE = "<feed><item n='{}'/></feed>"
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Iterator[Callable[[str], SqlStore]]:
+    """Opens stores by name."""
+    opened: list[SqlStore] = []
+
+    def open_(name: str) -> SqlStore:
+        opened.append(open_store(tmp_path / name))
+        return opened[-1]
+
+    yield open_
+    for store in opened:
+        store.close()
+
+
+NewStore = Callable[[str], SqlStore]
+
+
+def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wanted(new_store: NewStore) -> None:
+    async def work() -> None:
+        stores = [new_store(name) for name in "abc"]
+        async with part(stores[0], "a") as a, part(stores[1], "b", a.target) as b, part(stores[2], "c", b.target) as c:
+            await until(lambda: len(b.node.links) == 2 and c.node.links)
+            here = await subscribe(a.broker, "at-a", "//item")
+            there = await subscribe(c.broker, "at-c", "//item[@n > 4]")
+            await publish(a.broker, *(MESSAGE.format(n) for n in range(10)), source="feed")
+            await until(lambda: c.node.stored_horizons.get(a.node.identity) == 10)
+            assert len(await drain(a.broker, here.lane_id)) == 10
+            delivered = await drain(c.broker, there.lane_id)
+            assert [d.message.xml.decode() for d in delivered] == [MESSAGE.format(n) for n in range(5, 10)]
+            assert {d.message.source for d in delivered} == {"feed"}
+            # b has no subscription: it has passed everything on and kept nothing.
+            assert stores[1].statistics().messages == 0
+            assert stores[2].statistics().messages == 5
+            number = a.node.identity
+            assert stores[2].overlay_origin(delivered[0].message.seq) == Origin(number, 6, (number,))
+            assert stores[2].overlay_roots()[number].horizon == 10
+            report = await c.overlay.report()
+            assert (report.received.stored, report.received.unwanted) == (5, 5)
+            assert [link.name for link in report.links] == ["b"]
+            assert (report.name, report.wishes_waiting, report.wide_scopes) == ("c", 0, frozenset())
+            await until(lambda: {root.name for root in stores[2].overlay_roots().values()} >= {"b"})
+
+    run(work())
+
+
+def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -> None:
+    """The same message of the same publisher, published at two brokers; and spans that are repeated."""
+
+    async def work() -> None:
+        stores = [new_store(name) for name in "abc"]
+        async with part(stores[0], "a") as a, part(stores[1], "b", a.target) as b, part(stores[2], "c", b.target) as c:
+            await until(lambda: len(b.node.links) == 2 and c.node.links)
+            lanes = [(await subscribe(one.broker, "k", "//item")).lane_id for one in (a, b, c)]
+            for one in (a, b):
+                await publish(one.broker, MESSAGE.format(1), source="feed", message_id="m1")
+            # Forgotten, and so taken again.
+            horizon = dict(c.node.horizons)
+            await until(lambda: len(c.node.stored_horizons) == 2)
+            c.node.horizons.clear()
+            await publish(a.broker, MESSAGE.format(2), source="feed", message_id="m2")
+            await until(lambda: c.node.stored_horizons.get(a.node.identity) == 2)
+            for one, lane in zip((a, b, c), lanes, strict=True):
+                assert [d.message.message_id for d in await drain(one.broker, lane)] == ["m1", "m2"]
+            assert horizon
+
+    run(work())
+
+
+def test_what_was_missed_is_asked_for_again_after_a_restart(
+    new_store: NewStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        here, there = new_store("a"), new_store("b")
+        async with part(here, "a") as a:
+            async with part(there, "b", a.target) as b:
+                lane = (await subscribe(b.broker, "k", "//item")).lane_id
+                await until(lambda: a.node.links and b.node.links)
+                await publish(a.broker, MESSAGE.format(0))
+                await until(lambda: b.node.stored_horizons)
+            numbers = range(1, 301)
+            for n in numbers:
+                await publish(a.broker, MESSAGE.format(n))
+            async with part(there, None, a.target) as b:
+                await until(lambda: b.node.stored_horizons.get(a.node.identity) == 301)
+                found = [d.message.xml.decode() for d in await drain(b.broker, lane)]
+                assert found == [MESSAGE.format(n) for n in range(301)]
+                report = await a.overlay.report()
+                assert (report.tallies.recoveries, report.tallies.recovered) == (1, 300)
+            # Now some of what will be asked for is removed.
+            for n in range(301, 305):
+                await publish(a.broker, MESSAGE.format(n))
+            with here.transaction() as transaction:
+                transaction.expire(before=1e12, bytes_max=None, limit=1_000, at=0.0, up_to=303)
+            async with part(there, "b", a.target) as b:
+                await until(lambda: b.node.stored_horizons.get(a.node.identity) == 305)
+                assert len(await drain(b.broker, lane)) == 2
+            assert (await a.overlay.report()).tallies.lost == 1
+
+    run(work())
+    assert "broker b asks for messages 302 to 303 of this one, which retention has removed" in caplog.text
+
+
+def test_wishes_follow_the_subscriptions(new_store: NewStore) -> None:
+    async def work() -> None:
+        store = new_store("a")
+        async with part(store, "a") as a:
+            await subscribe(a.broker, "stored", "/feed/item")
+        async with part(store, "a") as a:
+            await until(lambda: len(a.node.wishes) == 1)
+            ((_, query),) = a.node.wishes.items()
+            assert {disjunct.scope for disjunct in query} == {"default"}
+            one = await subscribe(a.broker, "new", "/feed/other[@a = 'b']")
+            await until(lambda: one.id in a.node.wishes)
+            before = a.node.wishes[one.id]
+            changed = await a.broker.replace(one, query="/feed", namespaces={}, dialect="xpath", delivery=one.delivery)
+            await until(lambda: a.node.wishes.get(one.id) != before)
+            paused = await a.broker.set_state(changed, SubscriptionState.PAUSED)
+            await until(lambda: one.id not in a.node.wishes)
+            active = await a.broker.set_state(paused, SubscriptionState.ACTIVE)
+            await until(lambda: one.id in a.node.wishes)
+            await a.broker.unsubscribe(active)
+            await until(lambda: one.id not in a.node.wishes)
+
+    run(work())
+
+
+def test_everything_is_wanted_until_it_is_known_what(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        store = new_store("a")
+        async with part(store, "a") as a:
+            for n in range(50):
+                await subscribe(a.broker, str(n), f"/feed/item[@n = {n}]")
+        heard: list[set[object]] = []
+        monkeypatch.setattr("twigcast.broker.overlay.wishes.SLICE_SECONDS", 0.0)
+        async with part(store, "a") as a:
+            unwant = a.node.unwant
+
+            def heard_of(keys: Sequence[Hashable], now: float) -> Effects:
+                heard.append(set(a.node.wishes))
+                return unwant(keys, now)  # type: ignore[no-any-return]
+
+            a.node.unwant = heard_of
+            everything = ("everything", "default")
+            await until(lambda: heard)
+            assert everything in heard[0]
+            assert len(heard[0]) == 51
+            await until(lambda: len(a.node.wishes) == 50)
+            assert not any(Disjunct("default", frozenset()) in query for query in a.node.wishes.values())
+
+    run(work())
+
+
+def add_tenant(name: str, transaction: Transaction) -> Tenant:
+    return transaction.add_tenant(name, {})
+
+
+def test_tenants_meet_their_namesakes_only(new_store: NewStore) -> None:
+    async def work() -> None:
+        stores = [new_store(name) for name in "ab"]
+        async with part(stores[0], "a") as a, part(stores[1], "b", a.target) as b:
+            for one, names in ((a, ["x", "y"]), (b, ["y", "z"])):
+                for name in names:
+                    await one.broker.change(partial(add_tenant, name))
+                await one.broker.tenants_changed()
+            numbers = [{tenant.name: tenant.id for tenant in store.tenants()} for store in stores]
+            await until(lambda: a.node.links and b.node.links)
+            lanes = {
+                name: (await subscribe(b.broker, "k", "//item", tenant_id=numbers[1][name])).lane_id
+                for name in ("default", "y", "z")
+            }
+            for name in ("x", "y"):
+                await publish(a.broker, f"<item>{name}</item>", tenant_id=numbers[0][name])
+            await until(lambda: b.node.stored_horizons.get(a.node.identity) == 2)
+            found = {name: len(await drain(b.broker, lane)) for name, lane in lanes.items()}
+            assert found == {"default": 0, "y": 1, "z": 0}
+
+    run(work())
+
+
+def test_a_store_that_fails_keeps_what_arrives_waiting(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def work() -> None:
+        stores = [new_store(name) for name in "ab"]
+        monkeypatch.setattr("twigcast.broker.overlay.receiving._RETRY_SECONDS", 0.05)
+        monkeypatch.setattr("twigcast.broker.overlay.receiving.WAITING_MESSAGES_MAX", 10)
+        async with part(stores[0], "a") as a, part(stores[1], "b", a.target) as b:
+            lane = (await subscribe(b.broker, "k", "//item")).lane_id
+            await until(lambda: a.node.links and b.node.links)
+            works = stores[1].transaction
+
+            def fails() -> object:
+                raise StoreUnavailable("no")
+
+            stores[1].transaction = fails  # type: ignore[method-assign, assignment]
+            for n in range(40):
+                await publish(a.broker, MESSAGE.format(n))
+                await asyncio.sleep(0.005)
+            assert b.node.stored_horizons == {}
+            report = await b.overlay.report()
+            assert 10 < report.waiting_messages < 40
+            stores[1].transaction = works  # type: ignore[method-assign]
+            await until(lambda: b.node.stored_horizons.get(a.node.identity) == 40)
+            assert [d.message.xml.decode() for d in await drain(b.broker, lane)] == [
+                MESSAGE.format(n) for n in range(40)
+            ]
+
+    run(work())
+    assert "messages of other brokers wait" in caplog.text
+
+
+def test_a_message_that_the_engine_does_not_take_is_kept_as_rejected(new_store: NewStore) -> None:
+    """A broker with narrower limits: it says so, and the others are as ever."""
+
+    async def work() -> None:
+        from twigcast.limits import Limits
+
+        stores = [new_store(name) for name in "ab"]
+        limits = Limits(depth_max=3)
+        async with part(stores[0], "a") as a, part(stores[1], "b", a.target, limits=limits) as b:
+            lane = (await subscribe(b.broker, "k", "//item")).lane_id
+            await until(lambda: a.node.links and b.node.links)
+            await publish(a.broker, "<a><b><c><item/></c></b></a>", MESSAGE.format(1))
+            await until(lambda: b.node.stored_horizons.get(a.node.identity) == 2)
+            assert len(await drain(b.broker, lane)) == 1
+            (rejected,) = stores[1].rejected(1, limit=9)
+            assert "depth" in rejected.reason
+            assert (await b.overlay.report()).received.refused == 1
+
+    run(work())
+
+
+def test_a_store_keeps_its_name(new_store: NewStore) -> None:
+    async def work() -> None:
+        store = new_store("a")
+        async with part(store, "a") as a:
+            first = a.overlay.identity
+        with pytest.raises(Conflict, match="belongs to the broker 'a'"):
+            async with part(store, "b"):
+                pass
+        async with part(store, None) as a:
+            assert a.overlay.identity.name == "a"
+            assert a.overlay.identity.incarnation > first.incarnation
+
+    run(work())
+
+
+def test_what_others_may_ask_for_is_kept_longer(new_store: NewStore) -> None:
+    async def work() -> None:
+        store = new_store("a")
+        async with part(store, "a", retention_bytes=60, upkeep_seconds=0.05) as a:
+            a.node.floor = 2
+            await until(lambda: a.overlay.kept_above == 2)
+            await publish(a.broker, *["<ten-bytes>"[:-1] + "/>"] * 9)
+            await until(lambda: store.statistics(1).messages <= 9)
+            await asyncio.sleep(0.3)
+            # Two have gone since all know them; of the rest, twice as much as otherwise stays.
+            assert [m.seq for m in store.messages(1, limit=99)] == list(range(3, 10))
+            await publish(a.broker, *["<ten-bytes>"[:-1] + "/>"] * 9)
+            await until(lambda: store.statistics(1).bytes <= 120)
+            assert store.statistics(1).messages == 10
+
+    run(work())
