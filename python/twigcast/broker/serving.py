@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 import uvloop
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 
 from twigcast.broker import logs
 from twigcast.broker.api.app import create_app
@@ -41,6 +42,9 @@ from twigcast.broker.store.open import open_store
 from twigcast.broker.tokens import first_start
 from twigcast.broker.tracing import tracing
 from twigcast.errors import OutputError
+
+if TYPE_CHECKING:
+    from twigcast.broker.overlay.service import Overlay
 
 _log = logging.getLogger("twigcast.broker")
 
@@ -63,6 +67,7 @@ class Service:
         self._settings = settings
         self._store = store
         self.broker: RunningBroker
+        self.overlay: Overlay | None = None
         self.outward: Outward
         self.app: FastAPI
 
@@ -77,6 +82,12 @@ class Service:
         settings = self._settings
         self.broker = RunningBroker(self._store, options_of(settings))
         await self.broker.start()
+        # Before anything is published, so that nothing is missed that others want.
+        try:
+            self.overlay = await _overlay(settings, self.broker)
+        except BaseException:
+            await self.broker.stop()
+            raise
         chosen = OutwardSettings.of(settings)
         self.outward = outward = Outward(self.broker, chosen)
         await outward.start()
@@ -87,6 +98,9 @@ class Service:
         streams = self.context.streams
         fill(self.context.registry, self.broker.metrics, lambda: len(streams))
         self.context.registry.register(OutwardCollector(outward))
+        if self.overlay is not None:
+            self.context.overlay = self.overlay
+            _count(self.context.registry, self.overlay)
         self.context.sources_changed = outward.poller.sources_changed
 
     def drain(self) -> None:
@@ -97,7 +111,35 @@ class Service:
     async def stop(self) -> None:
         """End all work; what was accepted is stored."""
         await self.outward.stop()
+        if self.overlay is not None:
+            await self.overlay.stop()
         await self.broker.stop()
+
+
+async def _overlay(settings: Settings, broker: RunningBroker) -> Overlay | None:
+    """The overlay that the settings ask for, begun; what it is made of is loaded only then.
+
+    Raises:
+        ConfigError: The settings cannot be used.
+        TwigcastError: It cannot begin: the address is taken, the store is that of another broker, ...
+    """
+    if not settings.join and settings.overlay_listen is None:
+        return None
+    from twigcast.broker.overlay.onyx import make_node
+    from twigcast.broker.overlay.service import Overlay
+    from twigcast.broker.overlay.settings import OverlaySettings
+
+    chosen = OverlaySettings.of(settings)
+    assert chosen is not None, "there is something to join or to listen for"
+    overlay = Overlay(broker, chosen, make_node(broker.options.limits))
+    await overlay.start()
+    return overlay
+
+
+def _count(registry: CollectorRegistry, overlay: Overlay) -> None:
+    from twigcast.broker.overlay.metrics import OverlayCollector
+
+    registry.register(OverlayCollector(overlay))
 
 
 def options_of(settings: Settings) -> HubOptions:

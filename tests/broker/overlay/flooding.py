@@ -89,4 +89,5 @@ class FloodingNode:
 
     def status(self) -> Status:
         me = Peer(self.identity, self.label, tuple((link, 1) for link in self.links))
-        return Status((me,), dict.fromkeys(self.links, 1), self.horizons, {}, {})
+        others = (Peer(link, "", ((self.identity, 1),)) for link in self.links)
+        return Status((me, *others), dict.fromkeys(self.links, 1), self.horizons, {}, {})

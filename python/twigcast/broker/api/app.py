@@ -21,6 +21,7 @@ from twigcast.broker.api import (
     deliveries,
     messages,
     operation,
+    overlay,
     problems,
     queries,
     sources,
@@ -74,6 +75,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
         dead_letters,
         administration,
         operation,
+        overlay,
         websocket,
     ):
         app.include_router(module.router)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import unquote
 
 from fastapi import Depends, Path, Query, Security
@@ -21,6 +21,9 @@ from twigcast.broker.config import Settings
 from twigcast.broker.model import Scope
 from twigcast.broker.service import Broker
 from twigcast.characters import NO_CHARACTER, half_pair
+
+if TYPE_CHECKING:
+    from twigcast.broker.overlay.service import Overlay
 
 _EXPLAINED_AT_ONCE = 2
 
@@ -55,6 +58,9 @@ class Context:
     envelopes: Envelopes = field(default_factory=Envelopes)
     explaining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_EXPLAINED_AT_ONCE))
     """Explanations are thorough rather than fast: they must not take the machine from the messages."""
+
+    overlay: Overlay | None = None
+    """Of this broker with others."""
 
     sources_changed: Callable[[], None] = field(default=lambda: None)
     """Tells who polls sources that one was registered, changed or deleted."""

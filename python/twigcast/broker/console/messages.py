@@ -11,6 +11,7 @@ from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
 from twigcast.broker.console.explaining import as_text
 from twigcast.broker.console.highlighting import lay_out
+from twigcast.broker.console.overlay import way_of
 from twigcast.broker.console.subscriptions import asked_of, find
 from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.console.workbench import account_of
@@ -91,6 +92,7 @@ async def one(visit: Visit) -> Response:
         key=asked_key,
         trouble=trouble,
         keys=keys,
+        way=await way_of(visit, message),
     )
 
 

@@ -17,6 +17,7 @@ from twigcast.broker.console import (
     door,
     failures,
     messages,
+    overlay,
     overview,
     pages,
     sources,
@@ -38,7 +39,7 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
     """
     desk = Desk(Console())
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
-    for subject in (door, overview, workbench, messages, subscriptions, sources, failures, administration):
+    for subject in (door, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
         routes += subject.routes(desk)
 
     # Last, since they take every address that is left.

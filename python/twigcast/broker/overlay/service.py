@@ -26,7 +26,7 @@ from twigcast.broker.overlay.settings import OverlaySettings, host_name
 from twigcast.broker.overlay.thread import LoopThread
 from twigcast.broker.overlay.wishes import Wish, Wishes
 from twigcast.broker.running import RunningBroker
-from twigcast.broker.store.interface import OverlayIdentity
+from twigcast.broker.store.interface import Origin, OverlayIdentity
 from twigcast.overlay.onyx.model import Message, Recovered, RoutingQuery, Span
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.greeting import identity_of
@@ -41,6 +41,7 @@ FORMS: Final = ("text",)
 """Wire formats that a broker reads."""
 
 _ROOM_SECONDS: Final = 0.02
+_REPORT_SECONDS: Final = 5.0
 _UPKEEP_SECONDS: Final = 1.0
 
 
@@ -78,6 +79,34 @@ class Report:
     waiting_bytes: int
     wishes_waiting: int
     wide_scopes: frozenset[str]
+
+    def name_of(self, identity: int) -> str:
+        """The name of a broker, as far as it is known."""
+        return self.names.get(identity) or str(identity)
+
+
+@dataclass(frozen=True, slots=True)
+class WayBranch:
+    """What becomes of a message on one link."""
+
+    neighbour: str
+    is_child: bool
+    """Whether the neighbour lies behind this broker, on the way from the message's root."""
+    wanted: tuple[str, ...]
+    """Routing queries that let it pass; empty: nobody behind the link wants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way of a message through the overlay."""
+
+    root: str
+    """The broker that accepted it first."""
+    number: int
+    """Its number there."""
+    passed: list[str]
+    """The brokers that it passed, this one last."""
+    branches: list[WayBranch]
 
 
 @dataclass(slots=True)
@@ -353,6 +382,29 @@ class Overlay:
         """How the overlay looks from here."""
         return await self._thread.ask(self._report)
 
+    def report_now(self) -> Report:
+        """The same, for threads that may wait."""
+        return asyncio.run_coroutine_threadsafe(self.report(), self._thread.loop).result(_REPORT_SECONDS)
+
+    async def way(self, stored: StoredMessage) -> Way:
+        """How a message came here, and what becomes of it on each link, as the tables are now."""
+        origin = await asyncio.to_thread(self._broker.store.overlay_origin, stored.seq)
+        return await self._thread.ask(lambda: self._way(stored, origin))
+
+    def _way(self, stored: StoredMessage, origin: Origin | None) -> Way:
+        inside = self._inside
+        mine = inside.driver.identity
+        root, number = (mine, stored.seq) if origin is None else (origin.root, origin.number)
+        message = as_message(root, stored, self._scopes())
+        branches = [] if message is None else inside.node.branches(message._replace(number=number))
+        passed = (mine,) if origin is None else (*origin.way, *(() if mine in origin.way else (mine,)))
+        return Way(
+            self._name(root),
+            number,
+            [self._name(one) for one in passed],
+            [WayBranch(self._name(one.neighbour), one.is_child, one.wanted) for one in branches],
+        )
+
     def _report(self) -> Report:
         inside = self._inside
         messages, size = inside.receiver.waiting
@@ -366,7 +418,7 @@ class Overlay:
             troubles=list(inside.driver.troubles.latest),
             trouble_counts=dict(inside.driver.troubles.counts),
             status=inside.node.status(),
-            names=dict(self._names),
+            names=self._names | {link.identity: link.peer.name for link in inside.driver.links.all()},
             received=inside.receiver.counts,
             tallies=self._tallies,
             waiting_messages=messages,

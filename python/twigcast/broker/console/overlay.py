@@ -1,0 +1,94 @@
+"""The overlay: which brokers there are, how they are joined, what goes over the links, what went wrong."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twigcast.broker.api.models.overlay import OverlayOut, WayOut
+from twigcast.broker.api.overlay import overlay_of
+from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.errors import StoreUnavailable
+from twigcast.broker.model import Scope, StoredMessage
+
+DRAWN_MAX: Final = 40
+"""Brokers that are drawn; of more there is a table only."""
+
+_WIDTH, _HEIGHT, _MARGIN = 640.0, 320.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A broker in the drawing."""
+
+    name: str
+    x: float
+    y: float
+    here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A link in the drawing."""
+
+    a: Dot
+    b: Dot
+    cost: int
+    ours: bool
+
+
+def routes(desk: Desk) -> list[Route]:
+    """The routes of this page."""
+    return [desk.route("/overlay", overview, scope=Scope.ADMIN)]
+
+
+async def overview(visit: Visit) -> Response:
+    """The overlay as this broker sees it."""
+    visit.principal.require_operator()
+    found = OverlayOut.of(await overlay_of(visit.context).report())
+    dots, lines = drawing(found)
+    return visit.page(
+        "overlay.html",
+        overlay=found,
+        dots=dots,
+        lines=lines,
+        width=_WIDTH,
+        height=_HEIGHT,
+        troubles=found.troubles[::-1],
+    )
+
+
+async def way_of(visit: Visit, message: StoredMessage) -> WayOut | None:
+    """The way of a message through the overlay; ``None``: there is no overlay."""
+    if visit.context.overlay is None:
+        return None
+    try:
+        return WayOut.of(await visit.context.overlay.way(message))
+    except StoreUnavailable:
+        # The page says so by itself, for the message.
+        return None
+
+
+def drawing(overlay: OverlayOut) -> tuple[list[Dot], list[Line]]:
+    """Brokers on an ellipse, this one on its left, and the links between them."""
+    if len(overlay.brokers) > DRAWN_MAX:
+        return [], []
+    brokers = sorted(overlay.brokers, key=lambda broker: (broker.identity != overlay.identity, broker.name))
+    dots: dict[str, Dot] = {}
+    for place, broker in enumerate(brokers):
+        angle = math.pi + 2 * math.pi * place / len(brokers)
+        x = _WIDTH / 2 + (_WIDTH / 2 - _MARGIN) * math.cos(angle)
+        y = _HEIGHT / 2 + (_HEIGHT / 2 - _MARGIN) * math.sin(angle)
+        dots[broker.name] = Dot(broker.name, round(x, 1), round(y, 1), broker.identity == overlay.identity)
+    lines: dict[frozenset[str], Line] = {}
+    for broker in brokers:
+        for neighbour in broker.neighbours:
+            pair = frozenset((broker.name, neighbour.name))
+            if neighbour.name in dots and len(pair) == 2 and pair not in lines:
+                ours = overlay.name in pair
+                lines[pair] = Line(dots[broker.name], dots[neighbour.name], neighbour.cost, ours)
+    return list(dots.values()), list(lines.values())

@@ -1,0 +1,97 @@
+"""What is counted of the overlay, in the form that Prometheus reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from twigcast.broker.overlay.service import Overlay, Report
+from twigcast.overlay.onyx.network.reports import LinkReport
+
+_OF_LINKS: Final[tuple[tuple[str, str, Callable[[LinkReport], float]], ...]] = (
+    ("round_trip_seconds", "Round trip to a neighbour.", lambda link: link.round_trip or 0.0),
+    ("queue_bytes", "Bytes that wait for a neighbour.", lambda link: link.queue_bytes),
+    ("queue_frames", "Frames that wait for a neighbour.", lambda link: link.queue_frames),
+)
+_COUNTED_OF_LINKS: Final[tuple[tuple[str, str, Callable[[LinkReport], float]], ...]] = (
+    ("sent_bytes", "Bytes sent to a neighbour over the present link.", lambda link: link.sent_bytes),
+    ("received_bytes", "Bytes received from a neighbour over it.", lambda link: link.received_bytes),
+    ("sent_frames", "Frames sent to a neighbour over it.", lambda link: link.sent_frames),
+    ("received_frames", "Frames received from a neighbour over it.", lambda link: link.received_frames),
+)
+
+
+class OverlayCollector:
+    """Reads the counters when it is asked.
+
+    Args:
+        overlay: What counts.
+    """
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay = overlay
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics as they are now."""
+        report = self._overlay.report_now()
+        yield from _counters(report)
+        yield from _gauges(report)
+        yield from _links(report)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: there is no overlay to ask while this is registered."""
+        return iter(())
+
+
+def _counters(report: Report) -> Iterator[Metric]:
+    received, tallies = report.received, report.tallies
+    for name, text, value in (
+        ("published", "Messages published here, that others may want.", tallies.published),
+        ("stored", "Messages of other brokers that a subscription here matched.", received.stored),
+        ("unwanted", "Messages of other brokers that no subscription here matched.", received.unwanted),
+        ("known", "Messages of other brokers that were stored already.", received.known),
+        ("refused", "Messages of other brokers that are kept as rejected.", received.refused),
+        ("unstorable", "Messages of other brokers that could not be stored.", received.lost),
+        ("asked_again", "Messages published here that others asked for again.", tallies.recovered),
+        ("recoveries", "Times that others asked for messages again.", tallies.recoveries),
+        ("forgotten", "Times that others asked for messages that retention had removed.", tallies.lost),
+    ):
+        yield CounterMetricFamily(f"twigcast_overlay_messages_{name}", text, value=value)
+    troubles = CounterMetricFamily("twigcast_overlay_troubles", "Refusals and broken links, by kind.", labels=["kind"])
+    for kind, count in sorted(report.trouble_counts.items()):
+        troubles.add_metric([kind], count)
+    yield troubles
+
+
+def _gauges(report: Report) -> Iterator[Metric]:
+    status = report.status
+    for name, text, value in (
+        ("brokers", "Brokers that are known to be part of the overlay, this one included.", len(status.peers)),
+        ("links", "Links to neighbours.", len(report.links)),
+        ("not_reached", "Brokers that are to be reached and are not.", len(report.dials)),
+        ("waiting_messages", "Messages of other brokers that wait for the store.", report.waiting_messages),
+        ("waiting_bytes", "Their bytes.", report.waiting_bytes),
+        ("wishes_waiting", "Subscriptions whose routing queries are still to be made.", report.wishes_waiting),
+        ("missing", "Numbers of messages that are asked for again.", sum(status.gaps.values())),
+    ):
+        yield GaugeMetricFamily(f"twigcast_overlay_{name}", text, value=value)
+
+
+def _links(report: Report) -> Iterator[Metric]:
+    for name, text, value in _OF_LINKS:
+        gauge = GaugeMetricFamily(f"twigcast_overlay_link_{name}", text, labels=["peer"])
+        for link in report.links:
+            gauge.add_metric([link.name], value(link))
+        yield gauge
+    table = GaugeMetricFamily("twigcast_overlay_link_table", "Disjuncts that a neighbour wants here.", labels=["peer"])
+    for link in report.links:
+        table.add_metric([link.name], report.status.tables.get(link.identity, 0))
+    yield table
+    for name, text, value in _COUNTED_OF_LINKS:
+        counter = CounterMetricFamily(f"twigcast_overlay_link_{name}", text, labels=["peer"])
+        for link in report.links:
+            counter.add_metric([link.name], value(link))
+        yield counter
