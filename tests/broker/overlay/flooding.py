@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from twigcast.broker.overlay.node import Branch, Keep, NodeSettings, Peer, ReadAgain, Status
@@ -57,7 +57,8 @@ class FloodingNode:
 
     def published(self, messages: Sequence[Message], upto: int, now: float) -> Effects:
         sends: list[tuple[int, Any]] = []
-        for message in messages:
+        for one in messages:
+            message = one._replace(path=(self.identity,))
             sends += [(link, Span(self.identity, self.last, message.number, message)) for link in self.links]
             self.last = message.number
         return Effects(sends, [], [])
@@ -78,8 +79,8 @@ class FloodingNode:
     def recovered(self, answer: Recovered, now: float) -> Effects:
         return Effects([(answer.way[0], answer)], [], [])
 
-    def wanted(self, query: RoutingQuery, messages: Sequence[Message]) -> list[Message]:
-        return list(messages)
+    def matcher(self, query: RoutingQuery) -> Callable[[Message], bool]:
+        return lambda message: True
 
     def kept_above(self) -> int | None:
         return self.floor

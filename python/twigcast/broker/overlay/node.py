@@ -5,7 +5,7 @@ All times are seconds of a clock that only goes forward.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from twigcast.overlay.core import Address, Effects
@@ -38,6 +38,31 @@ class ReadAgain(NamedTuple):
     upto: int
     wanted: RoutingQuery
     way: tuple[Address, ...]
+
+
+class Break(NamedTuple):
+    """A neighbour broke the protocol: its link is to be broken off.
+
+    Attributes:
+        kind: In a word.
+        reason: In a sentence.
+    """
+
+    neighbour: Address
+    kind: str
+    reason: str
+
+
+class Warn(NamedTuple):
+    """Something is wrong that a person should know.
+
+    Attributes:
+        kind: In a word.
+        reason: In a sentence.
+    """
+
+    kind: str
+    reason: str
 
 
 class Branch(NamedTuple):
@@ -104,8 +129,8 @@ class BrokerNode(OverlayNode, Protocol):
     def recovered(self, answer: Recovered, now: float) -> Effects:
         """A piece of what `ReadAgain` asked for is on its way."""
 
-    def wanted(self, query: RoutingQuery, messages: Sequence[Message]) -> list[Message]:
-        """Those of the messages that a routing query wants."""
+    def matcher(self, query: RoutingQuery) -> Callable[[Message], bool]:
+        """Says of messages whether a routing query wants them; for any thread, one at a time."""
 
     def kept_above(self) -> int | None:
         """The number above which some broker may still ask for messages of this one; `None`: there is no other."""

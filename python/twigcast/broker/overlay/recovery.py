@@ -31,15 +31,27 @@ def as_message(root: Root, stored: StoredMessage, tenants: Mapping[int, str]) ->
         stored.message_id,
         CONTENT_TYPE,
         stored.xml,
-        path=(root,),
         published=stored.received,
     )
 
 
 async def read_again(
-    store: Store, root: Root, after: int, upto: int, tenants: Callable[[], Mapping[int, str]]
+    store: Store,
+    root: Root,
+    after: int,
+    upto: int,
+    tenants: Callable[[], Mapping[int, str]],
+    make_matcher: Callable[[], Callable[[Message], bool]],
 ) -> AsyncIterator[tuple[int, list[Message]]]:
-    """The messages published here with numbers above `after` up to `upto`, in pieces.
+    """Those of the messages published here that are wanted, in pieces; read and matched in threads.
+
+    Args:
+        store: Where they are.
+        root: Number of this broker.
+        after: Above which number.
+        upto: Up to which number.
+        tenants: Their names by number.
+        make_matcher: Makes what says whether a message is wanted.
 
     Yields:
         How far a piece goes, and its messages.
@@ -47,15 +59,15 @@ async def read_again(
     Raises:
         StoreUnavailable: The store does not answer.
     """
-    position = after
-    while position < upto:
-        start = position
-        found = await asyncio.to_thread(
-            lambda start=start: store.own_messages(  # type: ignore[misc]
-                after=start, up_to=upto, limit=MESSAGES_AT_ONCE, bytes_max=BYTES_AT_ONCE
-            )
-        )
-        position = found[-1].seq if found else upto
+    wants = await asyncio.to_thread(make_matcher)
+
+    def piece(start: int) -> tuple[int, list[Message]]:
+        found = store.own_messages(after=start, up_to=upto, limit=MESSAGES_AT_ONCE, bytes_max=BYTES_AT_ONCE)
         names = tenants()
         messages = [message for stored in found if (message := as_message(root, stored, names)) is not None]
-        yield position, messages
+        wanted = [message._replace(path=(root,)) for message in messages if wants(message)]
+        return (found[-1].seq if found else upto), wanted
+
+    while after < upto:
+        after, wanted = await asyncio.to_thread(piece, after)
+        yield after, wanted

@@ -13,13 +13,14 @@ import time
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from itertools import islice
 from typing import Any, Final
 
 from twigcast.broker.errors import BrokerError, StoreUnavailable
 from twigcast.broker.model import Delivery, StoredMessage, Subscription, SubscriptionState
-from twigcast.broker.overlay.node import BrokerNode, Keep, MakeNode, NodeSettings, ReadAgain, Status
+from twigcast.broker.overlay.node import Break, BrokerNode, Keep, MakeNode, NodeSettings, ReadAgain, Status, Warn
 from twigcast.broker.overlay.receiving import Counts, Receiver
 from twigcast.broker.overlay.recovery import as_message, read_again
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
@@ -163,9 +164,10 @@ class Overlay:
         number = identity_of(name, self.identity.instance)
         self._names = {identity: root.name for identity, root in roots.items() if root.name} | {number: name}
         horizons = {identity: root.horizon for identity, root in roots.items() if root.horizon is not None}
+        scopes = await asyncio.to_thread(self._scopes_in_use)
         self._thread.start()
         try:
-            self._inside = await self._thread.run(self._build(asyncio.get_running_loop(), last, horizons))
+            self._inside = await self._thread.run(self._build(asyncio.get_running_loop(), last, horizons, scopes))
         except BaseException:
             await asyncio.to_thread(self._thread.stop)
             raise
@@ -174,7 +176,9 @@ class Overlay:
         self._loading = asyncio.create_task(self._load())
         self._loading.add_done_callback(_see)
 
-    async def _build(self, hub_loop: asyncio.AbstractEventLoop, last: int, horizons: dict[int, int]) -> _Inside:
+    async def _build(
+        self, hub_loop: asyncio.AbstractEventLoop, last: int, horizons: dict[int, int], scopes: list[str]
+    ) -> _Inside:
         """Begin to work, in the overlay's thread."""
         settings, identity = self._settings, self.identity
         number = identity_of(identity.name, identity.instance)
@@ -196,11 +200,18 @@ class Overlay:
         )
         receiver = Receiver(self._broker.put, hub_loop, self._stored, driver.read, time.time)
         inside = self._inside = _Inside(node, driver, receiver, Wishes(self._want, self._unwant))
+        # Before there is any link: a broker that wants nothing is asked about nothing, and misses nothing.
+        inside.wishes.begin(scopes)
         await driver.start()
         inside.tasks = [asyncio.create_task(work) for work in (receiver.run(), inside.wishes.run(), self._look_after())]
         for task in inside.tasks:
             task.add_done_callback(_see)
         return inside
+
+    def _scopes_in_use(self) -> list[str]:
+        """Names of tenants that have subscriptions. Blocks."""
+        store = self._broker.store
+        return [name for number, name in self._scopes().items() if store.subscription_count(number)]
 
     def _label(self) -> str:
         settings = self._settings
@@ -299,6 +310,11 @@ class Overlay:
                 self._inside.recoveries.add(task)
                 task.add_done_callback(self._inside.recoveries.discard)
                 task.add_done_callback(_see)
+            elif isinstance(item, Break):
+                self._inside.driver.links.break_off(item.neighbour, item.kind, item.reason)
+            elif isinstance(item, Warn):
+                self._inside.driver.troubles.add(item.kind, self.identity.name, item.reason)
+                logger.error("%s", item.reason, extra={"kind": item.kind})
 
     async def _read_again(self, asked: ReadAgain) -> None:
         """Answer what another broker asks for again, no faster than the next broker on the way takes it."""
@@ -310,7 +326,9 @@ class Overlay:
             if forgotten > position:
                 self._lose(asked, forgotten)
                 position = forgotten
-            async for upto, messages in read_again(store, root, position, asked.upto, self._scopes):
+            make_matcher = partial(inside.node.matcher, asked.wanted)
+            pieces = read_again(store, root, position, asked.upto, self._scopes, make_matcher)
+            async for upto, messages in pieces:
                 while asked.way and not inside.driver.room_for(asked.way[0]):
                     await asyncio.sleep(_ROOM_SECONDS)
                 self._answer(asked, position, upto, messages)
@@ -332,7 +350,7 @@ class Overlay:
 
     def _answer(self, asked: ReadAgain, after: int, upto: int, messages: Sequence[Message]) -> None:
         root = self._inside.driver.identity
-        for message in self._inside.node.wanted(asked.wanted, messages):
+        for message in messages:
             self._tallies.recovered += 1
             self._recover(Recovered(Span(root, after, message.number, message), asked.way))
             after = message.number

@@ -69,12 +69,14 @@ class Wishes:
         """Scopes in which everything is asked for meanwhile."""
         return frozenset(self._wide)
 
+    def begin(self, scopes: list[str]) -> None:
+        """Ask for everything in the scopes in which there are subscriptions."""
+        self._wide |= set(scopes)
+        if scopes:
+            self._want({("everything", scope): everything(scope) for scope in scopes})
+
     def start_with(self, wishes: list[Wish]) -> None:
         """Some of those that were there at the start; what was heard of them since counts more."""
-        scopes = {wish.scope for wish in wishes} - self._wide
-        if scopes:
-            self._wide |= scopes
-            self._want({("everything", scope): everything(scope) for scope in sorted(scopes)})
         self._stored.extend(wish for wish in wishes if wish.id not in self._current)
         self._news.set()
 

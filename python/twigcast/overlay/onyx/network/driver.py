@@ -46,7 +46,7 @@ class OverlayNode(Protocol):
 
 
 class Driver:
-    """Runs a node.
+    """Runs a node, in the event loop in which it is made.
 
     Args:
         node: It.
@@ -95,7 +95,8 @@ class Driver:
         self._told: dict[int, float] = {}
         """When."""
         self._timers: set[asyncio.TimerHandle] = set()
-        self._running = False
+        self._loop = asyncio.get_running_loop()
+        self._running = True
 
     def greeting(self) -> Greeting:
         """How this broker greets now."""
@@ -112,8 +113,6 @@ class Driver:
             NetworkError: The address is taken, or cannot be used.
             CertificateError: A file cannot be used.
         """
-        self._running = True
-        self._loop = asyncio.get_running_loop()
         if self._listener is not None:
             await self._listener.start()
             self._where = self._where or self._listener.address

@@ -144,6 +144,12 @@ class Links:
             self._end(link, kind, reason)
         return kind, reason
 
+    def break_off(self, identity: int, kind: str, reason: str) -> None:
+        """Break off the link to a neighbour, which broke the protocol."""
+        link = self._links.get(identity)
+        if link is not None:
+            self._end(link, kind, f"{link.peer.name} broke the protocol: {reason}")
+
     def end_all(self) -> None:
         """End all links, since this broker stops."""
         for link in self.all():

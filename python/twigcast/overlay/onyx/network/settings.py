@@ -22,7 +22,7 @@ class NetworkSettings:
     """Between two pings of a neighbour."""
 
     keepalive_seconds: float = 3.0
-    """A connection that is dead below is noticed after so long, and as long again, however busy the two brokers are."""
+    """A connection that is dead below is noticed after three times as long, however busy the two brokers are."""
 
     silence_seconds: float = 20.0
     """A neighbour of which nothing is heard for so long is gone, although its connection is there."""

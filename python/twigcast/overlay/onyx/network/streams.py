@@ -34,7 +34,8 @@ def options(settings: NetworkSettings) -> list[tuple[str, Any]]:
         ("grpc.max_send_message_length", PACKET_BYTES_MAX),
         # A host that has gone without a word is noticed below, whatever Python is busy with.
         ("grpc.keepalive_time_ms", keepalive),
-        ("grpc.keepalive_timeout_ms", keepalive),
+        # Behind what a slow link still has to carry, an answer takes its time.
+        ("grpc.keepalive_timeout_ms", 2 * keepalive),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", keepalive),
