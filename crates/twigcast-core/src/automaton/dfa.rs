@@ -11,7 +11,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::nfa::{Change, INITIAL, Item, Nfa, StateId};
-use crate::predicate::table::{KeyTable, KeyedTrigger};
+use crate::predicate::table::KeyTable;
+use crate::predicate::waiting::KeyedTrigger;
 use crate::vocabulary::Name;
 
 /// Number of a DFA state.

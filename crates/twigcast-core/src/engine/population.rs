@@ -8,7 +8,9 @@ use crate::automaton::dfa::TriggerKeys;
 use crate::automaton::nfa::{Change, Item, Nfa, StateId};
 use crate::plan::{Action, Distance, Key, LinearStep, Route, StepCheck, Verify};
 use crate::predicate::atoms::Atoms;
-use crate::predicate::table::{self, AtomId, KeyTable, KeyedTrigger, PackedKey, Waiting};
+use crate::predicate::key::{self, AtomId, PackedKey};
+use crate::predicate::table::KeyTable;
+use crate::predicate::waiting::{KeyedTrigger, Waiting};
 use crate::query::ast::Expr;
 use crate::twig::branches::Branches;
 use crate::twig::conditions::{ConditionId, Conditions};
@@ -29,7 +31,7 @@ pub struct Trigger {
 impl Trigger {
     /// Is it looked up by its key? If not, though it has one, the key is tested like all the rest.
     pub fn is_keyed(&self) -> bool {
-        self.query < table::QUERIES_MAX && self.key.is_some_and(|(_, atom)| atom < table::ATOMS_MAX)
+        self.query < key::QUERIES_MAX && self.key.is_some_and(|(_, atom)| atom < key::ATOMS_MAX)
     }
 }
 
@@ -224,7 +226,7 @@ impl TriggerKeys for Population {
 
     fn branching(&self, twig: u32) -> Option<KeyedTrigger> {
         let Twig { query, condition: TwigCondition::Branches(all) } = self.twigs.get(twig)? else { return None };
-        let is_keyed = *query < table::QUERIES_MAX && all.lead != 0;
+        let is_keyed = *query < key::QUERIES_MAX && all.lead != 0;
         is_keyed.then(|| {
             let also = all.others.last().copied().and_then(NonZeroU32::new);
             let waiting = Waiting { query: *query, also, trigger: (all.others.len() > 1).then_some(twig) };
@@ -242,7 +244,7 @@ impl Population {
         let key = self.pack(distance, atom);
         let (also, remains) = match &entry.verify {
             Remaining::Exact { also, shapes } => {
-                let first = also.first().filter(|(_, atom)| *atom < table::ATOMS_MAX);
+                let first = also.first().filter(|(_, atom)| *atom < key::ATOMS_MAX);
                 let first = first.and_then(|&(distance, atom)| NonZeroU32::new(self.pack(distance, atom)));
                 (first, also.len() > usize::from(first.is_some()) || !shapes.is_empty())
             }
@@ -252,7 +254,7 @@ impl Population {
     }
 
     fn pack(&self, distance: Distance, atom: AtomId) -> PackedKey {
-        if self.atoms.is_content(atom) { table::pack_content(atom) } else { table::pack(distance, atom) }
+        if self.atoms.is_content(atom) { key::pack_content(atom) } else { key::pack(distance, atom) }
     }
 
     /// The paths of a layer.

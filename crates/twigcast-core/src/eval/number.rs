@@ -30,6 +30,14 @@ pub fn parse(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }
 
+/// [`parse`] for the bytes of a text.
+pub(crate) fn parse_bytes(text: &[u8]) -> f64 {
+    match small_integer(text) {
+        Some(small) => f64::from(small),
+        None => std::str::from_utf8(text).map_or(f64::NAN, parse),
+    }
+}
+
 /// Few digits and nothing else: what most numbers in messages are.
 #[inline]
 fn small_integer(digits: &[u8]) -> Option<u32> {

@@ -2,24 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::table::AtomId;
+use super::attributes::{AttributeAtoms, AttributeValue};
+use super::key::AtomId;
 use crate::document::{Attribute, Message, NodeId, NodeKind};
 use crate::eval::number;
 use crate::plan::{KeyValue, number_key};
-use crate::vocabulary::Name;
-
-#[derive(Clone, Debug, Default)]
-struct AttributeAtoms {
-    exists: Option<AtomId>,
-    texts: FxHashMap<Box<str>, AtomId>,
-    numbers: FxHashMap<u64, AtomId>,
-}
-
-impl AttributeAtoms {
-    fn is_empty(&self) -> bool {
-        self.exists.is_none() && self.texts.is_empty() && self.numbers.is_empty()
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Atom {
@@ -32,7 +19,7 @@ struct Atom {
 pub struct Atoms {
     atoms: Vec<Option<Atom>>,
     free: Vec<AtomId>,
-    attributes: FxHashMap<Name, AttributeAtoms>,
+    attributes: AttributeAtoms,
     texts: FxHashMap<Box<str>, AtomId>,
     text_numbers: FxHashMap<u64, AtomId>,
     values: FxHashMap<Box<str>, AtomId>,
@@ -61,13 +48,9 @@ impl Atoms {
             self.atoms.push(atom)
         }
         match value {
-            KeyValue::AttributeExists(name) => self.attributes.entry(*name).or_default().exists = Some(id),
-            KeyValue::AttributeText(name, text) => {
-                self.attributes.entry(*name).or_default().texts.insert(text.clone(), id);
-            }
-            KeyValue::AttributeNumber(name, bits) => {
-                self.attributes.entry(*name).or_default().numbers.insert(*bits, id);
-            }
+            KeyValue::AttributeExists(name) => self.attributes.set(*name, AttributeValue::Any, id),
+            KeyValue::AttributeText(name, text) => self.attributes.set(*name, AttributeValue::Text(text), id),
+            KeyValue::AttributeNumber(name, bits) => self.attributes.set(*name, AttributeValue::Number(*bits), id),
             KeyValue::Text(text) => {
                 self.texts.insert(text.clone(), id);
             }
@@ -87,9 +70,9 @@ impl Atoms {
 
     fn find(&self, value: &KeyValue) -> Option<AtomId> {
         match value {
-            KeyValue::AttributeExists(name) => self.attributes.get(name)?.exists,
-            KeyValue::AttributeText(name, text) => self.attributes.get(name)?.texts.get(text).copied(),
-            KeyValue::AttributeNumber(name, bits) => self.attributes.get(name)?.numbers.get(bits).copied(),
+            KeyValue::AttributeExists(name) => self.attributes.find(*name, AttributeValue::Any),
+            KeyValue::AttributeText(name, text) => self.attributes.find(*name, AttributeValue::Text(text)),
+            KeyValue::AttributeNumber(name, bits) => self.attributes.find(*name, AttributeValue::Number(*bits)),
             KeyValue::Text(text) => self.texts.get(text).copied(),
             KeyValue::TextNumber(bits) => self.text_numbers.get(bits).copied(),
             KeyValue::Value(text) => self.values.get(text).copied(),
@@ -108,13 +91,9 @@ impl Atoms {
         let Some(atom) = entry.take() else { return };
         self.free.push(id);
         match atom.value {
-            KeyValue::AttributeExists(name) => self.trim_attribute(name, |atoms| atoms.exists = None),
-            KeyValue::AttributeText(name, text) => self.trim_attribute(name, |atoms| {
-                atoms.texts.remove(&text);
-            }),
-            KeyValue::AttributeNumber(name, bits) => self.trim_attribute(name, |atoms| {
-                atoms.numbers.remove(&bits);
-            }),
+            KeyValue::AttributeExists(name) => self.attributes.unset(name, AttributeValue::Any),
+            KeyValue::AttributeText(name, text) => self.attributes.unset(name, AttributeValue::Text(&text)),
+            KeyValue::AttributeNumber(name, bits) => self.attributes.unset(name, AttributeValue::Number(bits)),
             KeyValue::Text(text) => {
                 self.texts.remove(&text);
             }
@@ -130,29 +109,10 @@ impl Atoms {
         }
     }
 
-    fn trim_attribute(&mut self, name: Name, change: impl FnOnce(&mut AttributeAtoms)) {
-        if let Some(atoms) = self.attributes.get_mut(&name) {
-            change(atoms);
-            if atoms.is_empty() {
-                self.attributes.remove(&name);
-            }
-        }
-    }
-
     /// Append the attribute atoms that one attribute satisfies.
+    #[inline]
     pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
-        let Some(atoms) = self.attributes.get(&attribute.name) else { return };
-        found.extend(atoms.exists);
-        if atoms.texts.is_empty() && atoms.numbers.is_empty() {
-            return;
-        }
-        let value = message.attribute_value(attribute);
-        if !atoms.texts.is_empty() {
-            found.extend(atoms.texts.get(&*value));
-        }
-        if !atoms.numbers.is_empty() {
-            found.extend(number_key(number::parse(&value)).and_then(|bits| atoms.numbers.get(&bits)));
-        }
+        self.attributes.of(message, attribute, found);
     }
 
     /// Append the text and value atoms that an element satisfies.
@@ -205,13 +165,12 @@ impl Atoms {
             .iter()
             .flatten()
             .map(|atom| match &atom.value {
-                KeyValue::AttributeText(_, text) | KeyValue::Text(text) | KeyValue::Value(text) => 2 * text.len() + 40,
+                KeyValue::AttributeText(_, text) => text.len(),
+                KeyValue::Text(text) | KeyValue::Value(text) => 2 * text.len() + 40,
                 _ => 20,
             })
             .sum();
-        strings
-            + self.atoms.capacity() * size_of::<Option<Atom>>()
-            + self.attributes.len() * size_of::<AttributeAtoms>()
+        strings + self.atoms.capacity() * size_of::<Option<Atom>>() + self.attributes.bytes()
     }
 }
 

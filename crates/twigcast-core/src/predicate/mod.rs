@@ -1,8 +1,14 @@
 //! Values, tested after structure (Diao 2005, section 5.1: selection postponed), but for all queries at once.
 //!
 //! A key's value is an *atom*, stored once however many queries use it ([`atoms`]). What a message's element satisfies is
-//! found by hashing its few values, and each state of the automaton maps (distance, atom) to the triggers that wait for
-//! it ([`table`]). So the cost follows the values that occur and the keys that hold, not the number of queries.
+//! found by hashing its few values ([`attributes`]), and each state of the automaton maps (distance, atom) to the triggers that wait for
+//! it ([`key`], [`waiting`], [`table`]). So the cost follows the values that occur and the keys that hold, not the number of queries.
 
 pub mod atoms;
+mod attributes;
+pub mod key;
 pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod waiting;
+mod words;

@@ -1,136 +1,7 @@
 //! The triggers of one automaton state by the key they wait for.
 
-use std::num::NonZeroU32;
-
-use crate::plan::Distance;
-
-/// Number of an atom.
-pub type AtomId = u32;
-
-/// A distance and an atom in one word: 6 bits and 26. Never 0, since no atom has the number 0.
-pub type PackedKey = u32;
-
-const ATOM_BITS: u32 = 26;
-/// Atoms from this number on have no packed key of their own; what waits for them is not looked up but tested.
-pub const ATOMS_MAX: AtomId = (1 << ATOM_BITS) - 1;
-/// Queries from this number on are not looked up but tested: so many always have room in a table.
-pub const QUERIES_MAX: u32 = 1 << 28;
-
-/// Distance and atom in one word.
-#[inline]
-pub fn pack(distance: Distance, atom: AtomId) -> PackedKey {
-    slot(distance) << ATOM_BITS | atom.min(ATOMS_MAX)
-}
-
-/// Distance and atom of a packed key; for one about the accepting element's text, distance 0.
-#[inline]
-pub fn unpack(key: PackedKey) -> (Distance, AtomId) {
-    let distance = match key >> ATOM_BITS {
-        ANY_SLOT => Distance::Any,
-        CONTENT_SLOT => Distance::Up(0),
-        slot if slot > LEVEL_SLOTS => Distance::Level((slot - LEVEL_SLOTS) as u16),
-        slot => Distance::Up(slot as u16),
-    };
-    (distance, key & ATOMS_MAX)
-}
-
-/// Distances take 6 bits.
-fn slot(distance: Distance) -> u32 {
-    match distance {
-        Distance::Up(levels) => u32::from(levels),
-        Distance::Level(level) => LEVEL_SLOTS + u32::from(level),
-        Distance::Any => ANY_SLOT,
-    }
-}
-
-const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
-const ANY_SLOT: u32 = 63;
-/// Atoms about the text of the accepting element are told apart, since finding them out costs more than attributes.
-const CONTENT_SLOT: u32 = 62;
-
-/// An atom about the accepting element's text, packed.
-pub fn pack_content(atom: AtomId) -> PackedKey {
-    CONTENT_SLOT << ATOM_BITS | atom.min(ATOMS_MAX)
-}
-
-/// A set of distances, with the accepting element's text as one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Distances(u64);
-
-impl Distances {
-    fn insert(&mut self, key: PackedKey) {
-        self.0 |= 1 << (key >> ATOM_BITS);
-    }
-
-    /// Is this distance a member?
-    #[inline]
-    pub fn contains(self, distance: Distance) -> bool {
-        self.0 >> slot(distance) & 1 == 1
-    }
-
-    /// Is the accepting element's text?
-    #[inline]
-    pub fn content(self) -> bool {
-        self.0 >> CONTENT_SLOT & 1 == 1
-    }
-
-    /// Is anything but the accepting element's text?
-    #[inline]
-    pub fn attributes(self) -> bool {
-        self.0 & !(1 << CONTENT_SLOT) != 0
-    }
-}
-
-/// The keys that hold at an element, a few bits each: never misses a member, may hold others. Most queries that ask for
-/// a second key are passed over by it, without a look at the message.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct KeyMask([u64; 4]);
-
-impl KeyMask {
-    /// Add a key.
-    #[inline]
-    pub fn insert(&mut self, key: PackedKey) {
-        let (word, bit) = Self::place(key);
-        self.0[word] |= bit;
-    }
-
-    /// May the key be a member?
-    #[inline]
-    pub fn may_hold(&self, key: PackedKey) -> bool {
-        let (word, bit) = Self::place(key);
-        self.0[word] & bit != 0
-    }
-
-    #[inline]
-    fn place(key: PackedKey) -> (usize, u64) {
-        let mixed = key.wrapping_mul(MIX) >> 24;
-        ((mixed >> 6) as usize, 1 << (mixed & 63))
-    }
-}
-
-/// An odd number with its bits spread well (2^32 by the golden ratio).
-const MIX: u32 = 0x9e37_79b9;
-
-/// A trigger and its packed key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KeyedTrigger {
-    /// See [`pack`].
-    pub key: PackedKey,
-    /// What waits for it.
-    pub waiting: Waiting,
-}
-
-/// What waits for a key: enough to pass over a query that has matched already, to test one further key, and to accept a
-/// query of which nothing else remains to be tested, all without looking the trigger up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiting {
-    /// The query, below [`QUERIES_MAX`].
-    pub query: u32,
-    /// A further key that must hold.
-    pub also: Option<NonZeroU32>,
-    /// Number of the trigger, if more remains to be tested.
-    pub trigger: Option<u32>,
-}
+use super::key::{Distances, PackedKey};
+use super::waiting::{KeyedTrigger, List, Others, Waiting};
 
 /// What waits, by key: an open hash table of keys and lists. Tables are many and most look-ups go to one that is not in
 /// the processor's cache, so what counts is how few lines of it a look-up touches: a bit of the filter for a key that is
@@ -155,77 +26,10 @@ pub struct KeyTable {
 }
 
 const FILTER_BITS_PER_KEY: usize = 8;
+/// Tables with so many buckets are in the cache anyhow.
+const CACHED_MAX: usize = 128;
 const LONE: u32 = 1 << 31;
 const END: u32 = u32::MAX;
-
-const HAS_ALSO: u32 = 1 << 30;
-const HAS_TRIGGER: u32 = 1 << 31;
-
-impl Waiting {
-    fn is_lone(&self) -> bool {
-        self.also.is_none() && self.trigger.is_none()
-    }
-
-    /// How many words it takes, one to three.
-    fn words(&self) -> usize {
-        1 + usize::from(self.also.is_some()) + usize::from(self.trigger.is_some())
-    }
-
-    fn write(self, words: &mut Vec<u32>) {
-        let marks =
-            if self.also.is_some() { HAS_ALSO } else { 0 } | if self.trigger.is_some() { HAS_TRIGGER } else { 0 };
-        words.push(self.query | marks);
-        words.extend(self.also.map(NonZeroU32::get));
-        words.extend(self.trigger);
-    }
-}
-
-/// What waits for one key.
-#[derive(Clone, Copy, Debug)]
-pub struct List<'a> {
-    satisfied: &'a [u32],
-    /// The others.
-    pub others: Others<'a>,
-}
-
-impl<'a> List<'a> {
-    const EMPTY: Self = Self { satisfied: &[], others: Others { words: &[] } };
-
-    /// The queries of which nothing else is asked.
-    #[inline]
-    pub fn satisfied(&self) -> impl Iterator<Item = u32> + use<'a> {
-        self.satisfied.iter().map(|word| word & (QUERIES_MAX - 1))
-    }
-}
-
-/// Those that ask for more than one key.
-#[derive(Clone, Copy, Debug)]
-pub struct Others<'a> {
-    words: &'a [u32],
-}
-
-impl Iterator for Others<'_> {
-    type Item = Waiting;
-
-    #[inline]
-    fn next(&mut self) -> Option<Waiting> {
-        let (&head, mut rest) = self.words.split_first()?;
-        let mut also = None;
-        let mut trigger = None;
-        if head & HAS_ALSO != 0 {
-            let (&word, after) = rest.split_first()?;
-            also = NonZeroU32::new(word);
-            rest = after;
-        }
-        if head & HAS_TRIGGER != 0 {
-            let (&word, after) = rest.split_first()?;
-            trigger = Some(word);
-            rest = after;
-        }
-        self.words = rest;
-        Some(Waiting { query: head & (QUERIES_MAX - 1), also, trigger })
-    }
-}
 
 #[inline]
 fn mix(key: PackedKey) -> u64 {
@@ -447,7 +251,7 @@ impl KeyTable {
     /// Distances that the keys or the further keys look at.
     #[inline]
     pub fn all_distances(&self) -> Distances {
-        Distances(self.distances.0 | self.also_distances.0)
+        self.distances.union(self.also_distances)
     }
 
     #[inline]
@@ -493,6 +297,9 @@ impl KeyTable {
             kept += usize::from(self.filter[word] & bit != 0);
         }
         keys.truncate(kept);
+        if self.buckets.len() <= CACHED_MAX {
+            return;
+        }
         // Look at all buckets before any answer is waited for: what is not in the cache comes in at the same time.
         let last = self.buckets.len() - 1;
         let seen = keys.iter().fold(0, |seen, &key| seen ^ self.buckets[mix(key) as usize & last].1);
@@ -515,100 +322,5 @@ impl KeyTable {
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
         (self.filter.len() + self.buckets.len()) * 8 + (self.lists.capacity() + self.free.capacity()) * 4
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(n: u32) -> KeyedTrigger {
-        let distance = if n % 7 == 0 { Distance::Any } else { Distance::Up((n % 5) as u16) };
-        KeyedTrigger {
-            key: pack(distance, n / 3 + 1),
-            waiting: Waiting { query: n, also: NonZeroU32::new(n % 2 * 77), trigger: (n % 3 == 0).then_some(2 * n) },
-        }
-    }
-
-    fn check(table: &KeyTable, live: &[KeyedTrigger]) {
-        for distance in (0..6).map(Distance::Up).chain([Distance::Any, Distance::Level(2)]) {
-            for atom in 0..200 {
-                let key = pack(distance, atom);
-                let mut expected: Vec<_> = live.iter().filter(|e| e.key == key).map(|e| e.waiting).collect();
-                let mut kept = vec![key];
-                table.select(&mut kept);
-                let mut found = Vec::new();
-                for key in kept {
-                    let list = table.get(key);
-                    found.extend(list.satisfied().map(|query| Waiting { query, also: None, trigger: None }));
-                    found.extend(list.others);
-                }
-                expected.sort_unstable();
-                found.sort_unstable();
-                assert_eq!(found, expected);
-            }
-        }
-    }
-
-    #[test]
-    fn every_trigger_is_found_under_its_key_and_no_other() {
-        let mut live: Vec<_> = (0..500).map(entry).collect();
-        let mut table = KeyTable::new(live.clone());
-        check(&table, &live);
-        assert!(table.distances().contains(Distance::Up(4)) && table.distances().contains(Distance::Any));
-        assert!(!table.distances().contains(Distance::Up(5)) && !table.distances().contains(Distance::Level(1)));
-        check(&KeyTable::default(), &[]);
-
-        // Entries go and come in an order unlike that of their making.
-        for n in (0..500).rev().filter(|n| n % 3 != 1) {
-            assert!(table.remove(entry(n)) && !table.remove(entry(n)));
-        }
-        live.retain(|e| e.waiting.query % 3 == 1);
-        check(&table, &live);
-        for n in (0..500).filter(|n| n % 3 == 2) {
-            table.insert(entry(n));
-            live.push(entry(n));
-        }
-        check(&table, &live);
-        for e in &live {
-            assert!(table.remove(*e));
-        }
-        assert!(table.is_empty());
-    }
-
-    #[test]
-    fn long_lists_grow_and_shrink_within_their_memory() {
-        let long = |n| KeyedTrigger {
-            key: pack(Distance::Up(u16::from(n % 50 == 0)), 5),
-            waiting: Waiting { query: n, also: None, trigger: (n % 4 == 0).then_some(n) },
-        };
-        let mut table = KeyTable::default();
-        let mut sizes = Vec::new();
-        for _ in 0..3 {
-            (0..1_000).for_each(|n| table.insert(long(n)));
-            check(&table, &(0..1_000).map(long).collect::<Vec<_>>());
-            sizes.push(table.bytes());
-            for n in (0..1_000).filter(|n| n % 10 != 0) {
-                assert!(table.remove(long(n)));
-            }
-            check(&table, &(0..1_000).filter(|n| n % 10 == 0).map(long).collect::<Vec<_>>());
-            for n in (0..1_000).filter(|n| n % 10 == 0) {
-                assert!(table.remove(long(n)));
-            }
-            assert!(table.is_empty());
-        }
-        assert_eq!(sizes[1], sizes[2], "free blocks are used again");
-    }
-
-    #[test]
-    fn a_mask_holds_its_members_and_atoms_beyond_the_last_share_a_key_that_nothing_waits_for() {
-        let mut mask = KeyMask::default();
-        let keys: Vec<_> = (1..40).map(|n| pack(Distance::Up(n % 3), u32::from(n) * 31)).collect();
-        keys.iter().for_each(|&key| mask.insert(key));
-        assert!(keys.iter().all(|&key| mask.may_hold(key)));
-        assert!((1000..2000).filter(|&atom| mask.may_hold(pack(Distance::Any, atom))).count() < 500);
-        assert_eq!(pack(Distance::Up(3), u32::MAX), pack(Distance::Up(3), ATOMS_MAX));
-        assert_eq!(unpack(pack(Distance::Level(3), 9)), (Distance::Level(3), 9));
-        assert_eq!(unpack(pack_content(9)), (Distance::Up(0), 9));
     }
 }

@@ -1,0 +1,270 @@
+//! Keys: what the values of an element and its ancestors let through at a state of the automaton.
+
+use std::ops::Range;
+
+use super::{Decisions, Run};
+use crate::automaton::nfa::StateId;
+use crate::document::{NO_NODE, NodeId};
+use crate::engine::population::Paths;
+use crate::plan::Distance;
+use crate::predicate::key::{self, AtomId, Distances, KeyMask, PackedKey};
+use crate::predicate::table::KeyTable;
+use crate::predicate::waiting::{List, Waiting};
+
+/// What ancestors say to a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Above {
+    /// Range in [`Decisions::above`].
+    start: u32,
+    end: u32,
+    /// The keys that they satisfy.
+    mask: KeyMask,
+}
+
+pub(super) const NOT_READ: u32 = u32::MAX;
+
+impl Decisions {
+    /// Accept the queries of a list of which nothing else is asked.
+    fn accept(&mut self, list: List<'_>) {
+        for query in list.satisfied() {
+            if !self.refuted.contains(query) {
+                self.matched.insert(query);
+            }
+        }
+    }
+}
+
+impl Run<'_, '_> {
+    /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies.
+    pub(super) fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) {
+        let distances = keyed.all_distances();
+        let mut asked = std::mem::take(&mut decisions.asked);
+        asked.clear();
+        if distances.is_own() {
+            self.own_keys(decisions, node, distances, &[key::pack(Distance::Up(0), 0)], &mut asked);
+            self.ask(decisions, node, keyed, &mut asked, KeyMask::default());
+        } else {
+            self.chain(decisions, node);
+            let prefixes = distances.prefixes(0, decisions.chain.len());
+            self.own_keys(decisions, node, distances, &prefixes, &mut asked);
+            self.decide_with_ancestors(decisions, node, keyed, &mut asked);
+        }
+        decisions.asked = asked;
+    }
+
+    /// [`Self::decide_keyed`] where some keys are about ancestors.
+    fn decide_with_ancestors(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &KeyTable,
+        asked: &mut Vec<PackedKey>,
+    ) {
+        let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
+        if let Some(&known) = decisions.above_range.get(&site) {
+            let mask = self.ask(decisions, node, keyed, asked, known.mask);
+            for index in known.start..known.end {
+                self.test_waiting(decisions, node, decisions.above[index as usize], &mask);
+            }
+            return;
+        }
+        let mut asked_above = std::mem::take(&mut decisions.asked_above);
+        asked_above.clear();
+        let depth = decisions.chain.len();
+        for up in 1..depth {
+            let prefixes = keyed.all_distances().prefixes(up, depth - up);
+            if !prefixes.is_empty() {
+                let atoms = self.attribute_atoms(decisions, decisions.chain[up]);
+                append_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut asked_above);
+            }
+        }
+        let mut above_mask = KeyMask::default();
+        asked_above.iter().for_each(|&key| above_mask.insert(key));
+        let mask = self.ask(decisions, node, keyed, asked, above_mask);
+        let start = decisions.above.len() as u32;
+        keyed.select(&mut asked_above);
+        for &key in &asked_above {
+            let list = keyed.get(key);
+            decisions.accept(list);
+            for entry in list.others {
+                self.test_waiting(decisions, node, entry, &mask);
+                if !decisions.is_decided(entry.query) && may_hold_at_sibling(decisions, entry, &above_mask) {
+                    decisions.above.push(entry);
+                }
+            }
+        }
+        let end = decisions.above.len() as u32;
+        decisions.above_range.insert(site, Above { start, end, mask: above_mask });
+        decisions.asked_above = asked_above;
+    }
+
+    /// Let through what waits for some keys; answers with these and those of a mask. Keeps the keys that something may
+    /// wait for.
+    fn ask(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &KeyTable,
+        asked: &mut Vec<PackedKey>,
+        mut mask: KeyMask,
+    ) -> KeyMask {
+        asked.iter().for_each(|&key| mask.insert(key));
+        keyed.select(asked);
+        for &key in &*asked {
+            let list = keyed.get(key);
+            decisions.accept(list);
+            for entry in list.others {
+                self.test_waiting(decisions, node, entry, &mask);
+            }
+        }
+        mask
+    }
+
+    /// Append the keys that an element's own values satisfy.
+    fn own_keys(
+        &self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        wanted: Distances,
+        prefixes: &[PackedKey],
+        keys: &mut Vec<PackedKey>,
+    ) {
+        if !prefixes.is_empty() {
+            let atoms = self.attribute_atoms(decisions, node);
+            append_keys(prefixes, &decisions.attribute_atoms[atoms], keys);
+        }
+        if wanted.content() {
+            decisions.content_atoms.clear();
+            self.population.atoms.of_content(self.message, node, &mut decisions.content_atoms);
+            keys.extend(decisions.content_atoms.iter().map(|&atom| key::pack_content(atom)));
+        }
+    }
+
+    pub(super) fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, paths: &Paths, state: StateId) {
+        if let Some(table) = paths.crowded.get(&state) {
+            self.decide_keyed(decisions, node, table);
+        }
+    }
+
+    #[inline]
+    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting, mask: &KeyMask) {
+        if entry.also.is_some_and(|also| !mask.may_hold(also.get())) || decisions.is_decided(entry.query) {
+            return;
+        }
+        if let Some(also) = entry.also {
+            if !self.further_key_holds(decisions, node, also.get()) {
+                return;
+            }
+        }
+        match entry.trigger {
+            None => decisions.matched.insert(entry.query),
+            Some(trigger) => self.test(decisions, node, trigger),
+        }
+    }
+
+    fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedKey) -> bool {
+        let (distance, atom) = key::unpack(key);
+        if key::is_content(key) {
+            // Found when the keys of the element were.
+            return decisions.content_atoms.contains(&atom);
+        }
+        let Some(element) = self.at(decisions, node, distance) else { return false };
+        let atoms = self.attribute_atoms(decisions, element);
+        decisions.attribute_atoms[atoms].contains(&atom)
+    }
+
+    /// Note the element and its ancestors, for finding those at a distance.
+    pub(super) fn chain(&self, decisions: &mut Decisions, node: NodeId) {
+        if decisions.chain.first() == Some(&node) {
+            return;
+        }
+        decisions.chain.clear();
+        let mut element = node;
+        while element != 0 && element != NO_NODE {
+            decisions.chain.push(element);
+            element = self.message.document.nodes[element as usize].parent;
+        }
+    }
+
+    /// The element at a known distance from another.
+    pub(super) fn at(&self, decisions: &mut Decisions, node: NodeId, distance: Distance) -> Option<NodeId> {
+        if distance == Distance::Up(0) {
+            return Some(node);
+        }
+        self.chain(decisions, node);
+        let up = match distance {
+            Distance::Up(levels) => usize::from(levels),
+            Distance::Level(level) => decisions.chain.len().checked_sub(usize::from(level))?,
+            Distance::Any => return None,
+        };
+        decisions.chain.get(up).copied()
+    }
+
+    /// Does the element at a known distance satisfy an atom?
+    pub(super) fn satisfies(&self, decisions: &mut Decisions, node: NodeId, distance: Distance, atom: AtomId) -> bool {
+        let Some(element) = self.at(decisions, node, distance) else { return false };
+        self.has_atom(decisions, element, atom)
+    }
+
+    /// Does an element satisfy an atom?
+    fn has_atom(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId) -> bool {
+        if self.population.atoms.is_content(atom) {
+            let mut atoms = Vec::new();
+            self.population.atoms.of_content(self.message, element, &mut atoms);
+            return atoms.contains(&atom);
+        }
+        let atoms = self.attribute_atoms(decisions, element);
+        decisions.attribute_atoms[atoms].contains(&atom)
+    }
+
+    /// Does an element or any ancestor satisfy an atom about attributes?
+    pub(super) fn any_satisfies(&self, decisions: &mut Decisions, node: NodeId, atom: AtomId) -> bool {
+        self.chain(decisions, node);
+        (0..decisions.chain.len()).any(|up| {
+            let atoms = self.attribute_atoms(decisions, decisions.chain[up]);
+            decisions.attribute_atoms[atoms].contains(&atom)
+        })
+    }
+
+    /// The atoms that an element's attributes satisfy, found once a message.
+    #[inline]
+    fn attribute_atoms(&self, decisions: &mut Decisions, element: NodeId) -> Range<usize> {
+        match decisions.atom_range.get(element as usize) {
+            Some(&(start, end)) if start != NOT_READ => start as usize..end as usize,
+            _ => self.read_attributes(decisions, element),
+        }
+    }
+
+    fn read_attributes(&self, decisions: &mut Decisions, element: NodeId) -> Range<usize> {
+        let document = self.message.document;
+        if decisions.atom_range.is_empty() {
+            decisions.atom_range.resize(document.nodes.len(), (NOT_READ, 0));
+        }
+        let start = decisions.attribute_atoms.len();
+        for attribute in document.attributes_of(element) {
+            self.population.atoms.of_attribute(self.message, attribute, &mut decisions.attribute_atoms);
+        }
+        let end = decisions.attribute_atoms.len();
+        decisions.atom_range[element as usize] = (start as u32, end as u32);
+        start..end
+    }
+}
+
+/// Append the keys of atoms with each prefix.
+#[inline]
+fn append_keys(prefixes: &[PackedKey], atoms: &[AtomId], keys: &mut Vec<PackedKey>) {
+    for prefix in prefixes {
+        keys.extend(atoms.iter().map(|&atom| key::with_prefix(*prefix, atom)));
+    }
+}
+
+/// Could a test that failed at an element succeed at a sibling? Not if a further key is asked of an ancestor.
+fn may_hold_at_sibling(decisions: &Decisions, entry: Waiting, above: &KeyMask) -> bool {
+    let Some(also) = entry.also.map(|also| also.get()) else { return true };
+    let is_own = match key::unpack(also).0 {
+        Distance::Up(levels) => levels == 0,
+        Distance::Level(level) => usize::from(level) == decisions.chain.len(),
+        Distance::Any => true,
+    };
+    is_own || above.may_hold(also)
+}

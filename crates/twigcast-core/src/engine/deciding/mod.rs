@@ -1,0 +1,114 @@
+//! What remains to be decided where the automaton accepts: twigs, triggers, whole expressions.
+
+mod keyed;
+mod simulation;
+mod triggers;
+mod twigs;
+
+use rustc_hash::FxHashMap;
+
+use self::keyed::Above;
+use super::Engine;
+use super::population::{Paths, Population};
+use super::query_set::QuerySet;
+use crate::automaton::dfa::DfaState;
+use crate::document::{Message, NodeId};
+use crate::eval::{EvalError, Evaluator};
+use crate::predicate::key::{AtomId, PackedKey};
+use crate::predicate::waiting::Waiting;
+use crate::twig::conditions::Decided;
+use crate::twig::memo::Memo;
+use crate::twig::satisfied::Satisfied;
+use crate::twig::shapes::{ShapeId, Shapes};
+
+/// What is known so far of the message in hand.
+#[derive(Debug, Default)]
+pub(super) struct Decisions {
+    pub(super) matched: QuerySet,
+    /// Queries whose whole expression was evaluated and false.
+    refuted: QuerySet,
+    pub(super) failures: Vec<(u32, EvalError)>,
+    attribute_atoms: Vec<AtomId>,
+    /// Range in `attribute_atoms` by node; the first entry is [`keyed::NOT_READ`] where nobody asked yet.
+    atom_range: Vec<(u32, u32)>,
+    content_atoms: Vec<AtomId>,
+    twig_matches: Vec<u32>,
+    /// The element in hand and its ancestors up to the root element.
+    chain: Vec<NodeId>,
+    /// Keys that an element satisfies, and those that its ancestors do.
+    asked: Vec<PackedKey>,
+    asked_above: Vec<PackedKey>,
+    /// What waits for keys that the ancestors of an element satisfy and needs further tests at the element itself.
+    above: Vec<Waiting>,
+    /// What the ancestors of an element say, by table and parent: siblings have the same ancestors, so they are asked
+    /// once for all.
+    above_range: FxHashMap<(usize, NodeId), Above>,
+}
+
+impl Decisions {
+    pub(super) fn reset(&mut self, query_bound: usize) {
+        self.matched.reset(query_bound);
+        self.refuted.clear();
+        self.failures.clear();
+        self.attribute_atoms.clear();
+        self.atom_range.clear();
+        self.above.clear();
+        self.above_range.clear();
+        self.chain.clear();
+    }
+
+    /// Nobody asks for these queries any more: they count as decided.
+    pub(super) fn rule_out(&mut self, queries: &QuerySet) {
+        self.refuted.insert_all(queries);
+    }
+
+    fn fail(&mut self, query: u32, error: EvalError) {
+        // One record a query and message; it is not tried again on this message.
+        self.refuted.insert_growing(query);
+        if !self.failures.iter().any(|(known, _)| *known == query) {
+            self.failures.push((query, error));
+        }
+    }
+
+    fn is_decided(&self, query: u32) -> bool {
+        self.matched.contains(query) || self.refuted.contains(query)
+    }
+}
+
+/// One message in hand.
+pub(super) struct Run<'a, 't> {
+    pub(super) engine: &'a Engine,
+    pub(super) population: &'a Population,
+    pub(super) evaluator: Evaluator<'a>,
+    pub(super) message: Message<'a>,
+    pub(super) budget: usize,
+    pub(super) shape_of: &'t [ShapeId],
+    pub(super) shapes: &'t Shapes,
+    pub(super) satisfied: &'t mut Satisfied,
+    pub(super) decided: &'t mut Decided,
+}
+
+impl<'a> Run<'a, '_> {
+    /// Decide all that waits at an element whose DFA state is `state`.
+    pub(super) fn decide(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        state: &DfaState,
+        paths: &Paths,
+        memo: &mut Memo,
+    ) {
+        if state.has_twigs() {
+            self.decide_twigs(decisions, node, state, paths, memo);
+        }
+        if !state.keyed.is_empty() {
+            self.decide_keyed(decisions, node, &state.keyed);
+        }
+        for attached in &state.attached {
+            self.decide_crowd(decisions, node, paths, *attached);
+        }
+        if !state.candidates.is_empty() {
+            self.decide_candidates(decisions, node, &state.candidates);
+        }
+    }
+}

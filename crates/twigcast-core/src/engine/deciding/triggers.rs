@@ -1,0 +1,121 @@
+//! Triggers one by one: what remains to be tested of a query once its path and key hold.
+
+use super::{Decisions, Run};
+use crate::document::NodeId;
+use crate::engine::population::{Remaining, Trigger};
+use crate::engine::{Evaluated, verify};
+use crate::eval::{Context, EvalError, NodeRef};
+use crate::extract::Payloads;
+use crate::plan::Distance;
+use crate::predicate::key::AtomId;
+use crate::twig::conditions::ConditionId;
+use crate::twig::shapes::NO_SHAPE;
+
+impl<'a> Run<'a, '_> {
+    pub(super) fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
+        for &number in candidates {
+            let holds = match self.population.triggers.get(number) {
+                Some(trigger) if trigger.key.is_some() => self.key_holds(decisions, node, trigger),
+                _ => true,
+            };
+            if holds {
+                self.test(decisions, node, number);
+            }
+        }
+    }
+
+    pub(super) fn key_holds(&self, decisions: &mut Decisions, node: NodeId, trigger: &Trigger) -> bool {
+        match trigger.key {
+            None => true,
+            Some((Distance::Any, atom)) => self.any_satisfies(decisions, node, atom),
+            Some((distance, atom)) => self.satisfies(decisions, node, distance, atom),
+        }
+    }
+
+    /// Test a trigger whose path and key hold at the element.
+    pub(super) fn test(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
+        let Some(trigger) = self.population.triggers.get(number) else { return };
+        if decisions.is_decided(trigger.query) {
+            return;
+        }
+        let holds = match &trigger.verify {
+            Remaining::Exact { also, shapes } => self.look_up(decisions, node, also, shapes),
+            Remaining::Upward(checks) => {
+                self.evaluator.resume(trigger.query);
+                verify::upward(&self.evaluator, checks, node)
+            }
+            Remaining::Whole => return self.evaluate_whole(decisions, trigger.query),
+        };
+        match holds {
+            Ok(true) => decisions.matched.insert(trigger.query),
+            Ok(false) => {}
+            Err(error) => decisions.fail(trigger.query, error),
+        }
+    }
+
+    fn look_up(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        also: &[(Distance, AtomId)],
+        shapes: &[(Distance, ConditionId)],
+    ) -> Result<bool, EvalError> {
+        for &(distance, atom) in also {
+            if !self.satisfies(decisions, node, distance, atom) {
+                return Ok(false);
+            }
+        }
+        for &(distance, condition) in shapes {
+            let Some(element) = self.at(decisions, node, distance) else { return Ok(false) };
+            if !self.has_structure(element, condition)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does a structural condition hold at an element?
+    fn has_structure(&mut self, element: NodeId, number: ConditionId) -> Result<bool, EvalError> {
+        let shape = self.shape_of[element as usize];
+        if let Some(truth) = self.decided.get(number, shape) {
+            return Ok(truth);
+        }
+        let Some(condition) = self.population.conditions.get(number) else { return Ok(false) };
+        if shape != NO_SHAPE {
+            let required = &condition.required;
+            if !required.children.within(self.shapes.children_mask(shape))
+                || !required.below.within(self.shapes.below_mask(shape))
+            {
+                return Ok(false);
+            }
+        }
+        // Conditions are shared, so each has a budget of its own; numbers of queries start at the other end.
+        self.evaluator.resume(u32::MAX - 1 - number);
+        let truth = self.evaluator.condition(&condition.expr, NodeRef::Node(element))?;
+        if shape != NO_SHAPE && self.decided.bytes() < self.budget / 4 {
+            self.decided.insert(number, shape, truth);
+        }
+        Ok(truth)
+    }
+
+    pub(in crate::engine) fn evaluate_whole(&self, decisions: &mut Decisions, query: u32) {
+        if decisions.is_decided(query) {
+            return;
+        }
+        let holds = match self.engine.evaluated(query) {
+            Evaluated::Nothing => return,
+            Evaluated::Expr(expr) => {
+                self.evaluator.resume(query);
+                self.evaluator.boolean(expr, Context::DOCUMENT)
+            }
+            Evaluated::Bindings(program) => {
+                self.engine.session(self.message, &mut Payloads::default()).matches(program)
+            }
+        };
+        match holds {
+            Ok(true) => decisions.matched.insert(query),
+            Ok(false) => decisions.refuted.insert_growing(query),
+            Err(error) => decisions.fail(query, error),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Which atoms an attribute satisfies: one look-up by its name, one by its value as it stands in the message, one by its
+//! value as a number where some query compares it with numbers.
+
+use rustc_hash::FxHashMap;
+
+use super::key::AtomId;
+use super::words::{Words, short, short_within};
+use crate::document::{Attribute, Message};
+use crate::eval::number;
+use crate::plan::number_key;
+use crate::vocabulary::Name;
+
+/// No atom has this number.
+const NONE: AtomId = 0;
+
+/// What queries ask of the attributes of one name.
+#[derive(Clone, Debug)]
+struct Asked {
+    name: Name,
+    /// The next entry with the same local name, [`END`] if there is none.
+    next: u32,
+    exists: AtomId,
+    /// Short texts, packed (see [`short`]).
+    short: Words,
+    long: FxHashMap<Box<str>, AtomId>,
+    /// By the bits of the number.
+    numbers: Words,
+}
+
+const END: u32 = u32::MAX;
+
+/// All that queries ask of attributes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AttributeAtoms {
+    /// The first entry of a local name. Names are never taken out: the vocabulary keeps them too.
+    by_local: Vec<u32>,
+    asked: Vec<Asked>,
+}
+
+/// What an attribute may be compared with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AttributeValue<'a> {
+    /// Nothing: that there is one will do.
+    Any,
+    Text(&'a str),
+    /// Bits of the number.
+    Number(u64),
+}
+
+impl AttributeAtoms {
+    #[inline]
+    fn asked(&self, name: Name) -> Option<&Asked> {
+        let mut at = *self.by_local.get(name.local.0 as usize)?;
+        loop {
+            let asked = self.asked.get(at as usize)?;
+            if asked.name == name {
+                return Some(asked);
+            }
+            at = asked.next;
+        }
+    }
+
+    fn asked_mut(&mut self, name: Name) -> &mut Asked {
+        let local = name.local.0 as usize;
+        if self.by_local.len() <= local {
+            self.by_local.resize(local + 1, END);
+        }
+        let mut at = self.by_local[local];
+        while at != END && self.asked[at as usize].name != name {
+            at = self.asked[at as usize].next;
+        }
+        if at == END {
+            at = self.asked.len() as u32;
+            let next = std::mem::replace(&mut self.by_local[local], at);
+            let (short, numbers) = (Words::default(), Words::default());
+            self.asked.push(Asked { name, next, exists: NONE, short, long: FxHashMap::default(), numbers });
+        }
+        &mut self.asked[at as usize]
+    }
+
+    /// The atom of a value.
+    pub(super) fn find(&self, name: Name, value: AttributeValue<'_>) -> Option<AtomId> {
+        let asked = self.asked(name)?;
+        let atom = match value {
+            AttributeValue::Any => asked.exists,
+            AttributeValue::Text(text) => asked.of_text(text.as_bytes(), short(text.as_bytes())),
+            AttributeValue::Number(bits) => asked.numbers.get(bits),
+        };
+        (atom != NONE).then_some(atom)
+    }
+
+    /// Set the atom of a value.
+    pub(super) fn set(&mut self, name: Name, value: AttributeValue<'_>, atom: AtomId) {
+        let asked = self.asked_mut(name);
+        match value {
+            AttributeValue::Any => asked.exists = atom,
+            AttributeValue::Number(bits) => asked.numbers.insert(bits, atom),
+            AttributeValue::Text(text) => match short(text.as_bytes()) {
+                Some(word) => asked.short.insert(word, atom),
+                None => {
+                    asked.long.insert(text.into(), atom);
+                }
+            },
+        }
+    }
+
+    /// A value has no atom any more.
+    pub(super) fn unset(&mut self, name: Name, value: AttributeValue<'_>) {
+        let asked = self.asked_mut(name);
+        match value {
+            AttributeValue::Any => asked.exists = NONE,
+            AttributeValue::Number(bits) => asked.numbers.remove(bits),
+            AttributeValue::Text(text) => match short(text.as_bytes()) {
+                Some(word) => asked.short.remove(word),
+                None => {
+                    asked.long.remove(text);
+                }
+            },
+        }
+    }
+
+    /// Append the atoms that an attribute satisfies.
+    #[inline]
+    pub(super) fn of(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
+        let Some(asked) = self.asked(attribute.name) else { return };
+        if asked.exists != NONE {
+            found.push(asked.exists);
+        }
+        if attribute.encoded {
+            let value = message.attribute_value(attribute);
+            asked.of_value(value.as_bytes(), short(value.as_bytes()), found);
+        } else {
+            let (start, end) = (attribute.value.start as usize, attribute.value.end as usize);
+            asked.of_value(&message.source[start..end], short_within(message.source, start, end), found);
+        }
+    }
+
+    /// Bytes on the heap, by estimate.
+    pub(super) fn bytes(&self) -> usize {
+        let values: usize = self
+            .asked
+            .iter()
+            .map(|asked| {
+                let long: usize = asked.long.keys().map(|text| text.len() + 40).sum();
+                asked.short.bytes() + asked.numbers.bytes() + long
+            })
+            .sum();
+        values + self.asked.capacity() * size_of::<Asked>() + self.by_local.capacity() * 4
+    }
+}
+
+impl Asked {
+    #[inline]
+    fn of_value(&self, value: &[u8], short: Option<u64>, found: &mut Vec<AtomId>) {
+        let of_text = self.of_text(value, short);
+        if of_text != NONE {
+            found.push(of_text);
+        }
+        if !self.numbers.is_empty()
+            && let Some(bits) = number_key(number::parse_bytes(value))
+        {
+            let of_number = self.numbers.get(bits);
+            if of_number != NONE {
+                found.push(of_number);
+            }
+        }
+    }
+
+    #[inline]
+    fn of_text(&self, value: &[u8], short: Option<u64>) -> AtomId {
+        match short {
+            Some(word) => self.short.get(word),
+            None if self.long.is_empty() => NONE,
+            // What is no text is no value of a message the scanner accepted.
+            None => std::str::from_utf8(value).ok().and_then(|text| self.long.get(text)).copied().unwrap_or(NONE),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Keys in one word: which element is tested, and which atom it must satisfy.
+
+use crate::plan::Distance;
+
+/// Number of an atom.
+pub type AtomId = u32;
+
+/// A distance and an atom in one word: 6 bits and 26. Never 0, since no atom has the number 0.
+pub type PackedKey = u32;
+
+const ATOM_BITS: u32 = 26;
+/// Atoms from this number on have no packed key of their own; what waits for them is not looked up but tested.
+pub const ATOMS_MAX: AtomId = (1 << ATOM_BITS) - 1;
+/// Queries from this number on are not looked up but tested: so many always have room in a table.
+pub const QUERIES_MAX: u32 = 1 << 28;
+
+/// Distance and atom in one word.
+#[inline]
+pub fn pack(distance: Distance, atom: AtomId) -> PackedKey {
+    slot(distance) << ATOM_BITS | atom.min(ATOMS_MAX)
+}
+
+/// A key with the distance of another, of which the atom is 0.
+#[inline]
+pub fn with_prefix(prefix: PackedKey, atom: AtomId) -> PackedKey {
+    prefix | atom.min(ATOMS_MAX)
+}
+
+/// Distance and atom of a packed key; for one about the accepting element's text, distance 0.
+#[inline]
+pub fn unpack(key: PackedKey) -> (Distance, AtomId) {
+    let distance = match key >> ATOM_BITS {
+        ANY_SLOT => Distance::Any,
+        CONTENT_SLOT => Distance::Up(0),
+        slot if slot > LEVEL_SLOTS => Distance::Level((slot - LEVEL_SLOTS) as u16),
+        slot => Distance::Up(slot as u16),
+    };
+    (distance, key & ATOMS_MAX)
+}
+
+/// Distances take 6 bits.
+fn slot(distance: Distance) -> u32 {
+    match distance {
+        Distance::Up(levels) => u32::from(levels),
+        Distance::Level(level) => LEVEL_SLOTS + u32::from(level),
+        Distance::Any => ANY_SLOT,
+    }
+}
+
+const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
+const ANY_SLOT: u32 = 63;
+/// Atoms about the text of the accepting element are told apart, since finding them out costs more than attributes.
+const CONTENT_SLOT: u32 = 62;
+
+/// An atom about the accepting element's text, packed.
+pub fn pack_content(atom: AtomId) -> PackedKey {
+    CONTENT_SLOT << ATOM_BITS | atom.min(ATOMS_MAX)
+}
+
+/// Is the key about the accepting element's text?
+#[inline]
+pub fn is_content(key: PackedKey) -> bool {
+    key >> ATOM_BITS == CONTENT_SLOT
+}
+
+/// A set of distances, with the accepting element's text as one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Distances(u64);
+
+impl Distances {
+    /// Those of both sets.
+    #[inline]
+    pub(super) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn insert(&mut self, key: PackedKey) {
+        self.0 |= 1 << (key >> ATOM_BITS);
+    }
+
+    /// Those members, packed with atom 0, at which the element `up` levels up stands, which is on `level`.
+    #[inline]
+    pub fn prefixes(self, up: usize, level: usize) -> Prefixes {
+        let mut prefixes = Prefixes::default();
+        if up <= Distance::UP_MAX {
+            prefixes.add(self, up as u32);
+        }
+        if level <= Distance::LEVEL_MAX {
+            prefixes.add(self, LEVEL_SLOTS + level as u32);
+        }
+        prefixes.add(self, ANY_SLOT);
+        prefixes
+    }
+
+    /// Does every member lead to the accepting element itself?
+    #[inline]
+    pub fn is_own(self) -> bool {
+        self.0 & !(1 | 1 << CONTENT_SLOT) == 0
+    }
+
+    /// Is the accepting element's text?
+    #[inline]
+    pub fn content(self) -> bool {
+        self.0 >> CONTENT_SLOT & 1 == 1
+    }
+}
+
+/// Up to three distances, packed with atom 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Prefixes {
+    keys: [PackedKey; 3],
+    count: usize,
+}
+
+impl Prefixes {
+    #[inline]
+    fn add(&mut self, wanted: Distances, slot: u32) {
+        self.keys[self.count] = slot << ATOM_BITS;
+        self.count += (wanted.0 >> slot & 1) as usize;
+    }
+}
+
+impl std::ops::Deref for Prefixes {
+    type Target = [PackedKey];
+
+    #[inline]
+    fn deref(&self) -> &[PackedKey] {
+        &self.keys[..self.count]
+    }
+}
+
+/// The keys that hold at an element, a few bits each: never misses a member, may hold others. Most queries that ask for
+/// a second key are passed over by it, without a look at the message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyMask([u64; 4]);
+
+impl KeyMask {
+    /// Add a key.
+    #[inline]
+    pub fn insert(&mut self, key: PackedKey) {
+        let (word, bit) = Self::place(key);
+        self.0[word] |= bit;
+    }
+
+    /// May the key be a member?
+    #[inline]
+    pub fn may_hold(&self, key: PackedKey) -> bool {
+        let (word, bit) = Self::place(key);
+        self.0[word] & bit != 0
+    }
+
+    #[inline]
+    fn place(key: PackedKey) -> (usize, u64) {
+        let mixed = key.wrapping_mul(MIX) >> 24;
+        ((mixed >> 6) as usize, 1 << (mixed & 63))
+    }
+}
+
+/// An odd number with its bits spread well (2^32 by the golden ratio).
+const MIX: u32 = 0x9e37_79b9;
