@@ -14,6 +14,7 @@ Content layer (pure computation, no time, no network):
 * ``table``: the routing table of one broker, maintained by deltas; ``matching``: its conjunctions in the compiled
   engine; ``announcement``, ``carriers``: what a neighbour has been told, without what is implied.
 * ``projection``, ``restructuring``: transformation on a link, remainders (incremental transformation).
+* ``scheduling``: which operator runs next: routing, then transformation for links that get the message, then users.
 * ``exclusiveness``: partitioning by exclusiveness patterns (PEP).
 
 Control and data plane (state machines without I/O, driven by the simulator or by the network):
