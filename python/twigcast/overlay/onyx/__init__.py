@@ -19,12 +19,13 @@ Content layer (pure computation, no time, no network):
 
 Control and data plane (state machines without I/O, driven by the simulator or by the network):
 
-* ``registration``: sources and the catalogue, profiles, the choice of brokers; a replicated log.
+* ``registration``: sources and the catalogue, profiles, the choice of brokers; ``replicated``: its log (Raft).
 * ``topology``: link states, flooded; broadcast trees computed from them.
 * ``streams``: what each broker knows of each root's messages, and how gaps are closed.
 * ``broker``: the node made of these; ``flooding``, ``attachments``, ``passing``, ``recovery``: its parts; ``items``:
   what it hands to the application; ``settings``: its times and bounds.
-* ``scenario``: brokers in the simulator, with stores that survive crashes.
+* ``scenario``: brokers in the simulator, with stores that survive crashes; ``workload``, ``simulation``: a
+  made-up world for them.
 
 ``wire`` holds the formats of messages between brokers; ``network`` the driver over gRPC.
 
