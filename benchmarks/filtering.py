@@ -6,6 +6,7 @@ import sys
 
 import lxml.etree
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks import workloads
 from benchmarks.measure import Row, once, parse_with_expat, resident_bytes, side_by_side
@@ -31,9 +32,14 @@ def measure(feed: str, name: str) -> Row:
     def match() -> pa.RecordBatch:
         return subscriptions.match_batch(batch)
 
+    def match_groups() -> pa.RecordBatch:
+        return subscriptions.match_batch(batch, grouped=True)
+
     first = once(match)
-    expat, ours = side_by_side(ROUNDS, lambda: parse_with_expat(messages), match)
+    expat, ours, groups = side_by_side(ROUNDS, lambda: parse_with_expat(messages), match, match_groups)
     matches = len(match().column("keys").values)
+    if pc.sum(match_groups().column("matches")).as_py() != matches:
+        sys.exit(f"{feed} {name}: the groups hold another number of keys")
     unseen = _unseen(feed, subscriptions_of(keys, queries), messages)
     count = len(messages)
     return {
@@ -44,6 +50,7 @@ def measure(feed: str, name: str) -> Row:
         "us": ours.median / count * 1e6,
         "E": ours.median / expat.median,
         "best_E": ours.best / expat.best,
+        "grouped_E": groups.median / expat.median,
         "first_pass_E": first / expat.median,
         "unseen_E": unseen / expat.median if unseen is not None else None,
         "messages_per_s": count / ours.median,

@@ -58,6 +58,13 @@ class Engine:
         Slots are what ``match`` and ``match_batch`` answer with; those in no use have an empty key.
         """
 
+    def group_table(self) -> tuple[int, bytes, bytes, bytes]:
+        """The version, and the keys by query, as an Arrow array of lists of strings.
+
+        That is: where each query's keys begin and end among all keys, and offsets and text of these. Queries stand for
+        their subscriptions in a ``grouped`` answer of ``match_batch``.
+        """
+
     def slots_of(self, keys: Sequence[str]) -> list[int | None]:
         """The slots of subscriptions by their keys (``None``: there is no such one), to keep a table after changes."""
 
@@ -67,13 +74,16 @@ class Engine:
     def match_with_failures(self, xml: bytes) -> tuple[list[int], list[tuple[int, str]]]:
         """Like ``match``, with (slot, reason) of the subscriptions that could not be decided on this message."""
 
+    def answer(self, xml: bytes) -> tuple[Answer, list[tuple[str, str]]]:
+        """The matching subscriptions, without a look at their keys yet, and (key, reason) of those not decided.
+
+        Releases the GIL.
+        """
+
     def match_stream(
         self, stream: bytes, dictionary: NameDictionary | None = None
     ) -> tuple[list[int], list[tuple[int, str]]]:
         """Like ``match_with_failures``, for a message that comes as an element stream (``ParsedMessage.stream``)."""
-
-    def match_keys(self, xml: bytes) -> tuple[list[str], list[tuple[str, str]]]:
-        """Like ``match_with_failures``, with keys in place of slots: cheaper right after a change."""
 
     def nodes(self, xml: bytes, key: str) -> list[tuple[str, str, int, int, int, int]]:
         """The nodes that a subscription selects: (kind, name, start, end, line, column).
@@ -108,11 +118,13 @@ class Engine:
         nodes: bool,
         threads: int,
         known: int | None = None,
+        grouped: bool = False,
     ) -> BatchResult:
         """Match ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL.
 
         All are matched against the population as it is at one moment. Unless that is of the version ``known``, whose
-        key table the caller has, the answer brings the keys that it needs; ``None``: it never does.
+        key table the caller has, the answer brings the keys that it needs; ``None``: it never does. ``grouped``: the
+        answer is in queries rather than slots, and ``known`` speaks of the group table.
         """
 
     def save(self, path: str) -> None:
@@ -135,16 +147,41 @@ class Engine:
         """Counts and byte sizes of the shared structures."""
 
 @final
+class Answer:
+    """The subscriptions that one message matched when it was asked. What changes later changes nothing in it."""
+
+    def __len__(self) -> int:
+        """How many there are: known beforehand."""
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a subscription matched; the others are not looked at."""
+
+    def keys(self) -> list[str]:
+        """The keys, looked up now."""
+
+@final
 class BatchResult:
     """Answers to one batch, as raw little-endian Arrow buffers."""
 
     @property
     def key_offsets(self) -> bytes:
-        """``count + 1`` 32-bit offsets into ``slots``."""
+        """``count + 1`` 32-bit offsets into ``slots``, or ``queries``."""
 
     @property
     def slots(self) -> bytes:
         """32-bit slots of all matches, message after message; where there are ``keys``, places in these."""
+
+    @property
+    def queries(self) -> bytes:
+        """The same for queries, where the answer is grouped: 32-bit places in the group table, or in ``groups``."""
+
+    @property
+    def match_counts(self) -> bytes:
+        """32-bit number of matching subscriptions per message, where the answer is grouped."""
+
+    @property
+    def groups(self) -> tuple[bytes, bytes, bytes] | None:
+        """The keys of the matching subscriptions by query, as in a group table."""
 
     @property
     def keys(self) -> tuple[bytes, bytes] | None:

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 from twigcast import _core
 from twigcast.envelope import Envelope
@@ -63,6 +63,41 @@ NO_KEYS: Final = KeyTable(-1, bytes(4), b"")
 """The table of no version at all."""
 
 
+class GroupTable:
+    """The keys by query at one version of the engine: those whose subscriptions have the same query are a group.
+
+    Args:
+        version: The version; -1 for a table that belongs to one answer.
+        ends: Where each group begins among the keys, and where the last one ends: 32-bit integers.
+        offsets: Where each key begins in the text, and where the last one ends: 32-bit integers.
+        text: All keys, one after the other, as UTF-8.
+    """
+
+    __slots__ = ("_arrow", "_ends", "_offsets", "_text", "version")
+
+    def __init__(self, version: int, ends: bytes, offsets: bytes, text: bytes) -> None:
+        self.version = version
+        self._ends = ends
+        self._offsets = offsets
+        self._text = text
+        self._arrow: pa.ListArray | None = None
+
+    def arrow(self) -> pa.ListArray:
+        """The groups as an Arrow array of lists of strings, made once."""
+        if self._arrow is None:
+            import pyarrow as pa
+
+            buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._text)]
+            keys = pa.Array.from_buffers(pa.string(), len(self._offsets) // 4 - 1, buffers)
+            ends = [None, pa.py_buffer(self._ends)]
+            self._arrow = pa.Array.from_buffers(pa.list_(pa.string()), len(self._ends) // 4 - 1, ends, children=[keys])
+        return self._arrow
+
+
+NO_GROUPS: Final = GroupTable(-1, bytes(4), bytes(4), b"")
+"""The table of no version at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node of a message that a query selects."""
@@ -94,30 +129,56 @@ class Node:
         return self.message[self.start : self.end]
 
 
+class Matching(Protocol):
+    """The matching subscriptions of one message."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def keys(self) -> list[str]:
+        """Their keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Matching subscriptions of which the keys are known already."""
+
+    named: list[str]
+
+    def __len__(self) -> int:
+        return len(self.named)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.named
+
+    def keys(self) -> list[str]:
+        """Their keys."""
+        return self.named
+
+
 class Match:
     """The subscriptions that one message matches. True when there is any.
 
+    How many there are, and whether a certain one is among them, is known without looking up all keys: that is done when
+    they are first asked for. They are those of the moment of matching, whatever changed in the set since.
+
     Args:
-        slots: Slots of the matching subscriptions.
-        undecided: Slots and reasons of the subscriptions that failed.
-        keys_of: Tells the keys that slots stand for.
+        matching: The matching subscriptions.
+        undecided: Keys and reasons of the subscriptions that failed.
         find_nodes: Finds the nodes that a subscription's query selects, by key.
         count_nodes: Counts the nodes that each matching subscription selects.
     """
 
-    __slots__ = ("_count_nodes", "_find_nodes", "_keys", "_keys_of", "_slots", "_undecided")
+    __slots__ = ("_count_nodes", "_find_nodes", "_keys", "_matching", "_undecided")
 
     def __init__(
         self,
-        slots: list[int],
-        undecided: list[tuple[int, str]],
-        keys_of: Callable[[Sequence[int]], list[str]],
+        matching: Matching,
+        undecided: list[tuple[str, str]],
         find_nodes: Callable[[str], list[Node]],
         count_nodes: Callable[[], dict[str, int]],
     ) -> None:
-        self._slots = slots
+        self._matching = matching
         self._undecided = undecided
-        self._keys_of = keys_of
         self._find_nodes = find_nodes
         self._count_nodes = count_nodes
         self._keys: list[str] | None = None
@@ -126,14 +187,13 @@ class Match:
     def keys(self) -> list[str]:
         """Keys of the matching subscriptions."""
         if self._keys is None:
-            self._keys = self._keys_of(self._slots)
+            self._keys = self._matching.keys()
         return self._keys
 
     @property
     def undecided(self) -> list[UndecidedSubscription]:
         """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
-        keys = self._keys_of([slot for slot, _ in self._undecided])
-        return [UndecidedSubscription(key, reason) for key, (_, reason) in zip(keys, self._undecided, strict=True)]
+        return [UndecidedSubscription(key, reason) for key, reason in self._undecided]
 
     def nodes(self, key: str) -> list[Node]:
         """The nodes that a subscription's query selects in this message, in document order.
@@ -151,13 +211,13 @@ class Match:
         return self._count_nodes()
 
     def __bool__(self) -> bool:
-        return bool(self._slots)
+        return len(self._matching) > 0
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._matching)
 
     def __contains__(self, key: object) -> bool:
-        return key in self.keys
+        return key in self._matching
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys)

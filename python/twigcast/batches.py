@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from twigcast.answers import KeyTable
+from twigcast._core import BatchResult
+from twigcast.answers import GroupTable, KeyTable
 from twigcast.conversion import to_utf8
 from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UndecidedSubscription, UnreadableMessage
 from twigcast.xquery.asking import Answers
@@ -34,6 +35,7 @@ UNDECIDED_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("reason", pa.
 """Subscriptions that could not be decided on a message."""
 
 KEYS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.string()))
+GROUPS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.list_(pa.string())))
 NODES_TYPE: Final = pa.list_(pa.int32())
 PAYLOADS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.large_binary()))
 
@@ -50,23 +52,102 @@ class _Wanted:
 
 
 def match_batch(
-    subscriptions: SubscriptionSet, messages: Any, *, deliver: bool, nodes: bool, threads: int
+    subscriptions: SubscriptionSet, messages: Any, *, deliver: bool, nodes: bool, grouped: bool, threads: int
 ) -> pa.RecordBatch:
     """Match many messages at once: see :meth:`twigcast.SubscriptionSet.match_batch`."""
     if threads < 0:
         raise ValueError(f"threads must not be negative, as {threads} is")
     xml = _message_column(messages)
     wanted = _Wanted(deliver, nodes, threads)
+    if grouped and (deliver or nodes):
+        raise ValueError("payloads and nodes are told by key, not by group")
+    if grouped and not subscriptions.engine.has_external:
+        return _match_groups(subscriptions, xml, threads)
+    answers = _match_keys(subscriptions, xml, wanted)
+    return _each_its_own_group(answers) if grouped else answers
+
+
+def _match_keys(subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, wanted: _Wanted) -> pa.RecordBatch:
     table = subscriptions.known_table()
     first, keys = _ask(subscriptions, xml, wanted, table)
-    nulls = pc.indices_nonzero(xml.is_null()).to_pylist() if xml.null_count else []
-    answers = _wrap(first, {**dict(first.errors), **dict.fromkeys(nulls, _NO_MESSAGE)}, keys, wanted)
+    answers = _wrap(first, {**dict(first.errors), **_nulls(xml)}, keys, wanted)
     if first.needs_conversion:
         plain, failures = _converted(xml, first.needs_conversion, subscriptions.limits.message_bytes_max)
         second, keys = _ask(subscriptions, plain, wanted, table)
         late = _wrap(second, {**dict(second.errors), **failures}, keys, wanted)
         answers = _replace_rows(answers, first.needs_conversion, late)
     return answers
+
+
+def _match_groups(subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, threads: int) -> pa.RecordBatch:
+    result, groups = _ask_groups(subscriptions, xml, threads)
+    errors = {**dict(result.errors), **_nulls(xml)}
+    if result.needs_conversion:
+        # All again: answers with different dictionaries of groups cannot be put together.
+        rows = result.needs_conversion
+        plain, failures = _converted(xml, rows, subscriptions.limits.message_bytes_max)
+        order = list(range(len(xml)))
+        for number, row in enumerate(rows):
+            order[row] = len(xml) + number
+        xml = pa.concat_arrays([xml, plain]).take(pa.array(order, pa.int64()))
+        result, groups = _ask_groups(subscriptions, xml, threads)
+        errors = {**dict(result.errors), **errors, **{rows[number]: error for number, error in failures.items()}}
+    offsets, count = pa.py_buffer(result.key_offsets), len(xml)
+    validity = _bitmap(row not in errors for row in range(count)) if errors else None
+    numbers = pa.Array.from_buffers(pa.int32(), len(result.queries) // 4, [None, pa.py_buffer(result.queries)])
+    values = pa.DictionaryArray.from_arrays(numbers, groups, safe=False)
+    columns = {
+        "groups": pa.Array.from_buffers(GROUPS_TYPE, count, [validity, offsets], len(errors), children=[values]),
+        "matches": pa.Array.from_buffers(pa.int32(), count, [validity, pa.py_buffer(result.match_counts)], len(errors)),
+        "error": _errors(errors, count),
+        "undecided": _undecided(result, count),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _ask_groups(
+    subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, threads: int
+) -> tuple[BatchResult, pa.ListArray]:
+    table = subscriptions.known_groups()
+    offsets, data = _buffers(xml)
+    result = subscriptions.engine.match_batch(
+        offsets, data, len(xml), None, False, False, min(threads, len(xml)), table.version, True
+    )
+    if result.groups is None:
+        return result, table.arrow()
+    groups = GroupTable(-1, *result.groups).arrow()
+    subscriptions.note_named(len(groups.values))
+    return result, groups
+
+
+def _each_its_own_group(answers: pa.RecordBatch) -> pa.RecordBatch:
+    """Keys as groups of one key each."""
+    keys = answers.column("keys")
+    names = keys.values.dictionary
+    alone = pa.ListArray.from_arrays(pa.array(range(len(names) + 1), pa.int32()), names)
+    values = pa.DictionaryArray.from_arrays(keys.values.indices, alone)
+    groups = pa.ListArray.from_arrays(keys.offsets, values, mask=keys.is_null())
+    columns = {"groups": groups, "matches": keys.value_lengths()}
+    columns |= {name: answers.column(name) for name in ("error", "undecided")}
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def keys_of_groups(groups: pa.ListArray) -> pa.ListArray:
+    """The keys of each message, as ``list<dictionary<int32, string>>``, from the column ``groups``."""
+    members = groups.flatten()
+    by_group = members.dictionary
+    positions = pa.ListArray.from_arrays(by_group.offsets, pa.array(range(len(by_group.values)), pa.int32()))
+    named = positions.take(members.indices)
+    lengths = pc.fill_null(groups.value_lengths(), 0)
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    keys = pa.DictionaryArray.from_arrays(named.flatten(), by_group.values, safe=False)
+    mask = groups.is_null() if groups.null_count else None
+    return pa.ListArray.from_arrays(named.offsets.take(ends), keys, mask=mask)
+
+
+def _nulls(xml: pa.LargeBinaryArray) -> dict[int, TwigcastError]:
+    rows = pc.indices_nonzero(xml.is_null()).to_pylist() if xml.null_count else []
+    return dict.fromkeys(rows, _NO_MESSAGE)
 
 
 def _converted(
@@ -105,11 +186,11 @@ def _ask(
     subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, wanted: _Wanted, table: KeyTable
 ) -> tuple[Answers, pa.StringArray]:
     """The engine's answer, and the keys that its slots stand for: those of the table, unless that is out of date."""
-    _, offsets, data = xml.buffers()
+    offsets, data = _buffers(xml)
     result = ask_batch(
         subscriptions.engine,
-        bytes(8) if offsets is None else offsets.to_pybytes(),
-        b"" if data is None else data.to_pybytes(),
+        offsets,
+        data,
         len(xml),
         deliver=wanted.deliver,
         nodes=wanted.nodes,
@@ -120,6 +201,11 @@ def _ask(
         return result, table.arrow()
     subscriptions.note_named(len(result.slots) // 4)
     return result, KeyTable(-1, *result.keys).arrow()
+
+
+def _buffers(xml: pa.LargeBinaryArray) -> tuple[bytes, bytes]:
+    _, offsets, data = xml.buffers()
+    return bytes(8) if offsets is None else offsets.to_pybytes(), b"" if data is None else data.to_pybytes()
 
 
 def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _Wanted) -> pa.RecordBatch:

@@ -2,9 +2,9 @@
 
 A :class:`SubscriptionSet` keeps no state of its own but settings and a table of keys by slot. A *slot* is the small
 number that the engine knows a subscription by; numbers are used again after a removal, so an answer in slots is only
-good together with the table of the same engine version. Threads may match, add and remove at the same time: right after
-a change the engine is asked for keys; later for slots, and for the version before and after, and in the rare case that
-it changed asked again, at last with changes held off.
+good together with the table of the same engine version. Threads may match, add and remove at the same time: an answer
+about matches holds on to the keys as they were; of answers in slots the version is asked for before and after, and in
+the rare case that it changed the question is asked again, at last with changes held off.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -21,7 +21,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from twigcast import _core
-from twigcast.answers import NO_KEYS, Deliveries, KeyTable, Match, Node, Wrapping, ask_single
+from twigcast.answers import (
+    NO_GROUPS,
+    NO_KEYS,
+    Deliveries,
+    GroupTable,
+    KeyTable,
+    Match,
+    Matching,
+    Named,
+    Node,
+    Wrapping,
+    ask_single,
+)
 from twigcast.characters import NO_CHARACTER, MessageLike, as_bytes, half_pair
 from twigcast.conversion import to_utf8
 from twigcast.envelope import Envelope
@@ -131,6 +143,7 @@ class SubscriptionSet:
         """The compiled engine; internal."""
         self._changing = threading.RLock()
         self._known_table = NO_KEYS
+        self._known_groups = NO_GROUPS
         self._named = -1, 0
         """A version, and how many keys were named at it without a table."""
         for refused in self.add_many(subscriptions):
@@ -303,22 +316,13 @@ class SubscriptionSet:
             MalformedMessage: It is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        keys_of: Callable[[Sequence[int]], list[str]]
+        matching: Matching
         if self.engine.has_external:
             xml, single, table = self._ask(message, partial(ask_single, self.engine))
-            slots, failed = list(range(len(single.slots))), single.failures
-            undecided = [(len(slots) + index, reason) for index, (_, reason) in enumerate(failed)]
-            keys_of = partial(_at, [*table.keys_of(single.slots), *(key for key, _ in failed)])
-        elif self.known_table().version == self.engine.version:
-            xml, (slots, undecided), table = self._ask(message, self.engine.match_with_failures)
-            keys_of = table.keys_of
+            matching, undecided = Named(table.keys_of(single.slots)), single.failures
         else:
-            xml, (keys, failed), _ = self._ask(message, self.engine.match_keys, consistent=False)
-            self.note_named(len(keys))
-            slots = list(range(len(keys)))
-            undecided = [(len(keys) + index, reason) for index, (_, reason) in enumerate(failed)]
-            keys_of = partial(_at, [*keys, *(key for key, _ in failed)])
-        return Match(slots, undecided, keys_of, partial(self.nodes, xml), partial(self.count_nodes, xml))
+            xml, (matching, undecided), _ = self._ask(message, self.engine.answer, consistent=False)
+        return Match(matching, undecided, partial(self.nodes, xml), partial(self.count_nodes, xml))
 
     def known_table(self) -> KeyTable:
         """The keys by slot at the newest version that a table was made of; internal.
@@ -332,6 +336,16 @@ class SubscriptionSet:
             named = self._named[1] if self._named[0] == version else 0
             if named + _TABLE_FREE >= len(self):
                 return self._table()
+        return table
+
+    def known_groups(self) -> GroupTable:
+        """The keys by query, as :meth:`known_table` has them by slot; internal."""
+        table = self._known_groups
+        version = self.engine.version
+        if table.version != version:
+            named = self._named[1] if self._named[0] == version else 0
+            if named + _TABLE_FREE >= len(self):
+                table = self._known_groups = GroupTable(*self.engine.group_table())
         return table
 
     def note_named(self, keys: int) -> None:
@@ -418,6 +432,7 @@ class SubscriptionSet:
         *,
         deliver: bool = False,
         nodes: bool = False,
+        grouped: bool = False,
         threads: int = 1,
     ) -> pa.RecordBatch:
         """Match many messages at once, from and to Arrow.
@@ -426,12 +441,18 @@ class SubscriptionSet:
             messages: Messages as strings or binary, large or not; of a record batch, its column ``xml``.
             deliver: Whether to answer with payloads too.
             nodes: Whether to answer with the number of selected nodes too.
+            grouped: Whether to answer in groups of keys that share a query: where many do, naming each key for each
+                message takes far longer than matching. Not together with ``deliver`` or ``nodes``.
             threads: How many threads share the work.
 
         Returns:
             A record batch with a row per message:
 
             - ``keys``: ``list<dictionary<int32, string>>``, null where the message was rejected;
+            - ``groups`` (``grouped``, in place of ``keys``): ``list<dictionary<int32, list<string>>>``, null where the
+              message was rejected; the keys of a message are those of all its groups, each once
+              (:func:`twigcast.batches.keys_of_groups` gives them as ``keys`` would);
+            - ``matches`` (``grouped``): ``int32``, how many keys that are, null where the message was rejected;
             - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
             - ``payloads`` (if asked for): ``list<dictionary<int32, large_binary>>`` per key, null for the message
               itself; subscriptions that get the same payload share it;
@@ -444,12 +465,12 @@ class SubscriptionSet:
         Raises:
             MissingExtra: pyarrow is not installed.
             TypeError: The messages are not strings or binary.
-            ValueError: ``threads`` is negative.
+            ValueError: ``threads`` is negative, or ``grouped`` is asked for together with payloads or nodes.
         """
         # pyarrow is optional, and takes longer to import than all the rest.
         from twigcast.batches import match_batch
 
-        return match_batch(self, messages, deliver=deliver, nodes=nodes, threads=threads)
+        return match_batch(self, messages, deliver=deliver, nodes=nodes, grouped=grouped, threads=threads)
 
     def _ask(
         self, message: MessageLike, question: Callable[[bytes], T], *, consistent: bool = True
@@ -532,10 +553,6 @@ def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, li
         except OSError as error:
             raise SnapshotError(str(path), f"it cannot be written: {error.strerror}") from error
         return SubscriptionSet.load(path, namespaces=namespaces, dialect=dialect, limits=limits)
-
-
-def _at(keys: Sequence[str], places: Iterable[int]) -> list[str]:
-    return [keys[place] for place in places]
 
 
 def _as_subscription(item: Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]) -> Subscription:

@@ -316,7 +316,7 @@ fn snapshots_come_back_whole_or_not_at_all() {
     snapshot::save(&engine, &path).expect("a snapshot");
     let loaded = snapshot::load(&path, Limits::default()).expect("the same snapshot");
     let all = |engine: &Engine| {
-        engine.subscriptions().map(|(k, t, c)| (k.to_owned(), t.to_owned(), c.clone())).collect::<Vec<_>>()
+        engine.subscriptions().map(|(k, t, c)| (k.to_owned(), t.into_owned(), c.clone())).collect::<Vec<_>>()
     };
     assert_eq!(all(&loaded), all(&engine));
     let whole = std::fs::read(&path).expect("the file");

@@ -11,7 +11,7 @@ use twigcast_core::extract::Payloads;
 
 use crate::engine::{Engine, key_of};
 use crate::errors;
-use crate::keys::Keys;
+use crate::keys::{Groups, Keys};
 use crate::payloads::ToPython;
 
 /// Messages that a thread takes at a time.
@@ -67,6 +67,8 @@ pub struct Wanted {
     pub deliver: bool,
     /// Numbers of selected nodes.
     pub nodes: bool,
+    /// Queries in place of the subscriptions to them.
+    pub grouped: bool,
 }
 
 /// The answers to some messages in a row.
@@ -74,9 +76,13 @@ pub struct Wanted {
 struct Share {
     /// Number of the first message.
     start: usize,
-    /// Where each message's slots end.
+    /// Where each message's slots, or queries, end.
     ends: Vec<usize>,
     slots: Vec<Slot>,
+    /// Queries, where these are wanted in place of slots.
+    queries: Vec<u32>,
+    /// By message: how many subscriptions it matched, where queries are wanted.
+    match_counts: Vec<u32>,
     node_counts: Vec<u32>,
     /// Number of each payload among those that one thread made; [`WHOLE`] for the message itself.
     payloads: Vec<u32>,
@@ -94,6 +100,8 @@ pub struct Answered {
     shares: Vec<Share>,
     /// What the slots stand for, where they are places in this.
     keys: Option<Keys>,
+    /// The same for queries.
+    groups: Option<Groups>,
     /// In the order of their numbers, in parts.
     payloads: Vec<Payloads>,
     /// Where the bytes of an only part went.
@@ -106,7 +114,10 @@ pub struct Answered {
 pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, known: Option<i64>) -> Answered {
     let core = engine.read();
     let mut answered = match_all(engine, &core, rows, wanted, threads);
-    if known.is_some_and(|version| u64::try_from(version) != Ok(core.version())) {
+    let is_known = known.is_none_or(|version| u64::try_from(version) == Ok(core.version()));
+    if !is_known && wanted.grouped {
+        answered.groups = Some(Groups::of(&core, answered.shares.iter_mut().map(|share| &mut share.queries)));
+    } else if !is_known {
         answered.keys = Some(Keys::of(&core, answered.shares.iter_mut().map(|share| &mut share.slots)));
     }
     answered
@@ -128,7 +139,8 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
                     if let Some(source) = rows.get(row) {
                         share.answer(core, matcher, (row, source), wanted, &mut payloads);
                     }
-                    share.ends.push(share.slots.len());
+                    share.ends.push(share.slots.len() + share.queries.len());
+                    share.match_counts.resize(if wanted.grouped { share.ends.len() } else { 0 }, 0);
                 }
                 mine.push(share);
             }
@@ -138,7 +150,7 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
     if threads == 1 {
         let (shares, mut payloads) = work(Payloads::into_sink(Box::new(sent.clone())));
         payloads.close();
-        return Answered { shares, keys: None, payloads: vec![payloads], sent };
+        return Answered { shares, keys: None, groups: None, payloads: vec![payloads], sent };
     }
     let work = || work(Payloads::default());
     let parts: Vec<(Vec<Share>, Payloads)> = std::thread::scope(|scope| {
@@ -163,7 +175,7 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
         payloads.push(made);
     }
     shares.sort_unstable_by_key(|share| share.start);
-    Answered { shares, keys: None, payloads, sent }
+    Answered { shares, keys: None, groups: None, payloads, sent }
 }
 
 impl Share {
@@ -188,7 +200,10 @@ impl Share {
             self.failures.push((row, key_of(engine, slot), reason));
         }
         let first = self.slots.len();
-        if wanted.deliver {
+        if wanted.grouped {
+            engine.matched_queries(matcher, &mut self.queries);
+            self.match_counts.push(engine.match_count(matcher) as u32);
+        } else if wanted.deliver {
             let delivered = engine.deliver(matcher, source, payloads);
             self.slots.extend(delivered.payloads.iter().map(|&(slot, _)| slot));
             self.payloads.extend(delivered.payloads.iter().map(|&(_, number)| number.unwrap_or(WHOLE)));
@@ -218,7 +233,13 @@ pub struct BatchResult {
     #[pyo3(get)]
     slots: Py<PyBytes>,
     #[pyo3(get)]
+    queries: Py<PyBytes>,
+    #[pyo3(get)]
+    match_counts: Py<PyBytes>,
+    #[pyo3(get)]
     keys: Option<(Py<PyBytes>, Py<PyBytes>)>,
+    #[pyo3(get)]
+    groups: Option<(Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)>,
     #[pyo3(get)]
     node_counts: Py<PyBytes>,
     #[pyo3(get)]
@@ -240,7 +261,7 @@ pub struct BatchResult {
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, answered: Answered) -> PyResult<Self> {
-        let Answered { shares, keys, payloads, sent } = answered;
+        let Answered { shares, keys, groups, payloads, sent } = answered;
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -257,6 +278,9 @@ impl BatchResult {
         Ok(Self {
             key_offsets: bytes(&key_offsets(&shares)?),
             slots: integers(py, &shares, |share| &share.slots)?,
+            queries: integers(py, &shares, |share| &share.queries)?,
+            match_counts: integers(py, &shares, |share| &share.match_counts)?,
+            groups: groups.map(|groups| groups.buffers(py)).transpose()?,
             keys: keys.map(|keys| keys.buffers(py)).transpose()?,
             node_counts: integers(py, &shares, |share| &share.node_counts)?,
             payload_numbers: integers(py, &shares, |share| &share.payloads)?,
@@ -283,7 +307,7 @@ fn key_offsets(shares: &[Share]) -> PyResult<Vec<u8>> {
             })?;
             offsets.extend_from_slice(&total.to_le_bytes());
         }
-        before += share.slots.len();
+        before += share.slots.len() + share.queries.len();
     }
     Ok(offsets)
 }

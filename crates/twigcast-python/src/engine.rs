@@ -14,9 +14,10 @@ use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::snapshot;
 
+use crate::answer::Answer;
 use crate::batch::{self, BatchResult};
 use crate::errors;
-use crate::keys::Keys;
+use crate::keys::{Groups, Keys};
 use crate::payloads::ToPython;
 use crate::queries;
 use crate::stream::{NameDictionary, with_dictionary};
@@ -189,6 +190,17 @@ impl Engine {
         Ok((version, offsets, text))
     }
 
+    /// See the stub file.
+    #[allow(clippy::type_complexity)]
+    fn group_table(&self, py: Python<'_>) -> PyResult<(u64, Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)> {
+        let (version, groups) = py.detach(|| {
+            let engine = self.read();
+            (engine.version(), Groups::by_query(&engine))
+        });
+        let (ends, offsets, text) = groups.buffers(py)?;
+        Ok((version, ends, offsets, text))
+    }
+
     fn slots_of(&self, py: Python<'_>, keys: Vec<pyo3::pybacked::PyBackedStr>) -> Vec<Option<Slot>> {
         py.detach(|| {
             let engine = self.read();
@@ -200,7 +212,7 @@ impl Engine {
         py.detach(|| {
             let engine = self.read();
             let (text, context) = engine.query_of(engine.slot_of(key)?)?;
-            Some((text.to_owned(), context.namespaces.clone(), core::dialect_name(context.dialect)))
+            Some((text.into_owned(), context.namespaces.clone(), core::dialect_name(context.dialect)))
         })
     }
 
@@ -229,7 +241,7 @@ impl Engine {
             slots
                 .filter_map(|slot| {
                     let (text, context) = engine.query_of(slot)?;
-                    Some((slot, key_of(&engine, slot), text.to_owned(), context.namespaces.clone()))
+                    Some((slot, key_of(&engine, slot), text.into_owned(), context.namespaces.clone()))
                 })
                 .collect()
         })
@@ -264,8 +276,8 @@ impl Engine {
         .map_err(|error| errors::message(py, &error))
     }
 
-    #[allow(clippy::type_complexity)]
     /// Like `match`, with what could not be decided.
+    #[allow(clippy::type_complexity)]
     fn match_with_failures(&self, py: Python<'_>, xml: &[u8]) -> PyResult<(Vec<Slot>, Vec<(Slot, String)>)> {
         py.detach(|| {
             self.with_matcher(|engine, matcher| {
@@ -275,20 +287,21 @@ impl Engine {
         .map_err(|error| errors::message(py, &error))
     }
 
-    /// Like `match_with_failures`, with keys in place of slots: right after a change, when the caller's table of keys
-    /// by slot is out of date, this is cheaper than fetching the table.
+    /// See the stub file.
     #[allow(clippy::type_complexity)]
-    fn match_keys(&self, py: Python<'_>, xml: &[u8]) -> PyResult<(Vec<String>, Vec<(String, String)>)> {
-        py.detach(|| {
-            self.with_matcher(|engine, matcher| {
-                engine.run(matcher, xml)?;
-                let key = |slot| key_of(engine, slot);
-                let matched = slots_of(engine, matcher).into_iter().map(key).collect();
-                let failed = engine.failures(matcher).into_iter().map(|(slot, reason)| (key(slot), reason)).collect();
-                Ok((matched, failed))
+    fn answer(slf: &Bound<'_, Self>, xml: &[u8]) -> PyResult<(Answer, Vec<(String, String)>)> {
+        let (py, engine) = (slf.py(), slf.get());
+        let (answer, failures) = py
+            .detach(|| {
+                engine.with_matcher(|engine, matcher| {
+                    engine.run(matcher, xml)?;
+                    let failures = engine.failures(matcher).into_iter();
+                    let failures = failures.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
+                    Ok((engine.answer(matcher), failures))
+                })
             })
-        })
-        .map_err(|error| errors::message(py, &error))
+            .map_err(|error| errors::message(py, &error))?;
+        Ok((Answer::new(answer, slf.clone().unbind()), failures))
     }
 
     #[allow(clippy::type_complexity)]
@@ -331,7 +344,7 @@ impl Engine {
     }
 
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (offsets, data, count, validity, deliver, nodes, threads, known=None))]
+    #[pyo3(signature = (offsets, data, count, validity, deliver, nodes, threads, known=None, grouped=false))]
     fn match_batch(
         &self,
         py: Python<'_>,
@@ -343,10 +356,14 @@ impl Engine {
         nodes: bool,
         threads: usize,
         known: Option<i64>,
+        grouped: bool,
     ) -> PyResult<BatchResult> {
         let rows = batch::Rows::new(offsets, data, count, validity)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
-        let wanted = batch::Wanted { deliver, nodes };
+        if grouped && (deliver || nodes) {
+            return Err(PyValueError::new_err("payloads and nodes are told by key, not by group"));
+        }
+        let wanted = batch::Wanted { deliver, nodes, grouped };
         let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
         BatchResult::new(py, answered)
     }
@@ -392,7 +409,7 @@ impl Engine {
             .detach(|| {
                 let engine = self.read();
                 let (text, context) = engine.query_of(engine.slot_of(key)?)?;
-                Some((text.to_owned(), context.clone(), engine.limits().clone()))
+                Some((text.into_owned(), context.clone(), engine.limits().clone()))
             })
             .ok_or_else(|| errors::unknown_key(py, key))?;
         let checked = core::check(&text, &context, &limits).map_err(|error| errors::query(py, &text, &error))?;

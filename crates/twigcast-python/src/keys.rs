@@ -59,3 +59,59 @@ impl Keys {
         Ok((PyBytes::new(py, &self.offsets).unbind(), PyBytes::new(py, &self.text).unbind()))
     }
 }
+
+/// Keys grouped by the query that they share, as the buffers of an Arrow array of lists of strings.
+pub struct Groups {
+    /// Where each group begins among the keys, and where the last one ends.
+    ends: Vec<u8>,
+    count: u32,
+    keys: Keys,
+}
+
+impl Groups {
+    fn empty() -> Self {
+        Self { ends: 0_i32.to_le_bytes().to_vec(), count: 0, keys: Keys::with_room(0) }
+    }
+
+    /// The subscriptions of each query, by its number.
+    pub fn by_query(engine: &core::Engine) -> Self {
+        let mut groups = Self::empty();
+        let mut slots = Vec::new();
+        (0..engine.query_bound() as u32).for_each(|query| groups.push(engine, query, &mut slots));
+        groups
+    }
+
+    /// The subscriptions of the queries that stand in some lists, each once; the queries become places in the array.
+    pub fn of<'a>(engine: &core::Engine, lists: impl Iterator<Item = &'a mut Vec<u32>>) -> Self {
+        const UNSEEN: u32 = 0;
+        let mut groups = Self::empty();
+        let mut slots = Vec::new();
+        let mut places = vec![UNSEEN; engine.query_bound()];
+        let mut count = 0;
+        for query in lists.flatten() {
+            let place = &mut places[*query as usize];
+            if *place == UNSEEN {
+                groups.push(engine, *query, &mut slots);
+                count += 1;
+                *place = count;
+            }
+            *query = *place - 1;
+        }
+        groups
+    }
+
+    fn push(&mut self, engine: &core::Engine, query: u32, slots: &mut Vec<Slot>) {
+        slots.clear();
+        engine.subscribers(query, slots);
+        slots.iter().for_each(|&slot| self.keys.push(engine.key(slot)));
+        // There are no more subscriptions than slots, of which there are fewer than 2^31.
+        self.count += slots.len() as u32;
+        self.ends.extend_from_slice(&self.count.to_le_bytes());
+    }
+
+    /// Where groups begin, and offsets and text of the keys.
+    pub fn buffers(&self, py: Python<'_>) -> PyResult<(Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)> {
+        let (offsets, text) = self.keys.buffers(py)?;
+        Ok((PyBytes::new(py, &self.ends).unbind(), offsets, text))
+    }
+}

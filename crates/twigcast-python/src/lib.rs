@@ -1,5 +1,6 @@
 //! Python bindings of twigcast-core: conversion only. `python/twigcast/_core.pyi` documents what is here.
 
+mod answer;
 mod batch;
 mod engine;
 mod errors;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 /// The module `twigcast._core`.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::answer::Answer;
     #[pymodule_export]
     use super::batch::BatchResult;
     #[pymodule_export]

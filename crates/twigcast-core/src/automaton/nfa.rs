@@ -1,5 +1,10 @@
 //! YFilter's NFA (Diao 2005, section 4.3) as flat tables.
+//!
+//! Most states are there for one query: they have one edge into them and one acceptance. So an edge is no more than the
+//! number of the state that it leads to, which knows where it comes from, and a state's only acceptance stands in the
+//! state itself; it moves to the table of items when a second item comes.
 
+use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
 use crate::plan::LinearStep;
@@ -14,6 +19,11 @@ pub const NO_STATE: StateId = u32::MAX;
 pub const INITIAL: StateId = 0;
 
 const NO_ITEM: u32 = u32::MAX;
+/// In place of a state's list: the query of the only item, an acceptance. In place of an item's number: its state, where
+/// the item was the state's only one when it came.
+const SOLE: u32 = 1 << 31;
+/// In place of the item before: the first of its list, and known by its state.
+const KNOWN_BY_STATE: u32 = u32::MAX - 1;
 
 /// What happens where a path accepts. The numbers are indexes into the engine's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,26 +42,25 @@ struct State {
     star: StateId,
     /// Target of the epsilon edge: the descendant-child state shared by all `//` steps leaving this state.
     descendant: StateId,
-    /// Head of the state's item list.
+    /// [`NO_ITEM`], an only acceptance marked [`SOLE`], or the head of the state's item list.
     items: u32,
     /// The state that the one edge into this state leaves.
     parent: StateId,
-    /// How the one edge into this state is labelled.
-    incoming: Incoming,
+    /// How the one edge into this state is labelled: [`NO_EDGE`], [`EPSILON`], [`STAR`] or the number of a label.
+    incoming: LabelId,
     /// Items here, attachments, and states right below; a state without any is taken out.
     uses: u32,
     flags: u8,
 }
 
-/// The label of the edge into a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Incoming {
-    /// No edge: the initial state, and states that are free.
-    None,
-    Epsilon,
-    Star,
-    Labelled(Label),
-}
+/// Number of an edge's label.
+type LabelId = u32;
+/// No edge: the initial state, and states that are free.
+const NO_EDGE: LabelId = 0;
+/// The edge that takes no name.
+const EPSILON: LabelId = 1;
+/// The edge that takes every name.
+const STAR: LabelId = 2;
 
 /// The state is a descendant-child: it stays active below whatever activated it.
 const IS_DESCENDANT: u8 = 1;
@@ -61,7 +70,7 @@ const HAS_LOCALS: u8 = 8;
 const HAS_ATTACHMENT: u8 = 16;
 
 impl State {
-    fn new(parent: StateId, incoming: Incoming, flags: u8) -> Self {
+    fn new(parent: StateId, incoming: LabelId, flags: u8) -> Self {
         Self { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent, incoming, uses: 0, flags }
     }
 }
@@ -98,12 +107,57 @@ impl Label {
     }
 }
 
+/// The labels in use, by number. Like the vocabulary that they are made of, they stay.
+#[derive(Clone, Debug)]
+struct Labels {
+    labels: Vec<Label>,
+    ids: FxHashMap<Label, LabelId>,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        // The reserved numbers stand for no label.
+        let none = Label { namespace: ANY, local: ANY };
+        Self { labels: vec![none; STAR as usize + 1], ids: FxHashMap::default() }
+    }
+}
+
+impl Labels {
+    fn intern(&mut self, label: Label) -> LabelId {
+        *self.ids.entry(label).or_insert_with(|| {
+            self.labels.push(label);
+            self.labels.len() as LabelId - 1
+        })
+    }
+
+    fn find(&self, label: Label) -> Option<LabelId> {
+        self.ids.get(&label).copied()
+    }
+
+    fn bytes(&self) -> usize {
+        self.labels.capacity() * size_of::<Label>() + self.ids.capacity() * (size_of::<(Label, LabelId)>() + 1)
+    }
+}
+
+/// The labels that the edges of a name may have; [`NO_EDGE`] where no state has any.
+#[derive(Clone, Copy)]
+struct Ways {
+    name: LabelId,
+    namespace: LabelId,
+    local: LabelId,
+}
+
+fn edge_hash(parent: StateId, label: LabelId) -> u64 {
+    let mixed = (u64::from(parent) << 32 | u64::from(label)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
+
 #[derive(Clone, Copy, Debug)]
 struct ItemEntry {
     item: Item,
     state: StateId,
     next: u32,
-    /// The item before this one in its list; [`NO_ITEM`] for the first.
+    /// The item before this one in its list; [`NO_ITEM`] or [`KNOWN_BY_STATE`] for the first.
     previous: u32,
 }
 
@@ -128,7 +182,9 @@ pub enum Change {
 #[derive(Clone, Debug)]
 pub struct Nfa {
     states: Vec<State>,
-    edges: FxHashMap<(StateId, Label), StateId>,
+    labels: Labels,
+    /// The states that labelled edges lead to, by where the edge comes from and its label.
+    edges: HashTable<StateId>,
     items: Vec<ItemEntry>,
     free_items: Vec<u32>,
     free_states: Vec<StateId>,
@@ -143,10 +199,11 @@ impl Default for Nfa {
 impl Nfa {
     /// The automaton of no path.
     pub fn new() -> Self {
-        let initial = State::new(NO_STATE, Incoming::None, 0);
+        let initial = State::new(NO_STATE, NO_EDGE, 0);
         Self {
             states: vec![initial],
-            edges: FxHashMap::default(),
+            labels: Labels::default(),
+            edges: HashTable::new(),
             items: Vec::new(),
             free_items: Vec::new(),
             free_states: Vec::new(),
@@ -161,12 +218,13 @@ impl Nfa {
     /// Bytes that the tables take.
     pub fn bytes(&self) -> usize {
         self.states.capacity() * size_of::<State>()
-            + self.edges.capacity() * (size_of::<((StateId, Label), StateId)>() + 1)
+            + self.labels.bytes()
+            + self.edges.capacity() * (size_of::<StateId>() + 1)
             + self.items.capacity() * size_of::<ItemEntry>()
             + (self.free_items.capacity() + self.free_states.capacity()) * 4
     }
 
-    fn new_state(&mut self, parent: StateId, incoming: Incoming, flags: u8, changes: &mut Vec<Change>) -> StateId {
+    fn new_state(&mut self, parent: StateId, incoming: LabelId, flags: u8, changes: &mut Vec<Change>) -> StateId {
         self.states[parent as usize].uses += 1;
         let state = State::new(parent, incoming, flags);
         match self.free_states.pop() {
@@ -191,16 +249,18 @@ impl Nfa {
                 return;
             }
             let (parent, incoming) = (state.parent, state.incoming);
-            // What lazily built automata still hold of the state is inert: it has no items and no edges.
-            *state = State::new(NO_STATE, Incoming::None, 0);
             match incoming {
-                Incoming::None => {}
-                Incoming::Epsilon => self.states[parent as usize].descendant = NO_STATE,
-                Incoming::Star => self.states[parent as usize].star = NO_STATE,
-                Incoming::Labelled(label) => {
-                    self.edges.remove(&(parent, label));
+                NO_EDGE => {}
+                EPSILON => self.states[parent as usize].descendant = NO_STATE,
+                STAR => self.states[parent as usize].star = NO_STATE,
+                label => {
+                    if let Ok(edge) = self.edges.find_entry(edge_hash(parent, label), |&target| target == id) {
+                        edge.remove();
+                    }
                 }
             }
+            // What lazily built automata still hold of the state is inert: it has no items and no edges.
+            self.states[id as usize] = State::new(NO_STATE, NO_EDGE, 0);
             self.free_states.push(id);
             id = parent;
         }
@@ -253,12 +313,22 @@ impl Nfa {
             }
             state = match step.test {
                 NameTest::Any => Some(self.states[state as usize].star).filter(|&target| target != NO_STATE)?,
-                NameTest::Name(name) => *self.edges.get(&(state, Label::name(name)))?,
-                NameTest::Namespace(namespace) => *self.edges.get(&(state, Label::namespace(namespace)))?,
-                NameTest::Local(local) => *self.edges.get(&(state, Label::local(local)))?,
+                NameTest::Name(name) => self.target(state, self.labels.find(Label::name(name))?)?,
+                NameTest::Namespace(namespace) => self.target(state, self.labels.find(Label::namespace(namespace))?)?,
+                NameTest::Local(local) => self.target(state, self.labels.find(Label::local(local))?)?,
             };
         }
         Some(state)
+    }
+
+    /// Where a labelled edge leads.
+    #[inline]
+    fn target(&self, from: StateId, label: LabelId) -> Option<StateId> {
+        let leads = |&target: &StateId| {
+            let state = &self.states[target as usize];
+            state.parent == from && state.incoming == label
+        };
+        self.edges.find(edge_hash(from, label), leads).copied()
     }
 
     /// The path that accepts at a state.
@@ -267,14 +337,17 @@ impl Nfa {
         while state != INITIAL && state != NO_STATE {
             let entry = &self.states[state as usize];
             match entry.incoming {
-                Incoming::None => {}
-                Incoming::Epsilon => {
+                NO_EDGE => {}
+                EPSILON => {
                     if let Some(step) = path.last_mut() {
                         step.descendant = true;
                     }
                 }
-                Incoming::Star => path.push(LinearStep { descendant: false, test: NameTest::Any }),
-                Incoming::Labelled(label) => path.push(LinearStep { descendant: false, test: label.test() }),
+                STAR => path.push(LinearStep { descendant: false, test: NameTest::Any }),
+                label => {
+                    let test = self.labels.labels[label as usize].test();
+                    path.push(LinearStep { descendant: false, test });
+                }
             }
             state = entry.parent;
         }
@@ -282,27 +355,69 @@ impl Nfa {
         path
     }
 
+    /// The query of a state's first acceptance, if no item came before it.
+    #[inline]
+    pub fn first_accepted(&self, state: StateId) -> Option<u32> {
+        let head = self.states[state as usize].items;
+        if head == NO_ITEM {
+            return None;
+        }
+        if head & SOLE != 0 {
+            return Some(head & !SOLE);
+        }
+        match self.items[head as usize] {
+            ItemEntry { item: Item::Accept(query), previous: KNOWN_BY_STATE, .. } => Some(query),
+            _ => None,
+        }
+    }
+
     /// Add an item to a state. Returns the item's number for [`Self::remove`].
     pub fn insert_item(&mut self, state: StateId, item: Item, changes: &mut Vec<Change>) -> u32 {
-        let next = self.states[state as usize].items;
-        let entry = ItemEntry { item, state, next, previous: NO_ITEM };
-        let index = match self.free_items.pop() {
-            Some(index) => {
-                self.items[index as usize] = entry;
-                index
+        self.states[state as usize].uses += 1;
+        changes.push(Change::ItemAdded(state, item));
+        let head = self.states[state as usize].items;
+        match item {
+            Item::Accept(query) if head == NO_ITEM && query < NO_ITEM & !SOLE => {
+                self.states[state as usize].items = query | SOLE;
+                state | SOLE
+            }
+            _ => self.enlist(state, item),
+        }
+    }
+
+    /// Put an item on a state's list, as the first, or behind the first where that is known by the state.
+    fn enlist(&mut self, state: StateId, item: Item) -> u32 {
+        let mut head = self.states[state as usize].items;
+        if head != NO_ITEM && head & SOLE != 0 {
+            let item = Item::Accept(head & !SOLE);
+            head = self.new_item(ItemEntry { item, state, next: NO_ITEM, previous: KNOWN_BY_STATE });
+            self.states[state as usize].items = head;
+        }
+        let behind = head != NO_ITEM && self.items[head as usize].previous == KNOWN_BY_STATE;
+        let (previous, next) = if behind { (head, self.items[head as usize].next) } else { (NO_ITEM, head) };
+        let number = self.new_item(ItemEntry { item, state, next, previous });
+        if next != NO_ITEM {
+            self.items[next as usize].previous = number;
+        }
+        if behind {
+            self.items[head as usize].next = number;
+        } else {
+            self.states[state as usize].items = number;
+        }
+        number
+    }
+
+    fn new_item(&mut self, entry: ItemEntry) -> u32 {
+        match self.free_items.pop() {
+            Some(number) => {
+                self.items[number as usize] = entry;
+                number
             }
             None => {
                 self.items.push(entry);
                 self.items.len() as u32 - 1
             }
-        };
-        if next != NO_ITEM {
-            self.items[next as usize].previous = index;
         }
-        self.states[state as usize].items = index;
-        self.states[state as usize].uses += 1;
-        changes.push(Change::ItemAdded(state, item));
-        index
     }
 
     fn descendant_child(&mut self, state: StateId, changes: &mut Vec<Change>) -> StateId {
@@ -310,7 +425,7 @@ impl Nfa {
         if known != NO_STATE {
             return known;
         }
-        let new = self.new_state(state, Incoming::Epsilon, IS_DESCENDANT, changes);
+        let new = self.new_state(state, EPSILON, IS_DESCENDANT, changes);
         self.states[state as usize].descendant = new;
         changes.push(Change::WideEdge(state));
         new
@@ -323,7 +438,7 @@ impl Nfa {
                 if known != NO_STATE {
                     return known;
                 }
-                let new = self.new_state(state, Incoming::Star, 0, changes);
+                let new = self.new_state(state, STAR, 0, changes);
                 self.states[state as usize].star = new;
                 changes.push(Change::WideEdge(state));
                 return new;
@@ -332,11 +447,16 @@ impl Nfa {
             NameTest::Namespace(namespace) => (Label::namespace(namespace), HAS_NAMESPACES),
             NameTest::Local(local) => (Label::local(local), HAS_LOCALS),
         };
-        if let Some(&known) = self.edges.get(&(state, label)) {
+        let label = self.labels.intern(label);
+        if let Some(known) = self.target(state, label) {
             return known;
         }
-        let new = self.new_state(state, Incoming::Labelled(label), 0, changes);
-        self.edges.insert((state, label), new);
+        let new = self.new_state(state, label, 0, changes);
+        let states = &self.states;
+        self.edges.insert_unique(edge_hash(state, label), new, |&target| {
+            let target = &states[target as usize];
+            edge_hash(target.parent, target.incoming)
+        });
         self.states[state as usize].flags |= flag;
         changes.push(match test {
             NameTest::Name(name) => Change::NameEdge(state, name),
@@ -347,28 +467,49 @@ impl Nfa {
 
     /// Remove an item, and the states that only its path needed (Diao 2005, section 4.3.2).
     pub fn remove(&mut self, item: u32, changes: &mut Vec<Change>) {
-        let ItemEntry { item: what, state, next, previous } = self.items[item as usize];
-        match previous {
-            NO_ITEM => self.states[state as usize].items = next,
-            _ => self.items[previous as usize].next = next,
-        }
-        if next != NO_ITEM {
-            self.items[next as usize].previous = previous;
-        }
-        self.free_items.push(item);
+        let state = self.state_of_item(item);
+        let head = self.states[state as usize].items;
+        let what = if head & SOLE != 0 {
+            self.states[state as usize].items = NO_ITEM;
+            Item::Accept(head & !SOLE)
+        } else {
+            self.delist(if item & SOLE != 0 { head } else { item })
+        };
         changes.push(Change::ItemRemoved(state, what));
         self.release(state);
     }
 
-    /// The state that an item belongs to.
-    pub fn state_of_item(&self, item: u32) -> StateId {
-        self.items[item as usize].state
+    /// Take an entry off its list.
+    fn delist(&mut self, number: u32) -> Item {
+        let ItemEntry { item, state, next, previous } = self.items[number as usize];
+        match previous {
+            NO_ITEM | KNOWN_BY_STATE => self.states[state as usize].items = next,
+            _ => self.items[previous as usize].next = next,
+        }
+        if next != NO_ITEM {
+            let previous = if previous == KNOWN_BY_STATE { NO_ITEM } else { previous };
+            self.items[next as usize].previous = previous;
+        }
+        self.free_items.push(number);
+        item
     }
 
-    /// The items of a state, newest first.
+    /// The state that an item belongs to.
+    pub fn state_of_item(&self, item: u32) -> StateId {
+        if item & SOLE != 0 { item & !SOLE } else { self.items[item as usize].state }
+    }
+
+    /// The items of a state, in no order.
+    #[inline]
     pub fn items(&self, state: StateId) -> impl Iterator<Item = Item> + '_ {
         let mut next = self.states[state as usize].items;
         std::iter::from_fn(move || {
+            if next == NO_ITEM {
+                return None;
+            }
+            if next & SOLE != 0 {
+                return Some(Item::Accept(std::mem::replace(&mut next, NO_ITEM) & !SOLE));
+            }
             let entry = self.items.get(next as usize)?;
             next = entry.next;
             Some(entry.item)
@@ -389,14 +530,15 @@ impl Nfa {
     /// rules 1 to 4). `target` comes out sorted and without duplicates.
     pub fn step(&self, active: &[StateId], name: Name, target: &mut Vec<StateId>) {
         target.clear();
+        let ways = self.ways(name);
         for &id in active {
             let state = &self.states[id as usize];
-            self.follow(id, state, name, target);
+            self.follow(id, state, ways, target);
             if state.flags & IS_DESCENDANT != 0 {
                 target.push(id);
             }
             if state.descendant != NO_STATE {
-                self.follow(state.descendant, &self.states[state.descendant as usize], name, target);
+                self.follow(state.descendant, &self.states[state.descendant as usize], ways, target);
                 target.push(state.descendant);
             }
         }
@@ -404,25 +546,27 @@ impl Nfa {
         target.dedup();
     }
 
-    /// Rules 1 and 2: the edges of one state that `name` takes.
+    fn ways(&self, name: Name) -> Ways {
+        let known_local = name.local != LocalId::UNKNOWN;
+        let known_namespace = name.namespace != NamespaceId::UNKNOWN;
+        let id = |known: bool, label| if known { self.labels.find(label).unwrap_or(NO_EDGE) } else { NO_EDGE };
+        Ways {
+            name: id(known_local && known_namespace, Label::name(name)),
+            namespace: id(known_namespace, Label::namespace(name.namespace)),
+            local: id(known_local, Label::local(name.local)),
+        }
+    }
+
+    /// Rules 1 and 2: the edges of one state that a name takes.
     #[inline]
-    fn follow(&self, id: StateId, state: &State, name: Name, target: &mut Vec<StateId>) {
+    fn follow(&self, id: StateId, state: &State, ways: Ways, target: &mut Vec<StateId>) {
         if state.star != NO_STATE {
             target.push(state.star);
         }
-        if state.flags & (HAS_NAMES | HAS_NAMESPACES | HAS_LOCALS) == 0 {
-            return;
-        }
-        let known_local = name.local != LocalId::UNKNOWN;
-        let known_namespace = name.namespace != NamespaceId::UNKNOWN;
-        if state.flags & HAS_NAMES != 0 && known_local && known_namespace {
-            target.extend(self.edges.get(&(id, Label::name(name))));
-        }
-        if state.flags & HAS_NAMESPACES != 0 && known_namespace {
-            target.extend(self.edges.get(&(id, Label::namespace(name.namespace))));
-        }
-        if state.flags & HAS_LOCALS != 0 && known_local {
-            target.extend(self.edges.get(&(id, Label::local(name.local))));
+        for (flag, label) in [(HAS_NAMES, ways.name), (HAS_NAMESPACES, ways.namespace), (HAS_LOCALS, ways.local)] {
+            if state.flags & flag != 0 && label != NO_EDGE {
+                target.extend(self.target(id, label));
+            }
         }
     }
 }

@@ -1,13 +1,56 @@
 //! From the queries that a message matched to the subscriptions.
 
+use std::sync::Arc;
+
+use super::book::{Book, Subscribers};
 use super::query_set::{self, QuerySet};
-use super::registry::Subscribers;
 use super::{Engine, Matcher, Slot};
 
 /// An answer of less than one in so many subscriptions is put in order by sorting.
 const SPARSE: usize = 64;
 
 impl Engine {
+    /// The answer to the last message.
+    pub fn answer(&self, matcher: &Matcher) -> Answer {
+        let matched = matcher.matched();
+        Answer {
+            book: Arc::clone(self.registry.book()),
+            queries: Matched::of(matched, self.query_bound()),
+            count: self.subscription_count(matched),
+        }
+    }
+
+    /// How many subscriptions the last message matched.
+    pub fn match_count(&self, matcher: &Matcher) -> usize {
+        self.subscription_count(matcher.matched())
+    }
+
+    fn subscription_count(&self, matched: &QuerySet) -> usize {
+        let count = |(index, word): (usize, u64)| {
+            if self.registry.is_plain(index) {
+                return word.count_ones() as usize;
+            }
+            query_set::members(index, word).map(|query| self.registry.uses(query) as usize).sum()
+        };
+        matched.words().map(count).sum()
+    }
+
+    /// The distinct queries that the last message matched and somebody subscribes to, ascending, appended to `queries`.
+    pub fn matched_queries(&self, matcher: &Matcher, queries: &mut Vec<u32>) {
+        let set = matcher.matched();
+        let has_subscribers = |query: &u32| self.registry.uses(*query) > 0;
+        match (self.dead.is_empty(), query_set::is_dense(set)) {
+            (true, true) => set.words().for_each(|(index, word)| query_set::append_members(index, word, queries)),
+            (true, false) => set.words().for_each(|(index, word)| queries.extend(query_set::members(index, word))),
+            (false, _) => queries.extend(set.iter().filter(has_subscribers)),
+        }
+    }
+
+    /// The slots of the subscriptions to a query, in no order, appended to `slots`.
+    pub fn subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
+        self.registry.book().append_subscribers(query, slots);
+    }
+
     /// The slots of the subscriptions that the last message matched, ascending, appended to `slots`.
     pub fn slots(&self, matcher: &Matcher, slots: &mut Vec<Slot>) {
         let matched = matcher.matched();
@@ -15,9 +58,7 @@ impl Engine {
         if sharing > 1 && matched.len() * sharing > self.slot_bound() / SPARSE {
             return self.slots_by_set(matched, slots);
         }
-        let sample = matched.words().take(64);
-        let (words, members) = sample.fold((0, 0), |(n, m), (_, word)| (n + 1, m + word.count_ones()));
-        if members > 3 * words {
+        if query_set::is_dense(matched) {
             self.slots_by_word(matched, slots, query_set::append_members);
         } else {
             self.slots_by_word(matched, slots, |index, word, slots| slots.extend(query_set::members(index, word)));
@@ -36,7 +77,7 @@ impl Engine {
             }
             plain = false;
             for query in query_set::members(index, word) {
-                self.registry.append_subscribers(query, slots);
+                self.registry.book().append_subscribers(query, slots);
             }
         }
         if !plain && !slots[start..].is_sorted() {
@@ -54,7 +95,7 @@ impl Engine {
                 continue;
             }
             for query in query_set::members(index, word) {
-                match self.registry.subscribers(query) {
+                match self.registry.book().subscribers(query) {
                     Subscribers::Sole(slot) => set.insert(slot),
                     Subscribers::Several(several) => several.iter().for_each(|&slot| set.insert(slot)),
                 }
@@ -75,6 +116,75 @@ fn put_in_order(slots: &mut [Slot], bound: usize) {
     set.reset(bound);
     slots.iter().for_each(|&slot| set.insert(slot));
     slots.iter_mut().zip(set.iter()).for_each(|(place, slot)| *place = slot);
+}
+
+/// The subscriptions that one message matched, as they were then: the queries that it matched, and who subscribed to
+/// them. Keys are looked up when they are asked for; what comes and goes later changes nothing.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    book: Arc<Book>,
+    queries: Matched,
+    count: usize,
+}
+
+/// A set of queries, as bits or, where that takes less, one after the other, ascending.
+#[derive(Clone, Debug)]
+enum Matched {
+    Bits(QuerySet),
+    List(Box<[u32]>),
+}
+
+impl Matched {
+    fn of(set: &QuerySet, bound: usize) -> Self {
+        let members = set.len();
+        if members < bound / 32 { Self::List(set.iter().collect()) } else { Self::Bits(set.clone()) }
+    }
+
+    fn contains(&self, query: u32) -> bool {
+        match self {
+            Self::Bits(set) => set.contains(query),
+            Self::List(list) => list.binary_search(&query).is_ok(),
+        }
+    }
+
+    fn for_each(&self, work: impl FnMut(u32)) {
+        match self {
+            Self::Bits(set) => set.iter().for_each(work),
+            Self::List(list) => list.iter().copied().for_each(work),
+        }
+    }
+}
+
+impl Answer {
+    /// How many subscriptions matched.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The slots of the subscriptions, as they were numbered then, ascending.
+    pub fn slots(&self) -> Vec<Slot> {
+        let mut slots = Vec::with_capacity(self.count);
+        self.queries.for_each(|query| self.book.append_subscribers(query, &mut slots));
+        if !slots.is_sorted() {
+            put_in_order(&mut slots, self.book.keys.len());
+        }
+        slots
+    }
+
+    /// The key that a slot had then.
+    pub fn key(&self, slot: Slot) -> Option<&str> {
+        self.book.key(slot)
+    }
+
+    /// Did the subscription of a slot match?
+    pub fn has(&self, slot: Slot) -> bool {
+        self.book.query_of(slot).is_some_and(|query| self.queries.contains(query))
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! What is kept of a query beside its text and its places in the shared structures: little for most.
+//! What is kept of a query beside its text and its places in the shared structures: nothing for most.
 
 use std::sync::Arc;
 
-use super::population::Registration;
+use super::population::{Layer, Registration, Slab};
 use super::{Needs, Warning};
+use crate::automaton::nfa::Item;
 use crate::extract::Program;
 use crate::query::ast::Expr;
 
@@ -45,16 +46,20 @@ impl Evaluation {
 }
 
 impl CompiledQuery {
-    pub(super) fn evaluated(&self) -> &Evaluated {
-        self.evaluation.as_ref().map_or(&Evaluated::Nothing, |evaluation| &evaluation.evaluated)
-    }
-
-    pub(super) fn program(&self) -> Option<&Program> {
-        self.evaluation.as_ref()?.program.as_deref()
+    /// Is it a plain path, of which the place says all?
+    fn as_path(&self) -> Option<Entry> {
+        match self.places {
+            Places::One(Registration::Item(layer, item, Item::Accept(_)))
+                if self.evaluation.is_none() && self.warning.is_none() && self.needs == Needs::default() =>
+            {
+                Some(Entry::Path(layer, item))
+            }
+            _ => None,
+        }
     }
 
     /// Bytes on the heap, programs aside.
-    pub(super) fn heap_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         let places = match &self.places {
             Places::One(_) => 0,
             Places::Several(places) => places.len() * size_of::<Registration>(),
@@ -64,7 +69,7 @@ impl CompiledQuery {
 }
 
 /// Where a query is registered: in one place, nearly always.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Places {
     One(Registration),
     Several(Box<[Registration]>),
@@ -87,10 +92,127 @@ impl Places {
         }
     }
 
-    pub(super) fn as_mut_slice(&mut self) -> &mut [Registration] {
+    fn as_mut_slice(&mut self) -> &mut [Registration] {
         match self {
             Self::One(place) => std::slice::from_mut(place),
             Self::Several(places) => places,
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    Vacant,
+    /// A plain path: its item in a layer's automaton.
+    Path(Layer, u32),
+    /// Any other query, by its number in the table of these.
+    Other(u32),
+}
+
+/// The compiled queries, by number.
+#[derive(Debug, Default)]
+pub(super) struct CompiledQueries {
+    entries: Vec<Entry>,
+    others: Slab<CompiledQuery>,
+}
+
+impl CompiledQueries {
+    /// One past the largest number.
+    pub(super) fn bound(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.entries.iter().filter(|entry| !matches!(entry, Entry::Vacant)).count()
+    }
+
+    /// Put a query in place of its number.
+    pub(super) fn put(&mut self, query: u32, compiled: CompiledQuery) {
+        if self.entries.len() <= query as usize {
+            self.entries.resize(query as usize + 1, Entry::Vacant);
+        }
+        let entry = match compiled.as_path() {
+            Some(path) => path,
+            None => Entry::Other(self.others.insert(compiled)),
+        };
+        self.entries[query as usize] = entry;
+    }
+
+    fn entry(&self, query: u32) -> Entry {
+        self.entries.get(query as usize).copied().unwrap_or(Entry::Vacant)
+    }
+
+    /// A query that is no plain path.
+    fn other(&self, query: u32) -> Option<&CompiledQuery> {
+        match self.entry(query) {
+            Entry::Other(number) => self.others.get(number),
+            Entry::Vacant | Entry::Path(..) => None,
+        }
+    }
+
+    /// The item of a query that is a plain path.
+    pub(super) fn path(&self, query: u32) -> Option<(Layer, u32)> {
+        match self.entry(query) {
+            Entry::Path(layer, item) => Some((layer, item)),
+            Entry::Vacant | Entry::Other(_) => None,
+        }
+    }
+
+    /// Where a query is registered; `None` if it is not there.
+    pub(super) fn places(&self, query: u32) -> Option<Places> {
+        match self.entry(query) {
+            Entry::Vacant => None,
+            Entry::Path(layer, item) => Some(Places::One(Registration::Item(layer, item, Item::Accept(query)))),
+            Entry::Other(number) => self.others.get(number).map(|other| other.places.clone()),
+        }
+    }
+
+    /// Let all places of a query be others.
+    pub(super) fn move_places(&mut self, query: u32, mut to: impl FnMut(Registration) -> Registration) {
+        match self.entry(query) {
+            Entry::Vacant => {}
+            Entry::Path(layer, item) => {
+                if let Registration::Item(layer, item, _) = to(Registration::Item(layer, item, Item::Accept(query))) {
+                    self.entries[query as usize] = Entry::Path(layer, item);
+                }
+            }
+            Entry::Other(number) => {
+                let Some(other) = self.others.get_mut(number) else { return };
+                other.places.as_mut_slice().iter_mut().for_each(|place| *place = to(*place));
+            }
+        }
+    }
+
+    /// Take a query out; where it was registered.
+    pub(super) fn take(&mut self, query: u32) -> Option<Places> {
+        let places = self.places(query)?;
+        if let Entry::Other(number) = std::mem::replace(self.entries.get_mut(query as usize)?, Entry::Vacant) {
+            self.others.remove(number);
+        }
+        Some(places)
+    }
+
+    pub(super) fn warning(&self, query: u32) -> Option<Warning> {
+        self.other(query)?.warning
+    }
+
+    pub(super) fn needs(&self, query: u32) -> Needs {
+        self.other(query).map_or_else(Needs::default, |other| other.needs)
+    }
+
+    pub(super) fn evaluated(&self, query: u32) -> &Evaluated {
+        let evaluation = self.other(query).and_then(|other| other.evaluation.as_ref());
+        evaluation.map_or(&Evaluated::Nothing, |evaluation| &evaluation.evaluated)
+    }
+
+    pub(super) fn program(&self, query: u32) -> Option<&Program> {
+        self.other(query)?.evaluation.as_ref()?.program.as_deref()
+    }
+
+    /// Bytes, programs aside.
+    pub(super) fn bytes(&self) -> usize {
+        let others = self.others.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
+        self.entries.capacity() * size_of::<Entry>() + self.others.slots().len() * size_of::<CompiledQuery>() + others
     }
 }

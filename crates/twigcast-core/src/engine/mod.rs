@@ -5,23 +5,28 @@
 //! the next message, so a change counts from the next message on and never stops anybody.
 
 mod answer;
+mod book;
 mod change_log;
 mod compiled;
 mod deciding;
 mod layer;
 mod matcher;
+mod pages;
 mod population;
 mod query_set;
 mod registry;
 pub mod routing;
 mod selection;
+mod texts;
 mod verify;
 mod watch;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::automaton::nfa::StateId;
 use crate::certainty;
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
@@ -29,17 +34,18 @@ use crate::eval::Evaluator;
 use crate::extract::family::FamilyRef;
 use crate::extract::{Interner, Program};
 use crate::limits::Limits;
-use crate::plan::{self, Action, Route, Verify};
+use crate::plan::{self, Action, LinearStep, Route, Verify};
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
-use crate::query::{self, Dialect, ParseOptions, Query, normal};
+use crate::query::{self, Dialect, ParseOptions, Query, normal, plain};
 use crate::scan::Want;
 use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
+pub use answer::Answer;
 use change_log::ChangeLog;
 pub use compiled::Evaluated;
-use compiled::{CompiledQuery, Evaluation, Places};
+use compiled::{CompiledQueries, CompiledQuery, Evaluation, Places};
 pub use matcher::Matcher;
 use population::{Layer, Population};
 pub use query_set::QuerySet;
@@ -85,8 +91,9 @@ pub struct Engine {
     registry: Registry,
     /// What For-Where-Return queries have in common.
     interner: Interner,
-    compiled: Vec<Option<CompiledQuery>>,
-    /// By query: what it has in common with others that rewrite. Apart, so that delivering stays in the cache.
+    compiled: CompiledQueries,
+    /// By query: what it has in common with others that rewrite. Apart, so that delivering stays in the cache; only as
+    /// long as such queries ask for.
     families: Vec<FamilyRef>,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
@@ -107,6 +114,9 @@ pub struct Engine {
     changes: u64,
     /// Tells this engine from others, so that a matcher notices when it is handed another one.
     identity: u64,
+    /// The path of the query in hand, and its text.
+    steps: Vec<LinearStep>,
+    printed: String,
 }
 
 /// Queries that come or go before they are merged into the bulk, at the least.
@@ -123,7 +133,7 @@ impl Engine {
             population: Population::default(),
             registry: Registry::default(),
             interner: Interner::default(),
-            compiled: Vec::new(),
+            compiled: CompiledQueries::default(),
             families: Vec::new(),
             needing: (0, 0, 0),
             log: ChangeLog::default(),
@@ -134,6 +144,8 @@ impl Engine {
             dead: Vec::new(),
             changes: 0,
             identity: NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed),
+            steps: Vec::new(),
+            printed: String::new(),
         }
     }
 
@@ -163,8 +175,8 @@ impl Engine {
     }
 
     /// One past the largest query number.
-    pub(crate) fn query_bound(&self) -> usize {
-        self.compiled.len()
+    pub fn query_bound(&self) -> usize {
+        self.compiled.bound()
     }
 
     /// Add a subscription.
@@ -185,7 +197,7 @@ impl Engine {
         }
         let context = self.registry.intern_context(context);
         let query = self.query_for(text, context).map_err(AddError::Query)?;
-        let warning = self.compiled.get(query as usize).and_then(|compiled| compiled.as_ref()?.warning);
+        let warning = self.compiled.warning(query);
         // Hold on to the new query before the old subscription lets go: they may be the same.
         if let Some(slot) = known {
             self.registry.hold(query);
@@ -200,11 +212,86 @@ impl Engine {
 
     /// The query with this text, compiled now if it is new.
     fn query_for(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
+        let mut steps = std::mem::take(&mut self.steps);
+        let given = Arc::clone(self.registry.context(context));
+        let options = ParseOptions { namespaces: &given.namespaces, dialect: given.dialect, limits: &self.limits };
+        let is_path = plain::read(text, &options, &mut self.vocabulary, &mut steps);
+        let query = if is_path { Ok(self.path_query(text, context, &steps)) } else { self.other_query(text, context) };
+        self.steps = steps;
+        query
+    }
+
+    fn other_query(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
         if let Some(query) = self.registry.find_query(text, context) {
             return Ok(query);
         }
         let compiled = self.compile(text, context)?;
-        Ok(self.register(text, context, compiled))
+        let query = self.register(context, compiled);
+        self.registry.keep_text(query, text);
+        Ok(query)
+    }
+
+    /// The query of a plain path. Its text is kept only where the path does not tell it: where it is spelled in another
+    /// way than the path would be printed, or where another query stands at the path's end already.
+    fn path_query(&mut self, text: &str, context: u32, steps: &[LinearStep]) -> u32 {
+        let is_warm = self.warm.load(Ordering::Relaxed);
+        let known = self.population.main.nfa.find(steps).and_then(|state| self.query_at(Layer::Main, state, context));
+        let known = match known {
+            None if is_warm => {
+                let state = self.population.recent.nfa.find(steps);
+                state.and_then(|state| self.query_at(Layer::Recent, state, context))
+            }
+            known => known,
+        };
+        let is_as_printed = self.prints_as(steps, context, text);
+        if let Some(query) = known.filter(|_| is_as_printed).or_else(|| self.registry.find_query(text, context)) {
+            return query;
+        }
+        let route = Route { path: steps.to_vec(), action: Action::Accept };
+        let query = self.register(context, NewQuery::path(route));
+        let is_first = self.compiled.path(query).is_some_and(|(layer, item)| {
+            let nfa = &self.population.paths(layer).nfa;
+            nfa.first_accepted(nfa.state_of_item(item)) == Some(query)
+        });
+        if !is_as_printed || !is_first {
+            self.registry.keep_text(query, text);
+        }
+        query
+    }
+
+    /// The query whose text is the path to a state, in a context.
+    fn query_at(&self, layer: Layer, state: StateId, context: u32) -> Option<u32> {
+        let query = self.population.paths(layer).nfa.first_accepted(state)?;
+        self.registry.is_path(query, context).then_some(query)
+    }
+
+    fn prints_as(&mut self, steps: &[LinearStep], context: u32, text: &str) -> bool {
+        let mut printed = std::mem::take(&mut self.printed);
+        printed.clear();
+        let is_same = self.print(steps, context, &mut printed) && printed == text;
+        self.printed = printed;
+        is_same
+    }
+
+    fn print(&self, steps: &[LinearStep], context: u32, text: &mut String) -> bool {
+        let namespaces = &self.registry.context(context).namespaces;
+        let given = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
+        plain::print(steps, given, &self.vocabulary, text)
+    }
+
+    /// The text of a query.
+    fn text_of(&self, query: u32) -> Cow<'_, str> {
+        let (kept, context) = self.registry.query(query);
+        match (kept, self.compiled.path(query)) {
+            (Some(text), _) => Cow::Borrowed(text),
+            (None, Some((layer, item))) => {
+                let nfa = &self.population.paths(layer).nfa;
+                let mut text = String::new();
+                self.print(&nfa.path_of(nfa.state_of_item(item)), context, &mut text);
+                Cow::Owned(text)
+            }
+            (None, None) => Cow::Borrowed(""),
+        }
     }
 
     /// Remove a subscription; whether it was there.
@@ -228,9 +315,9 @@ impl Engine {
 
     /// A query is gone from the registry: let it take no part in matching any more.
     fn retire(&mut self, query: u32) {
-        let Some(compiled) = self.compiled.get(query as usize).and_then(Option::as_ref) else { return };
-        let needs = compiled.needs;
-        let is_loose = compiled.places.as_slice().iter().all(|&place| self.population.is_loose(place));
+        let Some(places) = self.compiled.places(query) else { return };
+        let needs = self.compiled.needs(query);
+        let is_loose = places.as_slice().iter().all(|&place| self.population.is_loose(place));
         self.count_needs(needs, false);
         if self.warm.load(Ordering::Relaxed) && !is_loose {
             // Without subscribers it can do no harm; taking it out now would cost what matchers have learnt.
@@ -242,18 +329,20 @@ impl Engine {
 
     /// Take a query out of the shared structures.
     fn take_out(&mut self, query: u32) {
-        let Some(compiled) = self.compiled.get_mut(query as usize).and_then(Option::take) else { return };
+        let Some(places) = self.compiled.take(query) else { return };
         let mut changes = Vec::new();
-        self.population.remove(query, compiled.places.as_slice(), &mut changes);
+        self.population.remove(query, places.as_slice(), &mut changes);
         self.log.extend(changes);
-        self.families[query as usize] = FamilyRef::NONE;
+        if let Some(family) = self.families.get_mut(query as usize) {
+            *family = FamilyRef::NONE;
+        }
         self.registry.free_number(query);
     }
 
     /// Merge what came and went into the bulk once it is an eighth of it: rarely enough that what matchers lose by it
     /// costs little a change.
     fn compact_if_due(&mut self) {
-        let due = COMPACTED_MIN + self.compiled.len() / 8;
+        let due = COMPACTED_MIN + self.compiled.bound() / 8;
         if self.recent.len() > due || self.dead.len() > due {
             self.compact();
         }
@@ -268,15 +357,24 @@ impl Engine {
         recent.sort_unstable();
         recent.dedup();
         for query in recent {
-            let Some(compiled) = self.compiled.get_mut(query as usize).and_then(Option::as_mut) else { continue };
-            for place in compiled.places.as_mut_slice() {
-                *place = self.population.promote(*place);
-            }
+            let population = &mut self.population;
+            self.compiled.move_places(query, |place| population.promote(place));
+            self.keep_untold_text(query);
         }
         self.interner.tidy();
         self.bulk_version += 1;
         self.log.forget();
         self.warm.store(false, Ordering::Relaxed);
+    }
+
+    /// Keep the text of a query that is at the end of its path with others now, where it would not be found.
+    fn keep_untold_text(&mut self, query: u32) {
+        let Some((layer, item)) = self.compiled.path(query) else { return };
+        let nfa = &self.population.paths(layer).nfa;
+        if nfa.first_accepted(nfa.state_of_item(item)) != Some(query) {
+            let text = self.text_of(query).into_owned();
+            self.registry.keep_text(query, &text);
+        }
     }
 
     fn compile(&mut self, text: &str, context: u32) -> Result<NewQuery, QueryError> {
@@ -315,8 +413,8 @@ impl Engine {
         query::parse(text, &options, &mut self.vocabulary)
     }
 
-    fn register(&mut self, text: &str, context: u32, mut new: NewQuery) -> u32 {
-        let query = self.registry.add_query(text, context);
+    fn register(&mut self, context: u32, mut new: NewQuery) -> u32 {
+        let query = self.registry.add_query(context);
         let mut changes = Vec::new();
         let routes = std::mem::take(&mut new.routes);
         let layer = if self.warm.load(Ordering::Relaxed) { Layer::Recent } else { Layer::Main };
@@ -327,13 +425,12 @@ impl Engine {
         }
         self.count_needs(new.needs, true);
         let family = new.program.as_ref().map_or(FamilyRef::NONE, |program| program.family_ref());
-        let compiled = Some(new.compiled(places));
-        if (query as usize) < self.compiled.len() {
-            self.compiled[query as usize] = compiled;
-            self.families[query as usize] = family;
-        } else {
-            self.compiled.push(compiled);
-            self.families.push(family);
+        self.compiled.put(query, new.compiled(places));
+        if family != FamilyRef::NONE && self.families.len() <= query as usize {
+            self.families.resize(query as usize + 1, FamilyRef::NONE);
+        }
+        if let Some(known) = self.families.get_mut(query as usize) {
+            *known = family;
         }
         query
     }
@@ -353,12 +450,12 @@ impl Engine {
     }
 
     pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
-        self.compiled.get(query as usize).and_then(Option::as_ref).map_or(&Evaluated::Nothing, |c| c.evaluated())
+        self.compiled.evaluated(query)
     }
 
     /// What a query delivers, if it rewrites.
     pub(crate) fn program(&self, query: u32) -> Option<&Program> {
-        self.compiled.get(query as usize)?.as_ref()?.program()
+        self.compiled.program(query)
     }
 
     pub(crate) fn evaluator<'a>(&'a self, message: Message<'a>) -> Evaluator<'a> {
@@ -429,9 +526,13 @@ impl Engine {
     }
 
     /// The text and context of a subscription's query.
-    pub fn query_of(&self, slot: Slot) -> Option<(&str, &QueryContext)> {
-        let (text, context) = self.registry.query(self.registry.query_of(slot)?);
-        Some((text, self.registry.context(context)))
+    pub fn query_of(&self, slot: Slot) -> Option<(Cow<'_, str>, &QueryContext)> {
+        let query = self.registry.query_of(slot)?;
+        Some((self.text_of(query), self.context_of(query)))
+    }
+
+    fn context_of(&self, query: u32) -> &QueryContext {
+        self.registry.context(self.registry.query(query).1)
     }
 
     /// Does the subscription deliver a payload of its own?
@@ -446,18 +547,18 @@ impl Engine {
         self.unshared_results = !share;
     }
 
-    /// May there be queries that another processor evaluates? Once there were any, yes.
+    /// May there be queries that another processor evaluates?
     pub fn has_external(&self) -> bool {
-        self.registry.contexts().iter().any(|context| context.dialect == Dialect::XQuery)
+        self.registry.contexts().any(|context| context.dialect == Dialect::XQuery)
     }
 
     /// Does another processor evaluate the subscription's query? To match here is only necessary then.
     pub fn is_external(&self, slot: Slot) -> bool {
-        self.query_of(slot).is_some_and(|(_, context)| context.dialect == Dialect::XQuery)
+        self.registry.query_of(slot).is_some_and(|query| self.context_of(query).dialect == Dialect::XQuery)
     }
 
     /// All subscriptions: key, query text, context.
-    pub fn subscriptions(&self) -> impl Iterator<Item = (&str, &str, &QueryContext)> {
+    pub fn subscriptions(&self) -> impl Iterator<Item = (&str, Cow<'_, str>, &QueryContext)> {
         (0..self.slot_bound() as Slot).filter_map(|slot| {
             let (text, context) = self.query_of(slot)?;
             Some((self.key(slot)?, text, context))
@@ -466,11 +567,10 @@ impl Engine {
 
     /// Counts and sizes of the shared structures.
     pub fn statistics(&self) -> BTreeMap<&'static str, usize> {
-        let compiled = self.compiled.capacity() * size_of::<Option<CompiledQuery>>()
-            + self.compiled.iter().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
         BTreeMap::from([
             ("subscriptions", self.registry.len()),
-            ("queries", self.compiled.iter().flatten().count() - self.dead.len()),
+            ("contexts", self.registry.contexts().count()),
+            ("queries", self.compiled.count() - self.dead.len()),
             ("recent_queries", self.recent.len()),
             ("dead_queries", self.dead.len()),
             ("nfa_states", self.population.main.nfa.state_count() + self.population.recent.nfa.state_count() - 1),
@@ -484,7 +584,7 @@ impl Engine {
             ("condition_bytes", self.population.conditions.bytes()),
             ("atom_bytes", self.population.atoms.bytes()),
             ("registry_bytes", self.registry.bytes()),
-            ("compiled_bytes", compiled),
+            ("compiled_bytes", self.compiled.bytes()),
         ])
     }
 }
@@ -499,6 +599,17 @@ struct NewQuery {
 }
 
 impl NewQuery {
+    /// Of a plain path.
+    fn path(route: Route) -> Self {
+        Self {
+            routes: vec![route],
+            evaluated: Evaluated::Nothing,
+            program: None,
+            needs: Needs::default(),
+            warning: None,
+        }
+    }
+
     fn compiled(self, places: Places) -> CompiledQuery {
         let Self { evaluated, program, needs, warning, .. } = self;
         CompiledQuery { places, evaluation: Evaluation::of(evaluated, program), needs, warning }

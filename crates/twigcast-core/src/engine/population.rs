@@ -116,7 +116,7 @@ impl<T> Slab<T> {
     }
 
     /// All places, in use or not, in the order of their numbers.
-    pub fn slots(&self) -> impl Iterator<Item = Option<&T>> {
+    pub fn slots(&self) -> impl ExactSizeIterator<Item = Option<&T>> {
         self.entries.iter().map(Option::as_ref)
     }
 

@@ -21,6 +21,13 @@ pub(super) fn append_members(index: usize, word: u64, members: &mut Vec<u32>) {
     members.truncate(end);
 }
 
+/// Do the words of a set that have members have several, so that [`append_members`] pays? By a sample.
+pub(super) fn is_dense(set: &QuerySet) -> bool {
+    let sample = set.words().take(64);
+    let (words, members) = sample.fold((0, 0), |(n, m), (_, word)| (n + 1, m + word.count_ones()));
+    members > 3 * words
+}
+
 /// The members that one word of a set stands for, ascending.
 #[inline]
 pub(super) fn members(index: usize, word: u64) -> impl Iterator<Item = u32> {

@@ -1,19 +1,23 @@
 //! Subscriptions by key and queries by text.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 
+use super::book::{Book, NONE, SOLE};
+use super::texts::{Room, TextId, Texts};
 use crate::query::Dialect;
 
 /// Number of a subscription: small, stable while it lives, used again afterwards.
 pub type Slot = u32;
 
-const NONE: u32 = u32::MAX;
-/// Marks a query's subscription as its only one.
-const SOLE: u32 = 1 << 31;
+/// In place of a query's text: it is the path where the query stands in the automaton, printed.
+const AS_PATH: TextId = u32::MAX;
+/// In place of a query's context: nobody subscribes to it any more.
+const GONE: u32 = u32::MAX;
 /// Queries that share an entry of [`Registry::plain`]: those of one word of a set.
 const BLOCK: usize = 64;
 
@@ -27,71 +31,97 @@ pub struct QueryContext {
 }
 
 #[derive(Debug)]
-struct Subscription {
-    /// Empty and `query == NONE`: a free slot.
-    key: Box<str>,
-    query: u32,
-    /// Where it stands among the subscriptions of a query that several share; for a free slot, the next free one.
-    place: u32,
-}
-
-#[derive(Debug)]
 struct QueryEntry {
-    text: Box<str>,
+    text: TextId,
     context: u32,
     /// Subscriptions, and holds on it while one is being replaced.
     uses: u32,
 }
 
-/// The subscriptions of one query.
-pub(super) enum Subscribers<'a> {
-    Sole(Slot),
-    Several(&'a [Slot]),
+/// The contexts of queries, each once.
+#[derive(Debug, Default)]
+struct Contexts {
+    contexts: Vec<Option<Arc<QueryContext>>>,
+    /// Queries that have it.
+    uses: Vec<u32>,
+    ids: HashMap<Arc<QueryContext>, u32>,
+    free: Vec<u32>,
+    /// The one last asked for: bulk loads repeat it. It may have no use yet.
+    last: Option<u32>,
+}
+
+impl Contexts {
+    fn intern(&mut self, context: &QueryContext) -> u32 {
+        if let Some(last) = self.last {
+            if self.contexts[last as usize].as_deref() == Some(context) {
+                return last;
+            }
+            self.last = None;
+            self.drop_unused(last);
+        }
+        let id = match self.ids.get(context) {
+            Some(&id) => id,
+            None => self.insert(Arc::new(context.clone())),
+        };
+        self.last = Some(id);
+        id
+    }
+
+    fn insert(&mut self, context: Arc<QueryContext>) -> u32 {
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.contexts[id as usize] = Some(Arc::clone(&context));
+                id
+            }
+            None => {
+                self.contexts.push(Some(Arc::clone(&context)));
+                self.uses.push(0);
+                self.uses.len() as u32 - 1
+            }
+        };
+        self.ids.insert(context, id);
+        id
+    }
+
+    fn release(&mut self, id: u32) {
+        self.uses[id as usize] -= 1;
+        self.drop_unused(id);
+    }
+
+    fn drop_unused(&mut self, id: u32) {
+        if self.uses[id as usize] > 0 || self.last == Some(id) {
+            return;
+        }
+        if let Some(context) = self.contexts[id as usize].take() {
+            self.ids.remove(&context);
+            self.free.push(id);
+        }
+    }
 }
 
 /// All subscriptions and the distinct queries that they share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Registry {
-    subscriptions: Vec<Subscription>,
-    free_slot: Slot,
+    book: Arc<Book>,
+    key_room: Room,
+    /// By slot of a query that several share: where it stands among the query's subscriptions. As long as no query ever
+    /// was shared there is none.
+    places: Vec<u32>,
+    free_slot: Option<Slot>,
     count: usize,
     by_key: HashTable<Slot>,
     queries: Vec<QueryEntry>,
-    /// By query: its only subscription, marked [`SOLE`], or an index into `sharing`, or [`NONE`]. What answers are made
-    /// from, kept apart so that walking it stays in the cache.
-    subscribed: Vec<u32>,
+    texts: Texts,
+    text_room: Room,
     /// Of each [`BLOCK`] of queries, how many have one subscription, of their own number: after a bulk load most have,
-    /// and a block where all have needs no look at `subscribed`.
+    /// and a block where all have needs no look at who subscribes.
     plain: Vec<u8>,
-    /// The subscriptions of queries that several share.
-    sharing: Vec<Vec<Slot>>,
     free_sharing: Vec<u32>,
     free_queries: Vec<u32>,
+    /// The queries whose text is kept.
     by_text: HashTable<u32>,
-    contexts: Vec<QueryContext>,
-    context_ids: HashMap<QueryContext, u32>,
+    contexts: Contexts,
     hasher: RandomState,
-}
-
-impl Default for Registry {
-    fn default() -> Self {
-        Self {
-            subscriptions: Vec::new(),
-            free_slot: NONE,
-            count: 0,
-            by_key: HashTable::new(),
-            queries: Vec::new(),
-            subscribed: Vec::new(),
-            plain: Vec::new(),
-            sharing: Vec::new(),
-            free_sharing: Vec::new(),
-            free_queries: Vec::new(),
-            by_text: HashTable::new(),
-            contexts: Vec::new(),
-            context_ids: HashMap::new(),
-            hasher: RandomState::default(),
-        }
-    }
 }
 
 impl Registry {
@@ -100,72 +130,87 @@ impl Registry {
     }
 
     pub(super) fn slot_bound(&self) -> usize {
-        self.subscriptions.len()
+        self.book.keys.len()
+    }
+
+    /// Who subscribes to what, now.
+    pub(super) fn book(&self) -> &Arc<Book> {
+        &self.book
+    }
+
+    fn book_mut(&mut self) -> &mut Book {
+        Arc::make_mut(&mut self.book)
     }
 
     pub(super) fn intern_context(&mut self, context: &QueryContext) -> u32 {
-        // Bulk loads repeat the context of the entry before.
-        if self.contexts.last() == Some(context) {
-            return self.contexts.len() as u32 - 1;
-        }
-        if let Some(&id) = self.context_ids.get(context) {
-            return id;
-        }
-        let id = self.contexts.len() as u32;
-        self.contexts.push(context.clone());
-        self.context_ids.insert(context.clone(), id);
-        id
+        self.contexts.intern(context)
     }
 
-    pub(super) fn contexts(&self) -> &[QueryContext] {
-        &self.contexts
+    pub(super) fn contexts(&self) -> impl Iterator<Item = &QueryContext> {
+        self.contexts.contexts.iter().flatten().map(Arc::as_ref)
     }
 
-    pub(super) fn context(&self, id: u32) -> &QueryContext {
-        &self.contexts[id as usize]
+    pub(super) fn context(&self, id: u32) -> &Arc<QueryContext> {
+        static NOTHING: std::sync::LazyLock<Arc<QueryContext>> = std::sync::LazyLock::new(Arc::default);
+        self.contexts.contexts.get(id as usize).and_then(Option::as_ref).unwrap_or(&NOTHING)
     }
 
     fn text_hash(&self, text: &str, context: u32) -> u64 {
         self.hasher.hash_one((text, context))
     }
 
+    /// A query by its text, where that is kept.
     pub(super) fn find_query(&self, text: &str, context: u32) -> Option<u32> {
+        if self.by_text.is_empty() {
+            return None;
+        }
         let hash = self.text_hash(text, context);
         let found = self.by_text.find(hash, |&query| {
             let entry = &self.queries[query as usize];
-            entry.context == context && *entry.text == *text
+            entry.context == context && self.texts.get(entry.text) == text
         });
         found.copied()
     }
 
-    /// Add a query that nobody subscribes to yet.
-    pub(super) fn add_query(&mut self, text: &str, context: u32) -> u32 {
-        let entry = QueryEntry { text: text.into(), context, uses: 0 };
-        let query = match self.free_queries.pop() {
+    /// Is it a query that somebody subscribes to whose text is its path, in this context?
+    pub(super) fn is_path(&self, query: u32, context: u32) -> bool {
+        self.queries.get(query as usize).is_some_and(|entry| entry.text == AS_PATH && entry.context == context)
+    }
+
+    /// Add a query that nobody subscribes to yet. It counts as one whose text is its path, until [`Self::keep_text`].
+    pub(super) fn add_query(&mut self, context: u32) -> u32 {
+        self.contexts.uses[context as usize] += 1;
+        let entry = QueryEntry { text: AS_PATH, context, uses: 0 };
+        match self.free_queries.pop() {
             Some(query) => {
                 self.queries[query as usize] = entry;
                 query
             }
             None => {
                 self.queries.push(entry);
-                self.subscribed.push(NONE);
+                self.book_mut().subscribed.push(NONE);
                 self.plain.resize(self.queries.len().div_ceil(BLOCK), 0);
                 self.queries.len() as u32 - 1
             }
-        };
-        let hash = self.text_hash(text, context);
-        let (queries, hasher) = (&self.queries, &self.hasher);
-        self.by_text.insert_unique(hash, query, |&other| {
-            let entry = &queries[other as usize];
-            hasher.hash_one((&*entry.text, entry.context))
-        });
-        query
+        }
     }
 
-    /// The text and context of a query.
-    pub(super) fn query(&self, query: u32) -> (&str, u32) {
+    /// Keep the text of a query.
+    pub(super) fn keep_text(&mut self, query: u32, text: &str) {
+        let Some(entry) = self.queries.get_mut(query as usize).filter(|entry| entry.text == AS_PATH) else { return };
+        entry.text = self.text_room.put(&mut self.texts, text);
+        let hash = self.hasher.hash_one((text, entry.context));
+        let (queries, texts, hasher) = (&self.queries, &self.texts, &self.hasher);
+        self.by_text.insert_unique(hash, query, |&other| {
+            let entry = &queries[other as usize];
+            hasher.hash_one((texts.get(entry.text), entry.context))
+        });
+    }
+
+    /// The text of a query, if it is kept, and the number of its context.
+    pub(super) fn query(&self, query: u32) -> (Option<&str>, u32) {
         let entry = &self.queries[query as usize];
-        (&entry.text, entry.context)
+        ((entry.text != AS_PATH).then(|| self.texts.get(entry.text)), entry.context)
     }
 
     pub(super) fn hold(&mut self, query: u32) {
@@ -177,6 +222,7 @@ impl Registry {
     }
 
     /// How many subscriptions and other holders a query has.
+    #[inline]
     pub(super) fn uses(&self, query: u32) -> u32 {
         self.queries.get(query as usize).map_or(0, |entry| entry.uses)
     }
@@ -192,38 +238,45 @@ impl Registry {
     }
 
     pub(super) fn subscribe(&mut self, key: &str, query: u32) -> Slot {
-        let entry = Subscription { key: key.into(), query, place: 0 };
-        let slot = if self.free_slot == NONE {
-            self.subscriptions.push(entry);
-            self.subscriptions.len() as u32 - 1
-        } else {
-            let slot = self.free_slot;
-            self.free_slot = std::mem::replace(&mut self.subscriptions[slot as usize], entry).place;
-            slot
+        let free = self.free_slot;
+        let book = Arc::make_mut(&mut self.book);
+        let text = self.key_room.put(&mut book.texts, key);
+        let slot = match free {
+            Some(slot) => {
+                self.free_slot = book.keys.get(slot).copied().filter(|&next| next != NONE);
+                book.keys.set(slot, text);
+                book.queries.set(slot, query);
+                slot
+            }
+            None => {
+                book.queries.push(query);
+                book.keys.push(text)
+            }
         };
         self.link(slot, query);
         self.queries[query as usize].uses += 1;
         self.count += 1;
-        let (subscriptions, hasher) = (&self.subscriptions, &self.hasher);
-        self.by_key
-            .insert_unique(hasher.hash_one(key), slot, |&other| hasher.hash_one(&*subscriptions[other as usize].key));
+        let (book, hasher) = (&self.book, &self.hasher);
+        self.by_key.insert_unique(hasher.hash_one(key), slot, |&other| {
+            hasher.hash_one(book.keys.get(other).map_or("", |&text| book.texts.get(text)))
+        });
         slot
     }
 
     /// End a subscription; the query, if nobody subscribes to it any more (it is then gone).
     pub(super) fn unsubscribe(&mut self, slot: Slot) -> Option<u32> {
-        let entry = self.subscriptions.get(slot as usize)?;
-        let query = entry.query;
-        if query == NONE {
-            return None;
-        }
-        let hash = self.hasher.hash_one(&*entry.key);
+        let query = self.query_of(slot)?;
+        let text = *self.book.keys.get(slot)?;
+        let hash = self.hasher.hash_one(self.book.texts.get(text));
         if let Ok(found) = self.by_key.find_entry(hash, |&other| other == slot) {
             found.remove();
         }
         self.unlink(slot, query);
-        self.subscriptions[slot as usize] = Subscription { key: "".into(), query: NONE, place: self.free_slot };
-        self.free_slot = slot;
+        let book = Arc::make_mut(&mut self.book);
+        self.key_room.remove(&mut book.texts, text);
+        book.queries.set(slot, NONE);
+        book.keys.set(slot, self.free_slot.unwrap_or(NONE));
+        self.free_slot = Some(slot);
         self.count -= 1;
         let owner = &mut self.queries[query as usize];
         owner.uses -= 1;
@@ -234,44 +287,58 @@ impl Registry {
         Some(query)
     }
 
+    fn subscribed(&self, query: u32) -> u32 {
+        self.book.subscribed.get(query).copied().unwrap_or(NONE)
+    }
+
     fn link(&mut self, slot: Slot, query: u32) {
-        match self.subscribed[query as usize] {
+        match self.subscribed(query) {
             NONE => self.set_subscribed(query, slot | SOLE),
             sole if sole & SOLE != 0 => {
-                let slots = vec![sole & !SOLE, slot];
-                self.subscriptions[slot as usize].place = 1;
-                self.subscriptions[(sole & !SOLE) as usize].place = 0;
-                let number = match self.free_sharing.pop() {
+                let sole = sole & !SOLE;
+                self.set_place(sole, 0);
+                self.set_place(slot, 1);
+                let slots = Arc::new(vec![sole, slot]);
+                let free = self.free_sharing.pop();
+                let sharing = &mut self.book_mut().sharing;
+                let number = match free {
                     Some(number) => {
-                        self.sharing[number as usize] = slots;
+                        sharing.set(number, slots);
                         number
                     }
-                    None => {
-                        self.sharing.push(slots);
-                        self.sharing.len() as u32 - 1
-                    }
+                    None => sharing.push(slots),
                 };
                 self.set_subscribed(query, number);
             }
             number => {
-                let slots = &mut self.sharing[number as usize];
-                self.subscriptions[slot as usize].place = slots.len() as u32;
+                let Some(slots) = self.book_mut().sharing.get_mut(number) else { return };
+                let slots = Arc::make_mut(slots);
+                let place = slots.len() as u32;
                 slots.push(slot);
+                self.set_place(slot, place);
             }
         }
     }
 
+    fn set_place(&mut self, slot: Slot, place: u32) {
+        if self.places.len() <= slot as usize {
+            self.places.resize(self.slot_bound().max(slot as usize + 1), 0);
+        }
+        self.places[slot as usize] = place;
+    }
+
     fn unlink(&mut self, slot: Slot, query: u32) {
-        let number = self.subscribed[query as usize];
+        let number = self.subscribed(query);
         if number & SOLE != 0 {
             self.set_subscribed(query, NONE);
             return;
         }
-        let slots = &mut self.sharing[number as usize];
-        let place = self.subscriptions[slot as usize].place;
+        let place = self.places[slot as usize];
+        let Some(slots) = Arc::make_mut(&mut self.book).sharing.get_mut(number) else { return };
+        let slots = Arc::make_mut(slots);
         slots.swap_remove(place as usize);
         if let Some(&moved) = slots.get(place as usize) {
-            self.subscriptions[moved as usize].place = place;
+            self.places[moved as usize] = place;
         }
         if let &[sole] = slots.as_slice() {
             *slots = Vec::new();
@@ -281,7 +348,8 @@ impl Registry {
     }
 
     fn set_subscribed(&mut self, query: u32, value: u32) {
-        let before = std::mem::replace(&mut self.subscribed[query as usize], value);
+        let Some(entry) = self.book_mut().subscribed.get_mut(query) else { return };
+        let before = std::mem::replace(entry, value);
         let plain = &mut self.plain[query as usize / BLOCK];
         *plain -= u8::from(before == query | SOLE);
         *plain += u8::from(value == query | SOLE);
@@ -289,12 +357,17 @@ impl Registry {
 
     fn drop_query(&mut self, query: u32) {
         let entry = &mut self.queries[query as usize];
-        let text = std::mem::take(&mut entry.text);
-        let context = entry.context;
-        let hash = self.text_hash(&text, context);
+        let context = std::mem::replace(&mut entry.context, GONE);
+        let text = std::mem::replace(&mut entry.text, AS_PATH);
+        self.contexts.release(context);
+        if text == AS_PATH {
+            return;
+        }
+        let hash = self.text_hash(self.texts.get(text), context);
         if let Ok(found) = self.by_text.find_entry(hash, |&other| other == query) {
             found.remove();
         }
+        self.text_room.remove(&mut self.texts, text);
     }
 
     /// Let the number of a query that is gone be used again.
@@ -303,36 +376,17 @@ impl Registry {
     }
 
     pub(super) fn slot_of(&self, key: &str) -> Option<Slot> {
-        let hash = self.hasher.hash_one(key);
-        self.by_key.find(hash, |&slot| *self.subscriptions[slot as usize].key == *key).copied()
+        let book = &self.book;
+        let has_key = |&slot: &Slot| book.keys.get(slot).is_some_and(|&text| book.texts.get(text) == key);
+        self.by_key.find(self.hasher.hash_one(key), has_key).copied()
     }
 
     pub(super) fn key(&self, slot: Slot) -> Option<&str> {
-        let entry = self.subscriptions.get(slot as usize)?;
-        (entry.query != NONE).then_some(&*entry.key)
+        self.book.key(slot)
     }
 
     pub(super) fn query_of(&self, slot: Slot) -> Option<u32> {
-        let query = self.subscriptions.get(slot as usize)?.query;
-        (query != NONE).then_some(query)
-    }
-
-    /// The slots of a query's subscriptions, in no order.
-    #[inline]
-    pub(super) fn subscribers(&self, query: u32) -> Subscribers<'_> {
-        match self.subscribed[query as usize] {
-            NONE => Subscribers::Several(&[]),
-            sole if sole & SOLE != 0 => Subscribers::Sole(sole & !SOLE),
-            number => Subscribers::Several(&self.sharing[number as usize]),
-        }
-    }
-
-    /// Append the slots of a query's subscriptions.
-    pub(super) fn append_subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
-        match self.subscribers(query) {
-            Subscribers::Sole(slot) => slots.push(slot),
-            Subscribers::Several(several) => slots.extend_from_slice(several),
-        }
+        self.book.query_of(slot)
     }
 
     /// Does each query of a block have one subscription, of the query's own number?
@@ -347,13 +401,10 @@ impl Registry {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let strings: usize = self.subscriptions.iter().map(|s| s.key.len() + 16).sum::<usize>()
-            + self.queries.iter().map(|q| q.text.len() + 16).sum::<usize>();
-        strings
-            + self.subscriptions.capacity() * size_of::<Subscription>()
-            + self.subscribed.capacity() * 4
-            + self.sharing.iter().map(|slots| slots.capacity() * 4 + size_of::<Vec<Slot>>()).sum::<usize>()
+        self.book.bytes()
+            + self.texts.bytes()
             + self.queries.capacity() * size_of::<QueryEntry>()
+            + (self.places.capacity() + self.free_queries.capacity()) * 4
             + (self.by_key.capacity() + self.by_text.capacity()) * 5
     }
 }

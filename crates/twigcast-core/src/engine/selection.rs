@@ -9,6 +9,7 @@ use super::{Engine, Evaluated, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
+use crate::extract::family::FamilyRef;
 use crate::extract::{ExtractError, Payloads, Session};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
@@ -61,7 +62,7 @@ impl Engine {
         let mut slots = Vec::new();
         for (query, error) in matcher.failures() {
             slots.clear();
-            self.registry.append_subscribers(*query, &mut slots);
+            self.registry.book().append_subscribers(*query, &mut slots);
             list.extend(slots.iter().map(|&slot| (slot, error.to_string())));
         }
         list.sort_unstable();
@@ -131,9 +132,9 @@ impl Engine {
         let mut delivered = Delivered::default();
         let mut slots = Vec::new();
         for query in matcher.matched().iter() {
-            let family = self.families[query as usize];
+            let family = self.families.get(query as usize).copied().unwrap_or(FamilyRef::NONE);
             slots.clear();
-            self.registry.append_subscribers(query, &mut slots);
+            self.registry.book().append_subscribers(query, &mut slots);
             match session.deliver_member(family, || self.program(query)) {
                 Ok(payload) => delivered.payloads.extend(slots.iter().map(|&slot| (slot, payload))),
                 Err(error) => delivered.failures.extend(slots.iter().map(|&slot| (slot, error.clone()))),
@@ -175,11 +176,11 @@ impl Engine {
         if let Some(expr) = parsed.expressions.get(&query) {
             return Some(expr.clone());
         }
-        let (text, context) = self.registry.query(query);
-        let context = self.registry.context(context);
+        let text = self.text_of(query);
+        let context = self.context_of(query);
         let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
         // Every name is known already, so this adds none and the numbers agree.
-        let Ok(Query::XPath(expr)) = query::parse(text, &options, &mut parsed.vocabulary) else { return None };
+        let Ok(Query::XPath(expr)) = query::parse(&text, &options, &mut parsed.vocabulary) else { return None };
         let expr = Arc::new(normal::normalise(expr));
         if parsed.expressions.len() >= KEPT_MAX {
             parsed.expressions.clear();

@@ -26,6 +26,7 @@ mod location;
 pub mod matching;
 pub mod normal;
 mod parser;
+pub(crate) mod plain;
 mod refusals;
 
 use ast::Expr;

@@ -122,7 +122,7 @@ fn encode(engine: &Engine) -> Vec<u8> {
         });
         subscriptions.extend_from_slice(&number.to_le_bytes());
         put(&mut subscriptions, key);
-        put(&mut subscriptions, text);
+        put(&mut subscriptions, &text);
         count += 1;
     }
     let mut body = Vec::with_capacity(subscriptions.len() + 1024);

@@ -1,0 +1,143 @@
+//! A population that changes at random all the time: it holds what was left in it, answers like one that was made
+//! afresh, and answers given before stay what they were.
+
+use std::collections::BTreeMap;
+
+use twigcast_core::engine::{Answer, Engine, Matcher, QueryContext};
+use twigcast_core::limits::Limits;
+use twigcast_core::query::Dialect;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+}
+
+const MESSAGES: [&str; 4] = [
+    "<a><b><c/></b><b/></a>",
+    "<a xmlns='urn:x'><b xmlns=''><c/></b><c n='1'/></a>",
+    "<p:a xmlns:p='urn:y'><b><p:c/><c>1</c></b></p:a>",
+    "<b><a><a><b n='1'/></a></a></b>",
+];
+
+fn contexts() -> Vec<QueryContext> {
+    let with = |pairs: &[(&str, &str)], dialect| QueryContext {
+        namespaces: pairs.iter().map(|&(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect(),
+        dialect,
+    };
+    vec![
+        with(&[], Dialect::XPath),
+        with(&[("p", "urn:x"), ("q", "urn:y")], Dialect::XPath),
+        with(&[("", "urn:x"), ("p", "urn:y"), ("q", "urn:y")], Dialect::XPath),
+        with(&[], Dialect::Legacy),
+    ]
+}
+
+/// A path in one of several spellings, sometimes with a condition.
+fn query(random: &mut Random) -> String {
+    let mut text = String::new();
+    for _ in 0..1 + random.below(3) {
+        text += *random.of(&["/", "//", "/", " / ", "/child::"]);
+        text += *random.of(&["a", "b", "c", "*"]);
+    }
+    match random.below(8) {
+        0 => text + "[@n]",
+        1 => text + "[. = 1]",
+        2 => text + " | //c",
+        _ => text,
+    }
+}
+
+fn keys(engine: &Engine, matcher: &mut Matcher, message: &str) -> (Vec<String>, Answer) {
+    engine.run(matcher, message.as_bytes()).expect("a well-formed message");
+    let answer = engine.answer(matcher);
+    let mut slots = Vec::new();
+    engine.slots(matcher, &mut slots);
+    assert_eq!(answer.slots(), slots);
+    assert_eq!((answer.len(), engine.match_count(matcher)), (slots.len(), slots.len()));
+    (keys_of(&answer), answer)
+}
+
+fn keys_of(answer: &Answer) -> Vec<String> {
+    let slots = answer.slots();
+    assert!(slots.iter().all(|&slot| answer.has(slot)));
+    let mut keys: Vec<_> = slots.iter().filter_map(|&slot| answer.key(slot)).map(str::to_owned).collect();
+    assert_eq!(keys.len(), slots.len());
+    keys.sort();
+    keys
+}
+
+#[test]
+fn a_population_that_changes_answers_like_one_made_afresh() {
+    for seed in 1_u64..7 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let contexts = contexts();
+        let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+        let mut expected: BTreeMap<String, (String, QueryContext)> = BTreeMap::new();
+        let mut before: Vec<(Vec<String>, Answer)> = Vec::new();
+        for round in 0..1_500 {
+            let key = format!("key {}", random.below(150));
+            if random.below(3) == 0 {
+                assert_eq!(engine.remove(&key), expected.remove(&key).is_some());
+            } else {
+                let (mut text, mut context) = (query(&mut random), random.of(&contexts));
+                if random.below(3) == 0 {
+                    // The same text in the first context, so that queries are shared.
+                    (text, context) = ((*random.of(&["/a/b", "//c", "/a//*"])).to_owned(), &contexts[0]);
+                }
+                engine.add(&key, &text, context, true).expect("a valid query");
+                expected.insert(key, (text, context.clone()));
+            }
+            if random.below(150) == 0 {
+                engine.compact();
+            }
+            if round % 10 != 0 {
+                continue;
+            }
+            let held: BTreeMap<_, _> = engine
+                .subscriptions()
+                .map(|(key, text, context)| (key.to_owned(), (text.into_owned(), context.clone())))
+                .collect();
+            assert_eq!(held, expected);
+            let mut fresh = Engine::new(Limits::default());
+            for (key, (text, context)) in &expected {
+                fresh.add(key, text, context, false).expect("a valid query");
+            }
+            assert!(engine.statistics()["queries"] >= fresh.statistics()["queries"]);
+            let message = MESSAGES[random.below(MESSAGES.len())];
+            let (found, answer) = keys(&engine, &mut matcher, message);
+            assert_eq!(found, keys(&fresh, &mut Matcher::new(), message).0, "{message}");
+            before.push((found, answer));
+            let (found, answer) = &before[random.below(before.len())];
+            assert_eq!(&keys_of(answer), found, "an answer stays what it was");
+        }
+    }
+}
+
+/// Equal texts share one query, also after removals and merges; contexts that nobody uses go.
+#[test]
+fn what_is_gone_leaves_nothing_behind() {
+    let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+    for round in 0..3 {
+        for number in 0..2_000 {
+            let namespaces = BTreeMap::from([("p".to_owned(), format!("urn:{}", number % 50))]);
+            let context = QueryContext { namespaces, dialect: Dialect::XPath };
+            let text = format!("/p:a/b{}", number % 20);
+            engine.add(&format!("{number}"), &text, &context, false).expect("a valid query");
+        }
+        assert_eq!(engine.statistics()["queries"], 100);
+        engine.run(&mut matcher, b"<a/>").expect("a well-formed message");
+        (0..2_000).for_each(|number| assert!(engine.remove(&format!("{number}"))));
+        engine.compact();
+        assert_eq!((engine.len(), engine.statistics()["queries"], engine.statistics()["nfa_states"]), (0, 0, 1));
+        assert!(engine.statistics()["contexts"] <= 1, "round {round}");
+    }
+}
