@@ -329,9 +329,7 @@ class Overlay:
             make_matcher = partial(inside.node.matcher, asked.wanted)
             pieces = read_again(store, root, position, asked.upto, self._scopes, make_matcher)
             async for upto, messages in pieces:
-                while asked.way and not inside.driver.room_for(asked.way[0]):
-                    await asyncio.sleep(_ROOM_SECONDS)
-                self._answer(asked, position, upto, messages)
+                await self._answer(asked, position, upto, messages)
                 position = upto
         except StoreUnavailable as error:
             # It will be asked for again.
@@ -348,9 +346,13 @@ class Overlay:
         span = Span(self._inside.driver.identity, asked.after, forgotten, None)
         self._recover(Recovered(span, asked.way, lost=True))
 
-    def _answer(self, asked: ReadAgain, after: int, upto: int, messages: Sequence[Message]) -> None:
-        root = self._inside.driver.identity
+    async def _answer(self, asked: ReadAgain, after: int, upto: int, messages: Sequence[Message]) -> None:
+        driver = self._inside.driver
+        root = driver.identity
         for message in messages:
+            # More than a part of what may wait there would break the link off, again and again.
+            while asked.way and not driver.room_for(asked.way[0]):
+                await asyncio.sleep(_ROOM_SECONDS)
             self._tallies.recovered += 1
             self._recover(Recovered(Span(root, after, message.number, message), asked.way))
             after = message.number

@@ -63,34 +63,41 @@ def ids(*numbers: int) -> set[str]:
     return {f"m{number}" for number in numbers}
 
 
-def test_everything_arrives_where_it_is_wanted(tmp_path: Path) -> None:
-    brokers = north, _, south = chain(tmp_path)
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
+    """Three brokers in a row, for tests that leave them at work; subscriptions and messages are each test's own."""
+    brokers = chain(tmp_path_factory.mktemp("joined"))
     with running(*brokers):
         wait_joined(brokers)
-        for place, broker in enumerate(brokers):
-            broker.subscribe("mine", f"//item[@kind = 'k{place}']")
-        south.subscribe("later", "//item[@n >= 100]")
-        time.sleep(1.0)
-        for number in range(120):
-            publish(brokers[number % 3], number)
-        for place, broker in enumerate(brokers):
-            expected = ids(*(n for n in range(120) if n % 4 == place))
-            found = wait_for(broker, "mine", expected)
-            assert sorted(found) == sorted(expected)
-        assert sorted(wait_for(south, "later", ids(*range(100, 120)))) == sorted(ids(*range(100, 120)))
-        # What nobody on a way wants does not go it.
-        assert north.overlay()["unwanted"] == south.overlay()["unwanted"] == 0
-        way = south.ask("GET", "/overlay/messages/1").json()
-        assert way["passed"][-1] == "south"
-        started = time.monotonic()
-        south.subscribe("new", "//unheard-of")
-        wait(lambda: north.publish("<unheard-of/>", f"n{time.monotonic()}") and south.take("new"), 5)
-        assert time.monotonic() - started < 2.0
+        yield brokers
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_nothing_is_lost_by_kills(tmp_path: Path, seed: int) -> None:
+def test_everything_arrives_where_it_is_wanted(joined: list[BrokerProcess]) -> None:
+    brokers = north, _, south = joined
+    for place, broker in enumerate(brokers):
+        broker.subscribe("mine", f"//item[@kind = 'k{place}']")
+    south.subscribe("later", "//item[@n >= 100 and @n < 1000]")
+    time.sleep(1.0)
+    for number in range(120):
+        publish(brokers[number % 3], number)
+    for place, broker in enumerate(brokers):
+        expected = ids(*(n for n in range(120) if n % 4 == place))
+        found = wait_for(broker, "mine", expected)
+        assert sorted(found) == sorted(expected)
+    assert sorted(wait_for(south, "later", ids(*range(100, 120)))) == sorted(ids(*range(100, 120)))
+    # What nobody on a way wants does not go it.
+    assert north.overlay()["unwanted"] == south.overlay()["unwanted"] == 0
+    way = south.ask("GET", "/overlay/messages/1").json()
+    assert way["passed"][-1] == "south"
+    started = time.monotonic()
+    south.subscribe("new", "//unheard-of")
+    wait(lambda: north.publish("<unheard-of/>", f"n{time.monotonic()}") and south.take("new"), 5)
+    assert time.monotonic() - started < 2.0
+
+
+def test_nothing_is_lost_by_kills(tmp_path: Path) -> None:
     """Brokers are killed at random moments under load, and started again."""
+    seed = int(os.environ.get("TWIGCAST_TEST_SEED", "1"))
     print(f"seed {seed}")
     chance = random.Random(seed)
     brokers = chain(tmp_path)
@@ -132,24 +139,23 @@ def test_nothing_is_lost_by_kills(tmp_path: Path, seed: int) -> None:
             assert max(found.values()) == 1
 
 
-def test_a_killed_broker_serves_its_subscribers_again_at_once(tmp_path: Path) -> None:
-    brokers = north, _, south = chain(tmp_path)
-    with running(*brokers):
-        wait_joined(brokers)
-        south.subscribe("all", "//item")
-        time.sleep(1.0)
-        publish(north, 0)
-        wait_for(south, "all", ids(0))
-        south.kill()
-        for number in range(1, 50):
-            publish(north, number)
-        started = time.monotonic()
-        south.start()
-        south.wait_ready()
-        assert sorted(wait_for(south, "all", ids(*range(1, 50)))) == sorted(ids(*range(1, 50)))
-        seconds = time.monotonic() - started
-        print(f"served again after {seconds:.2f} s")
-        assert seconds < 10
+def test_a_killed_broker_serves_its_subscribers_again_at_once(joined: list[BrokerProcess]) -> None:
+    north, _, south = joined
+    south.subscribe("killed", "//item[@n >= 1000 and @n < 2000]")
+    time.sleep(1.0)
+    publish(north, 1_000)
+    wait_for(south, "killed", ids(1_000))
+    south.kill()
+    numbers = range(1_001, 1_050)
+    for number in numbers:
+        publish(north, number)
+    started = time.monotonic()
+    south.start()
+    south.wait_ready()
+    assert sorted(wait_for(south, "killed", ids(*numbers))) == sorted(ids(*numbers))
+    seconds = time.monotonic() - started
+    print(f"served again after {seconds:.2f} s")
+    assert seconds < 10
 
 
 def test_nothing_is_lost_by_cut_links(tmp_path: Path) -> None:
@@ -209,7 +215,7 @@ def test_a_slow_link_is_broken_off_and_what_it_did_not_take_comes_later(tmp_path
             proxy.bytes_a_second = None
             proxy.cut()
             assert sorted(wait_for(south, "all", ids(*range(150)), 30)) == sorted(ids(*range(150)))
-            assert "which does not take them" in north.log
+            assert "kind=slow" in north.log
 
 
 def test_brokers_with_certificates_and_one_without_the_right_one(tmp_path: Path) -> None:
@@ -260,19 +266,18 @@ def test_two_brokers_on_copies_of_one_store(tmp_path: Path) -> None:
             assert south.is_running
 
 
-def test_a_broker_that_stands_still_holds_up_nobody_else(tmp_path: Path) -> None:
-    brokers = north, middle, south = chain(tmp_path)
-    with running(*brokers):
-        wait_joined(brokers)
-        for broker in brokers:
-            broker.subscribe("all", "//item")
-        time.sleep(1.0)
-        south.pause(on=True)
-        for number in range(30):
-            publish(north, number)
-        wait_for(middle, "all", ids(*range(30)), 5)
-        south.pause(on=False)
-        assert sorted(wait_for(south, "all", ids(*range(30)))) == sorted(ids(*range(30)))
+def test_a_broker_that_stands_still_holds_up_nobody_else(joined: list[BrokerProcess]) -> None:
+    north, middle, south = joined
+    for broker in (middle, south):
+        broker.subscribe("still", "//item[@n >= 2000]")
+    time.sleep(1.0)
+    numbers = range(2_000, 2_030)
+    south.pause(on=True)
+    for number in numbers:
+        publish(north, number)
+    wait_for(middle, "still", ids(*numbers), 10)
+    south.pause(on=False)
+    assert sorted(wait_for(south, "still", ids(*numbers))) == sorted(ids(*numbers))
 
 
 # --- network namespaces -----------------------------------------------------------------------------------------------
