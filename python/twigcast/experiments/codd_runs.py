@@ -1,7 +1,11 @@
 """Running cooperative trees for the experiments of CoDD: the protocol itself in the simulator, message by message.
 
-Nodes join while the stream already flows, one document after every four joins, so that the later ones find statistics.
-Links take so little time that control messages are instant in terms of documents, as in the source's figures.
+In the abstract model nodes join before the first document. There are no statistics then and no queries to compare, so
+the join is *blind*: all children of a full node tie, and the first is taken. This is what the source's figures show:
+overhead that starts high, and without reorganisation a depth that grows linearly. Beside it stands the join as it is
+meant to be, *informed*: one document after every four joins, and ties go to the smaller subtree. Over XML queries are
+compared from the start. Links take so little time that control messages are instant in terms of documents, as in the
+source's figures.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ class Outcome:
         system: Share of spurious documents among all received by nodes.
         windows: (document, system overhead, mean interior overhead) window by window.
         moves: (document, predicted cost before, after, moved) of every search.
-        ratios: (document, measured overhead of the old parent in the window after a move / before).
+        ratios: (document, overhead of the node that asked for a move in the time after it / before it).
         siena: Overhead of every server of the emulated broker tree.
         events: Events simulated.
     """
@@ -52,6 +56,7 @@ class Outcome:
     system: float = 0.0
     windows: list[tuple[int, float, float]] = field(default_factory=list)
     moves: list[tuple[int, int, int, bool]] = field(default_factory=list)
+    ratios: list[tuple[int, float]] = field(default_factory=list)
     siena: list[float] = field(default_factory=list)
     siena_windows: list[tuple[int, float]] = field(default_factory=list)
     events: int = 0
@@ -88,16 +93,17 @@ def run_tree(
     window: int = 250,
     siena: bool = False,
     seed: int = SEED,
+    documents_while_joining: bool = True,
 ) -> Outcome:
     """Let nodes join, stream documents, look at the overhead after every window."""
     run = start_run(engine, settings, seed=seed)
     broker = SienaTree(engine, queries, settings.fan_out, seed) if siena else None
     outcome = Outcome()
     look = OverheadWindow()
-    now = {"document": 0}
+    worth = _Worth()
 
     def after(number: int) -> None:
-        now["document"] = number
+        worth.note(number, run)
         if number % window == 0:
             system, mean = look.look(run.nodes)
             outcome.windows.append((number, system, mean))
@@ -106,7 +112,7 @@ def run_tree(
 
     run.on_item = after
     stream = _watched(items, broker)
-    _grow(run, queries, stream)
+    _grow(run, queries, stream, documents_while_joining)
     look.look(run.nodes)
     run.stream(stream)
     found = depths(run)
@@ -115,10 +121,50 @@ def run_tree(
     received = sum(node.received_count for node in run.nodes)
     outcome.system = sum(node.spurious_count for node in run.nodes) / max(1, received)
     outcome.moves = [(int(time), move.cost_before, move.cost_after, move.moved) for time, move in run.moves]
+    outcome.ratios = worth.ratios(run)
     outcome.events = run.simulator.counters.events
     if broker is not None:
         outcome.siena = broker.overheads()
     return outcome
+
+
+class _Worth:
+    """Measures what moves are worth: the overhead of the node that asked, before and after."""
+
+    EVERY = 25
+    """Documents between two looks at all nodes."""
+    LOOKS = 4
+    """Looks before and after a move: 100 documents."""
+
+    def __init__(self) -> None:
+        self._looks: list[tuple[int, dict[int, tuple[int, int]], int]] = []
+
+    def note(self, number: int, run: CoddRun) -> None:
+        """Remember what all nodes have received so far, and how many searches there were."""
+        if number % self.EVERY == 0:
+            seen = {node.address: (node.received_count, node.spurious_count) for node in run.nodes}
+            self._looks.append((number, seen, len(run.moves)))
+
+    def ratios(self, run: CoddRun) -> list[tuple[int, float]]:
+        """(document, overhead after / before) of every move with enough documents on both sides."""
+        found: list[tuple[int, float]] = []
+        for place in range(self.LOOKS + 1, len(self._looks) - self.LOOKS):
+            number, now, last = self._looks[place]
+            first = self._looks[place - 1][2]
+            before, after = self._looks[place - 1 - self.LOOKS][1], self._looks[place + self.LOOKS][1]
+            then = self._looks[place - 1][1]
+            for (_, move), node in zip(run.moves[first:last], run.requesters[first:last], strict=True):
+                earlier, later = _share(before, then, node), _share(now, after, node)
+                if move.moved and earlier and later is not None:
+                    found.append((number, later / earlier))
+        return found
+
+
+def _share(one: Mapping[int, tuple[int, int]], other: Mapping[int, tuple[int, int]], node: int) -> float | None:
+    """Overhead of a node between two looks."""
+    if node not in one or node not in other or other[node][0] == one[node][0]:
+        return None
+    return (other[node][1] - one[node][1]) / (other[node][0] - one[node][0])
 
 
 def _watched(items: Iterator[Item], broker: SienaTree | None) -> Iterator[Item]:
@@ -128,11 +174,11 @@ def _watched(items: Iterator[Item], broker: SienaTree | None) -> Iterator[Item]:
         yield item
 
 
-def _grow(run: CoddRun, queries: Sequence[Query], stream: Iterator[Item]) -> None:
+def _grow(run: CoddRun, queries: Sequence[Query], stream: Iterator[Item], documents_while_joining: bool) -> None:
     for address, query in enumerate(queries, 1):
         run.add(address, query)
         run.simulator.run(until=run.simulator.now + 1)
-        if address % 4 == 0:
+        if documents_while_joining and address % 4 == 0:
             for item in islice(stream, 1):
                 run.publish(item)
         run.simulator.run(until=run.simulator.now + 1)
@@ -140,17 +186,26 @@ def _grow(run: CoddRun, queries: Sequence[Query], stream: Iterator[Item]) -> Non
 
 @lru_cache(maxsize=64)
 def interest_run(nodes: int, documents: int, shape: tuple[tuple[str, Any], ...], chosen: tuple[tuple[str, Any], ...],
-                 siena: bool = False) -> Outcome:  # fmt: skip
+                 siena: bool = False, informed: bool = False) -> Outcome:  # fmt: skip
     """A run in the abstract data model."""
     model = InterestModel(InterestShape(interests=nodes, **dict(shape)), SEED)
-    settings = CoddSettings(**dict(chosen))
-    return run_tree(model, range(nodes), model.items(documents), settings, window=max(50, documents // 40), siena=siena)
+    settings = CoddSettings(**dict(chosen), structural_match=informed, balance_ties=informed)
+    return run_tree(
+        model,
+        range(nodes),
+        model.items(documents),
+        settings,
+        window=max(50, documents // 40),
+        siena=siena,
+        documents_while_joining=informed,
+    )
 
 
 def interests(nodes: int, documents: int, *, shape: Mapping[str, Any] | None = None, siena: bool = False,
-              **settings: Any) -> Outcome:  # fmt: skip
+              informed: bool = False, **settings: Any) -> Outcome:  # fmt: skip
     """The same, with settings by name; runs with equal settings are shared between figures."""
-    return interest_run(nodes, documents, tuple(sorted((shape or {}).items())), tuple(sorted(settings.items())), siena)
+    chosen = tuple(sorted((shape or {}).items())), tuple(sorted(settings.items()))
+    return interest_run(nodes, documents, *chosen, siena, informed)
 
 
 # XML.

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from twigcast.experiments.claims import custom
 from twigcast.experiments.codd_runs import Outcome, curve, interests, percentiles
@@ -9,10 +10,15 @@ from twigcast.experiments.model import Experiment, Figure, Measured, Point, Resu
 
 SETTINGS = (
     "abstract model: 400 nodes, 20 classes, 10,000 documents, selectivity 0.2, a shuffle every 200 documents, "
-    "fan-out 6, reorganisation after 200 documents; small: 150 nodes, 1,500 documents"
+    "fan-out 6, reorganisation after 200 documents; all nodes join before the first document, blindly; small: 150 "
+    "nodes, 3,000 documents"
+)
+INFORMED = (
+    "The informed join, ours, with documents flowing while nodes join, stands beside it: it starts low and shallow, "
+    "and drift then drives the overhead up to where reorganisation, from above, comes down to."
 )
 SWEEP: dict[Scale, list[Point]] = {
-    "small": [Point("default", {"nodes": 150, "documents": 1500})],
+    "small": [Point("default", {"nodes": 150, "documents": 3000})],
     "paper": [Point("default", {"nodes": 400, "documents": 10_000})],
 }
 
@@ -23,12 +29,17 @@ def runs(point: Point) -> tuple[Outcome, Outcome]:
     return interests(**size, reorganise=False, siena=True), interests(**size, siena=True)
 
 
+def informed(point: Point) -> Outcome:
+    """With reorganisation and statistics at the join."""
+    return interests(point.parameters["nodes"], point.parameters["documents"], informed=True)
+
+
 def both(rows: Callable[[str, Outcome], list[Measured]]) -> Callable[[Point], list[Measured]]:
-    """Rows of both runs, as series NR and R."""
+    """Rows of both runs, as series NR and R, and of the informed join with reorganisation."""
 
     def measure(point: Point) -> list[Measured]:
         still, moving = runs(point)
-        return [*rows("CoDD-NR", still), *rows("CoDD-R", moving)]
+        return [*rows("CoDD-NR", still), *rows("CoDD-R", moving), *rows("CoDD-R, informed join", informed(point))]
 
     return measure
 
@@ -59,18 +70,20 @@ def _in_time(point: Point) -> list[Measured]:
     still, moving = runs(point)
     rows = curve("CoDD-R", [(x, 100 * system) for x, system, _ in moving.windows], "overhead")
     rows += curve("CoDD-NR", [(x, 100 * system) for x, system, _ in still.windows], "overhead")
+    knowing = informed(point).windows
+    rows += curve("CoDD-R, informed join", [(x, 100 * system) for x, system, _ in knowing], "overhead")
     return rows + curve("Siena emulation", [(x, 100 * share) for x, share in moving.siena_windows], "overhead")
 
 
 def _worth(point: Point) -> list[Measured]:
     _, moving = runs(point)
-    accepted = [(time, after / before) for time, before, after, moved in moving.moves if moved and before]
-    # The mean over twenty parts of the time, so that single moves do not hide the course.
+    # Twenty parts of the time, so that single moves do not hide the course; the samples are the single moves.
     rows: list[Measured] = []
+    last = max((number for number, _ in moving.ratios), default=1)
     for part in range(20):
-        some = accepted[part * len(accepted) // 20 : (part + 1) * len(accepted) // 20]
+        some = [ratio for number, ratio in moving.ratios if part <= 20 * number / (last + 1) < part + 1]
         if some:
-            rows.append(Measured("CoDD-R", 5 * part, "ratio", tuple(ratio for _, ratio in some)))
+            rows.append(Measured("CoDD-R", 5 * part, "ratio", tuple(some)))
     rows.append(Measured("CoDD-R", "all", "searches", (float(len(moving.moves)),)))
     rows.append(Measured("CoDD-R", "all", "moves", (float(moving.accepted),)))
     return rows
@@ -110,9 +123,28 @@ def _constant(results: Results) -> tuple[bool, str]:
     return max(values) < 1.5 * min(values), f"from {min(values):.0f} % to {max(values):.0f} %"
 
 
+def _late_ratios(results: Results) -> list[float]:
+    late = [x for x in results.xs("CoDD-R", "ratio") if not isinstance(x, str) and x >= 40]
+    return [ratio for x in late for ratio in results.samples("CoDD-R", x, "ratio")]
+
+
 def _successful(results: Results) -> tuple[bool, str]:
-    late = [value for x, value in results.curve("CoDD-R", "ratio") if not isinstance(x, str) and x >= 40]
-    return all(value < 1 for value in late), f"predicted cost after / before: {min(late):.2f} to {max(late):.2f}"
+    late = _late_ratios(results)
+    below = sum(ratio < 1 for ratio in late) / len(late)
+    return below > 0.5, f"{100 * below:.0f} % of {len(late)} moves below 1, mean {sum(late) / len(late):.2f}"
+
+
+def _bounded(results: Results) -> tuple[bool, str]:
+    late = sorted(_late_ratios(results))
+    above = sum(ratio > 1.5 for ratio in late) / len(late)
+    return above <= 0.01, f"{100 * above:.1f} % of the moves above 1.5, the worst {late[-1]:.2f}"
+
+
+GROWN: dict[str, dict[str, Any]] = {
+    "CoDD-NR": {"reorganise": False},
+    "CoDD-R": {"reorganise": True},
+    "informed CoDD-NR": {"reorganise": False, "informed": True},
+}
 
 
 def measure_growth(point: Point) -> list[Measured]:
@@ -120,8 +152,8 @@ def measure_growth(point: Point) -> list[Measured]:
     rows: list[Measured] = []
     for nodes in point.parameters["sizes"]:
         for fan_out in point.parameters["fan_outs"]:
-            for series, reorganise in (("CoDD-NR", False), ("CoDD-R", True)):
-                outcome = interests(nodes, point.parameters["documents"], fan_out=fan_out, reorganise=reorganise)
+            for series, settings in GROWN.items():
+                outcome = interests(nodes, point.parameters["documents"], fan_out=fan_out, **settings)
                 name = f"{series}, fan-out {fan_out}"
                 rows.append(Measured(name, nodes, "depth", (outcome.depth,)))
                 rows.append(Measured(name, nodes, "overhead", (100 * outcome.mean,)))
@@ -130,7 +162,7 @@ def measure_growth(point: Point) -> list[Measured]:
 
 
 GROWTH: dict[Scale, list[Point]] = {
-    "small": [Point("growth", {"sizes": (50, 100, 200), "fan_outs": (4, 6), "documents": 600})],
+    "small": [Point("growth", {"sizes": (50, 100, 200), "fan_outs": (4, 6), "documents": 2000})],
     "paper": [Point("growth", {"sizes": (100, 200, 400, 800), "fan_outs": (4, 6, 10), "documents": 10_000})],
 }
 
@@ -169,14 +201,13 @@ EXPERIMENTS = (
         shows=Figure("percent of nodes", "depth", metric="depth"),
         published="With reorganisation the tree is clearly shallower.",
         claims=(custom("Reorganisation makes the tree shallower", _shallower),),
-        notes="Our joins go down only as far as the first node with room, so the tree is shallow to begin with; a move "
-        "looks for little overhead, not for little depth.",
+        notes=INFORMED,
     ),
     Experiment(
         id="C-F10",
         title="Depth against the number of nodes",
         source="CoDD, figure 10",
-        settings="abstract model, 100 to 800 nodes; small: 50 to 200 nodes, 600 documents",
+        settings="abstract model, 100 to 800 nodes; small: 50 to 200 nodes, 2,000 documents",
         sweep=GROWTH,
         measure=measure_growth,
         shows=Figure("number of nodes", "mean depth", metric="depth"),
@@ -185,8 +216,9 @@ EXPERIMENTS = (
             custom("With reorganisation depth grows like log n", _logarithmic),
             custom("Without, depth grows linearly", _linear_without),
         ),
-        notes="The source's own lemma promises log n for pure joins, and nothing but joins happens without "
-        "reorganisation; we find log n for both.",
+        notes="The source's own lemma promises log n for pure joins, against its figure. Both are right: where a full "
+        "node knows nothing of its children and passes every newcomer to the first, the tree is a chain; with ties to "
+        "the smaller subtree and statistics (the informed join) depth is logarithmic without reorganisation, too.",
     ),
     Experiment(
         id="C-F11",
@@ -234,9 +266,7 @@ EXPERIMENTS = (
             custom("Overhead decays", _decays),
             custom("The broker tree's overhead is constant", _constant),
         ),
-        notes="The join estimates overlap well, so we start low; each shuffle then parts interests that went together, "
-        "and moves, one a request, repair what they can until the next. Overhead rises to a balance instead of falling "
-        "to one; without reorganisation it goes on rising.",
+        notes=INFORMED,
     ),
     Experiment(
         id="C-F18",
@@ -245,9 +275,12 @@ EXPERIMENTS = (
         settings=SETTINGS,
         sweep=SWEEP,
         measure=_worth,
-        shows=Figure("time (%)", "cost after / before", metric="ratio"),
+        shows=Figure("time (%)", "overhead after / before", metric="ratio"),
         published="Fluctuates at first; the last 60 % mostly below 1; failures at most 1.5.",
-        claims=(custom("In the last 60 % of the time moves lower the cost", _successful),),
-        notes="Costs are those predicted when the move is decided.",
+        claims=(
+            custom("In the last 60 % of the time most moves lower the overhead", _successful),
+            custom("Then failures are at most 1.5 (but one in a hundred)", _bounded),
+        ),
+        notes="Overhead of the node that asked for the move, measured over 100 documents before and after it.",
     ),
 )

@@ -80,7 +80,7 @@ def _after(results: Results) -> tuple[bool, str]:
 
 
 def _filtering(part: str, name: str, dtds: tuple[str, ...]) -> Experiment:
-    small = {"dtds": dtds, "documents": 28, "queries": 10_000, "hosts": 200}
+    small = {"dtds": dtds, "documents": 14, "queries": 10_000, "hosts": 200}
     paper = {"dtds": dtds, "documents": 14, "queries": 1_000_000, "hosts": 1000}
     sweep: dict[Scale, list[Point]] = {"small": [Point(name, small)], "paper": [Point(name, paper)]}
     return Experiment(
@@ -88,7 +88,7 @@ def _filtering(part: str, name: str, dtds: tuple[str, ...]) -> Experiment:
         title=f"Filtering load, {name}",
         source=f"Miliaraki 2008, figure 7{part}",
         settings="1,000 peers, 1,000,000 distinct queries, 14 messages; 3 virtual nodes; states with more than 10 % of "
-        "a peer's messages copied to 10 holders. Small: 200 peers, 10,000 queries, 28 messages",
+        "a peer's messages copied to 10 holders. Small: 200 peers, 10,000 queries",
         sweep=sweep,
         measure=measure_filtering,
         shows=Figure("percent of peers, heaviest first", "share of the load (%)", metric="share"),

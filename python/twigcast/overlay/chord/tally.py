@@ -3,7 +3,8 @@
 Message counts, latencies and loads of a network that does not change are functions of the automaton, the message and
 the places of the keys. Indexing walks and the branches of the recursive method need not be simulated one by one: all
 branches that reach one state with one element behave alike from there on, so it is enough to know how many there are
-and the longest way to them. A test compares every number with the simulator's.
+and the longest way to them; and elements with one label path behave alike, in all messages. A test compares every
+number with the simulator's.
 
 The automaton is kept as integer arrays and dictionaries; it can be built for 10^7 queries on one machine.
 """
@@ -12,10 +13,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twigcast.overlay.chord.identifiers import identifier_of_address
+from twigcast.overlay.chord.label_paths import LabelPath, merge_documents
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import EPSILON, WILDCARD
 
@@ -67,20 +69,16 @@ class Automaton:
 
     def targets(self, state: int, label: str) -> list[int]:
         """States reached from a state by an element (the rules of `State.targets`)."""
-        found: list[int] = []
         edges = self.edges[state]
-        if self.label[state] == EPSILON:
-            found.append(state)
-        if edges:
-            target = edges.get(label)
-            if target is not None:
-                found.append(target)
-            target = edges.get(WILDCARD)
-            if target is not None:
-                found.append(target)
-            below = edges.get(EPSILON)
-            if below is not None:
-                found.extend(self.targets(below, label))
+        found = [state] if self.label[state] == EPSILON else []
+        if not edges:
+            return found
+        if label in edges:
+            found.append(edges[label])
+        if WILDCARD in edges:
+            found.append(edges[WILDCARD])
+        if EPSILON in edges:
+            found.extend(self.targets(edges[EPSILON], label))
         return found
 
     def transitions(self, state: int) -> int:
@@ -253,81 +251,152 @@ class Network:
         return len(hot)
 
     def publish(self, document: Document, publisher: int) -> FilteringTally:
-        """The recursive method with l = 0, by counting branches.
+        """The recursive method with l = 0 for one message."""
+        return self.publish_all([document], [publisher])[0]
+
+    def publish_all(self, documents: Sequence[Document], publishers: Sequence[int]) -> list[FilteringTally]:
+        """The recursive method with l = 0, by counting branches, for many messages at once.
 
         Args:
-            document: The message.
-            publisher: Index of the publishing node.
+            documents: The messages.
+            publishers: Index of the publishing node of each.
         """
-        automaton, places, owners = self.automaton, self.places, self.owners
-        tally = FilteringTally()
-        first = places.hops(publisher, owners[0])
-        self._note(tally, 0, 1, first)
-        matched: set[int] = set()
-        # Frontier: state -> (branches, steps of the longest, hops of the longest), for one element.
-        frontier: list[tuple[int, dict[int, tuple[int, int]]]] = [(-1, {0: (1, first)})]
-        depth = 1
-        while frontier:
-            tally.latency_steps = depth
-            following: list[tuple[int, dict[int, tuple[int, int]]]] = []
-            for at, states in frontier:
-                for child in document.children[at]:
-                    label = document.elements[child].label
-                    reached: dict[int, tuple[int, int]] = {}
-                    for state, (branches, hops) in states.items():
-                        for target in automaton.targets(state, label):
-                            way = places.hops(owners[state], owners[target])
-                            self._note(tally, target, branches, way)
-                            before, longest = reached.get(target, (0, 0))
-                            reached[target] = before + branches, max(longest, hops + way)
-                    if reached:
-                        matched.update(state for state in reached if automaton.accepting[state])
-                        tally.latency_hops = max(tally.latency_hops, max(hops for _, hops in reached.values()))
-                        following.append((child, reached))
-            frontier = following
-            depth += 1
-        tally.latency_hops = max(tally.latency_hops, first)
-        tally.matched = sum(automaton.accepting[state] for state in matched)
-        return tally
+        first = [self.places.hops(publisher, self.owners[0]) for publisher in publishers]
+        tallies = [FilteringTally(1, hops, 1, hops) for hops in first]
+        accesses: dict[int, int] = defaultdict(int, {0: len(documents)})
+        matched: dict[int, int] = defaultdict(int)
+        self._descend(merge_documents(documents), {0: (1, 0)}, 1, _Batch(tallies, first, accesses, matched))
+        self._note_accesses(accesses)
+        self._count_matches(tallies, matched)
+        return tallies
 
-    def _note(self, tally: FilteringTally, state: int, branches: int, hops: int) -> None:
-        tally.messages += branches
-        tally.hops += branches * hops
-        self.accesses[state] += branches
-        holders = self.copies.get(state)
-        if holders:
-            share = branches / (len(holders) + 1)
+    def _descend(self, path: LabelPath, states: dict[int, tuple[int, int]], depth: int, batch: _Batch) -> None:
+        """Go on from the states that a label path leads to: state -> (branches, hops of the longest way)."""
+        accepting, accesses, matched = self.automaton.accepting, batch.accesses, batch.matched
+        for below in path.below.values():
+            reached, messages, hops = self._reach(states, below.label)
+            if not reached:
+                continue
+            longest = max(way for _, way in reached.values())
+            elements = documents = 0
+            for number, count in below.counts.items():
+                tally = batch.tallies[number]
+                tally.messages += count * messages
+                tally.hops += count * hops
+                tally.latency_steps = max(tally.latency_steps, depth + 1)
+                tally.latency_hops = max(tally.latency_hops, batch.first[number] + longest)
+                elements += count
+                documents |= 1 << number
+            for state, (branches, _) in reached.items():
+                accesses[state] += branches * elements
+                if accepting[state]:
+                    matched[state] |= documents
+            if below.below:
+                self._descend(below, reached, depth + 1, batch)
+
+    def _reach(self, states: dict[int, tuple[int, int]], label: str) -> tuple[dict[int, tuple[int, int]], int, int]:
+        """What an element leads to from these states: states, messages, routed hops."""
+        automaton, owners, hops_between = self.automaton, self.owners, self.places.hops
+        reached: dict[int, tuple[int, int]] = {}
+        messages = hops = 0
+        for state, (branches, way) in states.items():
+            for target in automaton.targets(state, label):
+                step = hops_between(owners[state], owners[target])
+                messages += branches
+                hops += branches * step
+                before = reached.get(target)
+                if before is None:
+                    reached[target] = branches, way + step
+                else:
+                    reached[target] = before[0] + branches, max(before[1], way + step)
+        return reached, messages, hops
+
+    def _note_accesses(self, accesses: Mapping[int, int]) -> None:
+        places, owners, load = self.places, self.owners, self.load
+        for state, number in accesses.items():
+            self.accesses[state] += number
+            holders = self.copies.get(state, ())
+            share = number / (len(holders) + 1) if holders else number
+            load[places.host(owners[state])] += share
             for holder in holders:
-                self.load[self.places.host(holder)] += share
-            self.load[self.places.host(self.owners[state])] += share
-        else:
-            self.load[self.places.host(self.owners[state])] += branches
+                load[places.host(holder)] += share
+
+    def _count_matches(self, tallies: Sequence[FilteringTally], matched: Mapping[int, int]) -> None:
+        queries: dict[int, int] = defaultdict(int)
+        for state, documents in matched.items():
+            queries[documents] += self.automaton.accepting[state]
+        for documents, count in queries.items():
+            while documents:
+                lowest = documents & -documents
+                tallies[lowest.bit_length() - 1].matched += count
+                documents ^= lowest
 
     def publish_iteratively(self, document: Document, publisher: int) -> FilteringTally:
+        """The iterative method for one message."""
+        return self.publish_all_iteratively([document], [publisher])[0]
+
+    def publish_all_iteratively(self, documents: Sequence[Document], publishers: Sequence[int]) -> list[FilteringTally]:
         """The iterative method: the publisher asks for every active state at every element, and waits for answers."""
-        automaton, places, owners = self.automaton, self.places, self.owners
-        tally = FilteringTally()
+        tallies = [FilteringTally() for _ in documents]
+        matched: dict[int, int] = defaultdict(int)
+        self._ask(merge_documents(documents), {0}, _Questions(tallies, publishers, matched))
+        self._count_matches(tallies, matched)
+        return tallies
+
+    def _ask(self, path: LabelPath, states: set[int], batch: _Questions) -> None:
+        """Ask for the states that are active at a label path, once for every element below it."""
+        asked: dict[int, int] = defaultdict(int)
+        for state in states:
+            asked[self.owners[state]] += 1
+        costs: dict[int, tuple[int, int]] = {}
+        for below in path.below.values():
+            documents = 0
+            for number, count in below.counts.items():
+                publisher, tally = batch.publishers[number], batch.tallies[number]
+                if publisher not in costs:
+                    costs[publisher] = self._question(asked, publisher)
+                hops, slowest = costs[publisher]
+                tally.messages += 2 * count * len(states)
+                tally.hops += count * hops
+                tally.latency_steps += 2 * count
+                tally.latency_hops += count * slowest
+                documents |= 1 << number
+            reached = {target for state in states for target in self.automaton.targets(state, below.label)}
+            for state in reached:
+                if self.automaton.accepting[state]:
+                    batch.matched[state] |= documents
+            if reached and below.below:
+                self._ask(below, reached, batch)
+
+    def _question(self, asked: Mapping[int, int], publisher: int) -> tuple[int, int]:
+        """Hops of all questions and answers for one element, and of the slowest."""
+        places = self.places
         host = places.host(publisher)
-        matched: set[int] = set()
-        active: dict[int, set[int]] = {-1: {0}}
-        for number, element in enumerate(document.elements):
-            states = active.get(element.parent, set())
-            reached: set[int] = set()
-            slowest = 0
-            for state in states:
-                way = places.hops(publisher, owners[state])
-                back = int(places.host(owners[state]) != host)
-                tally.messages += 2
-                tally.hops += way + back
-                slowest = max(slowest, way + back)
-                reached.update(automaton.targets(state, element.label))
-            if states:
-                tally.latency_steps += 2
-                tally.latency_hops += slowest
-            active[number] = reached
-            matched.update(state for state in reached if automaton.accepting[state])
-        tally.matched = sum(automaton.accepting[state] for state in matched)
-        return tally
+        hops = slowest = 0
+        for owner, number in asked.items():
+            way = places.hops(publisher, owner) + int(places.host(owner) != host)
+            hops += number * way
+            slowest = max(slowest, way)
+        return hops, slowest
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What is gathered while messages are published recursively."""
+
+    tallies: Sequence[FilteringTally]
+    first: Sequence[int]
+    accesses: dict[int, int]
+    matched: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """What is gathered while messages are published iteratively."""
+
+    tallies: Sequence[FilteringTally]
+    publishers: Sequence[int]
+    matched: dict[int, int]
 
 
 def labels_of(path: str) -> list[str]:

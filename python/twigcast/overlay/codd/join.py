@@ -70,7 +70,8 @@ def on_add(node: CoddNode, sender: Address, message: Add) -> None:
 def max_overlap_child(node: CoddNode, queries: frozenset[Query], excluding: Address = -1) -> Address | None:
     """The source's max_overlap_node: the child that shares most documents, or most structure, with the queries.
 
-    Ties go to the child whose subtree asks for less, then to the lowest address.
+    Ties, of which the source does not speak, go to the child whose subtree asks for less (unless the settings say
+    otherwise), then to the lowest address.
     """
     candidates = [
         (address, child) for address, child in node.children.items() if address != excluding and not child.leaving
@@ -78,8 +79,10 @@ def max_overlap_child(node: CoddNode, queries: frozenset[Query], excluding: Addr
     if not candidates:
         return None
     scores = overlaps(node, queries, candidates)
+    balance = node.settings.balance_ties
     return min(
-        (-score, len(child.queries), address) for score, (address, child) in zip(scores, candidates, strict=True)
+        (-score, len(child.queries) if balance else 0, address)
+        for score, (address, child) in zip(scores, candidates, strict=True)
     )[2]
 
 
@@ -97,6 +100,8 @@ _PAIRS_MAX = 64
 
 def similarity(node: CoddNode, one: frozenset[Query], other: frozenset[Query]) -> float:
     """Best structural match of a pair of queries."""
+    if not node.settings.structural_match:
+        return 0.0
     left = sorted(one, key=repr)[:8]
     right = sorted(other, key=repr)[: _PAIRS_MAX // 8]
     return max((node.engine.similarity(a, b) for a in left for b in right), default=0.0)

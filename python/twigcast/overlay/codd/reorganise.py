@@ -202,7 +202,7 @@ def _decide(node: CoddNode, search: Search) -> None:
     if (
         search.best < 0
         or gain <= 0
-        or gain < node.settings.delta * search.before
+        or gain < node.settings.delta * node.received.difference_cardinality(node.own)
         or search.subject not in node.children
     ):
         _end(node, search, moved=False)

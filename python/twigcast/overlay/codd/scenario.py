@@ -41,6 +41,7 @@ class CoddRun:
         settings: Settings of all nodes.
         simulator: The driver.
         moves: The searches for better places so far, with when they ended.
+        requesters: Whose children these searches were for, in the same order.
         on_item: Called after each document of `stream`, with its number.
     """
 
@@ -48,6 +49,7 @@ class CoddRun:
     settings: CoddSettings
     simulator: Simulator
     moves: list[tuple[float, Reorganised]] = field(default_factory=list)
+    requesters: list[Address] = field(default_factory=list)
     on_item: Callable[[int], None] | None = None
 
     @property
@@ -147,6 +149,7 @@ def start_run(
     def note(time: float, address: Address, item: Any) -> None:
         if isinstance(item, Reorganised):
             run.moves.append((time, item))
+            run.requesters.append(address)
 
     simulator.on_delivery = note
     simulator.add(CoddNode(ROOT, None, engine, settings, ROOT))

@@ -16,12 +16,15 @@ class CoddSettings:
         fan_out: Most children that a node accepts.
         window: Documents over which statistics are kept; older ones are forgotten.
         cold_start: Documents below which overlap is estimated from the queries alone.
+        structural_match: Compare queries below `cold_start`; without it nothing is known then, and all children tie.
+        balance_ties: Of children with equal overlap take the one whose subtree asks for less; without it the first.
         join_timeout: Time to wait for candidates.
         attempts_max: Times a join is tried.
         reorganise: Move subtrees to better places.
         reorganise_after: Documents a node must have received between two requests (the source's timeout r).
         threshold: Overhead from which a node requests (r_thresh).
-        delta: Least relative decrease of the cost that is worth a move.
+        delta: Least relative decrease of the overhead of the node that requests (as it perceives it: the gain of the
+            move as a share of all it received lately and did not want) that is worth a move.
         top: Of a batch of requests, how many are served (top-c); 0 for all.
         batch: Documents over which the root gathers requests before it serves them.
         prune_factor: A full node's children are looked at if this times its cost is below the best cost.
@@ -38,6 +41,8 @@ class CoddSettings:
     fan_out: int = 6
     window: int = 400
     cold_start: int = 10
+    structural_match: bool = True
+    balance_ties: bool = True
     join_timeout: float = 20.0
     attempts_max: int = 12
     reorganise: bool = True
