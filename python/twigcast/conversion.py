@@ -17,6 +17,12 @@ from twigcast.limits import Limits
 _ENTITIES_WITH_REFERENCES_MAX: Final = 1_000
 """Entities whose text refers to further ones. Expat expands those recursively, so their number bounds its stack."""
 
+_AMPLIFICATION_MAX: Final = 100
+"""How many times its own length a message may grow by its entities, once that is more than 8 MiB: expat's own limit."""
+
+_AMPLIFICATION_BREACH: Final = 43
+"""Expat's ``XML_ERROR_AMPLIFICATION_LIMIT_BREACH``, which Python does not name."""
+
 _NAMESPACE_SEPARATOR: Final = "\x0c"
 """Between namespace and local name; no message can contain it."""
 
@@ -53,8 +59,8 @@ def to_utf8(data: bytes, bytes_max: int = Limits().message_bytes_max) -> bytes:
 
     Raises:
         MalformedMessage: The bytes do not fit the encoding, the encoding is unknown or contradicts the bytes, or
-            (where there is a DOCTYPE) the message is not well-formed or expands without measure.
-        MessageLimitExceeded: The answer would have more than ``bytes_max`` bytes.
+            (where there is a DOCTYPE) the message is not well-formed.
+        MessageLimitExceeded: The answer would have more than ``bytes_max`` bytes, or entities expand without measure.
     """
     text = _decoded(data)
     if text[:1] in {"\ufeff", "\x00"} or text[1:2] == "\x00":
@@ -246,8 +252,13 @@ def _check(utf8: bytes) -> None:
         nonlocal referring
         referring += value is not None and "&" in value
         if referring > _ENTITIES_WITH_REFERENCES_MAX:
-            reason = f"more than {_ENTITIES_WITH_REFERENCES_MAX:,} entities refer to other entities"
-            raise MalformedMessage(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1, reason)
+            raise MessageLimitExceeded(
+                "entities_with_references_max",
+                _ENTITIES_WITH_REFERENCES_MAX,
+                "too many entities refer to other entities",
+                parser.CurrentLineNumber,
+                parser.CurrentColumnNumber + 1,
+            )
 
     def declaration(version: str, encoding: str | None, standalone: int) -> None:
         if version == "1.1":
@@ -262,6 +273,14 @@ def _parse(parser: expat.XMLParserType, utf8: bytes) -> None:
     try:
         parser.Parse(utf8, True)
     except expat.ExpatError as error:
+        if error.code == _AMPLIFICATION_BREACH:
+            raise MessageLimitExceeded(
+                "entity_amplification_max",
+                _AMPLIFICATION_MAX,
+                "the entities of the message expand to far more than the message itself",
+                error.lineno,
+                error.offset + 1,
+            ) from None
         reason = expat.ErrorString(error.code) or "not well-formed"
         at = parser.ErrorByteIndex
         excerpt = utf8[at : at + 4 * _EXCERPT_CHARACTERS] if at >= 0 else b""

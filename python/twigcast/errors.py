@@ -43,6 +43,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from twigcast.limits import Limits
+
 _EXCERPT_WIDTH_MAX: Final = 100
 """Characters of a query shown above the caret."""
 
@@ -196,14 +198,16 @@ class LimitExceeded(TwigcastError):
     code = "limit"
 
     limit: str
-    """Name of the limit: a field of :class:`twigcast.Limits`."""
+    """Name of the limit: a field of :class:`twigcast.Limits`, or one of those that are fixed."""
 
     value: int
     """What the limit is set to."""
 
     @property
     def remedy(self) -> str:
-        """How to raise the limit."""
+        """How to raise the limit, where that can be done."""
+        if self.limit not in Limits.__dataclass_fields__:
+            return f"the limit is {self.limit} = {self.value:,}, which is fixed"
         return f"the limit is {self.limit} = {self.value:,}; raise it with limits=Limits({self.limit}=...)"
 
 
@@ -237,7 +241,8 @@ class MessageLimitExceeded(LimitExceeded, RejectedMessage):
     """A message over a limit.
 
     Args:
-        limit: Name of the limit, a field of :class:`twigcast.Limits`.
+        limit: Name of the limit: a field of :class:`twigcast.Limits`, or ``entity_amplification_max`` or
+            ``entities_with_references_max``, which are fixed.
         value: What the limit is set to.
         reason: What is too large, in one sentence.
         line: Line where the limit was hit, from 1; ``None`` where no place is meant.

@@ -149,7 +149,7 @@ def outcome(case: dict[str, Any]) -> str:
         except UnsupportedQuery:
             raise
         except tuple(ERRORS.values()) as error:
-            if "amplification" in str(error):
+            if "entity_amplification_max" in str(error):
                 return "error:message-entity-limit"
             return next(f"error:{kind}" for kind, expected in ERRORS.items() if isinstance(error, expected))
     return "match" if match else "no match"

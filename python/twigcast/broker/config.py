@@ -79,8 +79,10 @@ class Settings(BaseSettings, TenantLimits):
         "for links in feeds and in WebSub; by default that of the request.",
     )
     trusted_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=("*",),
-        description="Host names that requests may give, such as `news.example.org`, separated by commas; `*`: any.",
+        default=(),
+        description="Host names that requests may give, such as `news.example.org`, separated by commas; `*`: any. "
+        "By default `localhost`, any IP address, the names in `host` and `public_url`, and, where other machines reach "
+        "the broker, the name of this one.",
     )
     trusted_proxies: str = Field(
         default="127.0.0.1", description="Addresses of proxies whose `X-Forwarded-...` headers are believed."

@@ -1,7 +1,8 @@
 """The broker as a process: its parts put together, and a server in front of them.
 
-The store is opened first, so that a second broker on it ends before it has done anything; the address is taken next;
-then the subscriptions are loaded, and only when all is ready the server listens.
+The address is taken first, so that a broker that cannot have it leaves no new store behind; the store is opened next,
+which a second broker on it is refused; then the subscriptions are loaded, and only when all is ready requests are
+answered.
 """
 
 from __future__ import annotations
@@ -221,15 +222,15 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
     """
     logs.configure(settings.log_level, settings.log_format)
     _allow_connections()
-    store = open_store(settings.store)
-    try:
-        with listening_socket(settings) as listener:
+    with listening_socket(settings) as listener:
+        store = open_store(settings.store)
+        try:
             if settings.otel_endpoint:
                 tracing.start_otlp(settings.otel_endpoint)
             uvloop.run(_serve(settings, store, listener, token_file))
-    finally:
-        tracing.stop()
-        store.close()
+        finally:
+            tracing.stop()
+            store.close()
 
 
 def _allow_connections() -> None:

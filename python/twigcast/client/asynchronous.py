@@ -36,10 +36,6 @@ from twigcast.subscriptions import Dialect
 
 T = TypeVar("T")
 
-_PAGE = 1_000
-_ACKNOWLEDGED_EVERY = 1.0
-_ACKNOWLEDGED_COUNT = 500
-
 
 class AsyncClient:
     """A client of a broker. All methods raise the errors that the broker raised, and Unreachable where there is none.
@@ -194,7 +190,7 @@ class AsyncClient:
         """All subscriptions in order of their keys, or those of a subscriber."""
         after = None
         while True:
-            page, after = await self._do(calls.subscriptions(after, _PAGE, subscriber))
+            page, after = await self._do(calls.subscriptions(after, calls.PAGE, subscriber))
             for item in page:
                 yield item
             if after is None:
@@ -257,7 +253,12 @@ class AsyncClient:
             namespaces: Of ``query``.
             dialect: Of ``query``.
         """
-        return await self._do(calls.explain(query, key, subscriber, xml, seq, message, namespaces, dialect))
+        asked = (query, key, subscriber, xml, seq, message, namespaces, dialect)
+        found, after = await self._do(calls.explain(*asked))
+        while after is not None:
+            more, after = await self._do(calls.explain(*asked, after))
+            found += more
+        return found
 
     # Deliveries
 
@@ -406,11 +407,11 @@ class _Acks:
     async def done(self, delivery: Delivery) -> None:
         self._seen.last = delivery.id
         self._count += 1
-        if self._count >= _ACKNOWLEDGED_COUNT:
+        if self._count >= calls.ACKNOWLEDGED_COUNT:
             await self.flush()
 
     async def flush_if_due(self) -> None:
-        if time.monotonic() - self._at >= _ACKNOWLEDGED_EVERY:
+        if time.monotonic() - self._at >= calls.ACKNOWLEDGED_SECONDS:
             await self.flush()
 
     async def flush(self) -> None:

@@ -34,6 +34,14 @@ from twigcast.subscriptions import Dialect
 T = TypeVar("T")
 
 LINES: Final = "application/x-ndjson"
+
+PAGE: Final = 1_000
+"""Subscriptions asked for at a time."""
+
+ACKNOWLEDGED_SECONDS: Final = 1.0
+ACKNOWLEDGED_COUNT: Final = 500
+"""A stream acknowledges what is done at the latest after so many seconds, or so many deliveries."""
+
 Start = Literal["now"] | int | datetime | str
 """Where a subscription begins: now, right after a cursor, with the first message of a time, or with that of an id."""
 
@@ -256,12 +264,14 @@ def explain(
     message: str | None,
     namespaces: Mapping[str, str] | None,
     dialect: Dialect | None,
-) -> Call[list[Explanation]]:
-    """Explain why queries match a message or not."""
+    after: str | None = None,
+) -> Call[tuple[list[Explanation], str | None]]:
+    """Explain why queries match a message or not; with the explanations, where the next page begins."""
     body = _given(
         query=query,
         key=key,
         subscriber=subscriber,
+        after=after,
         xml=xml,
         seq=seq,
         message=message,
@@ -271,7 +281,7 @@ def explain(
     return Call(
         "POST",
         "/explain",
-        lambda found: [Explanation(**item) for item in found["explanations"]],
+        lambda found: ([Explanation(**item) for item in found["explanations"]], found["next"]),
         body=body,
         asked=query,
     )

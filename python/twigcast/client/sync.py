@@ -34,10 +34,6 @@ from twigcast.subscriptions import Dialect
 
 T = TypeVar("T")
 
-_PAGE = 1_000
-_ACKNOWLEDGED_EVERY = 1.0
-_ACKNOWLEDGED_COUNT = 500
-
 
 class Client:
     """A client of a broker. All methods raise the errors that the broker raised, and Unreachable where there is none.
@@ -188,7 +184,7 @@ class Client:
         """All subscriptions in order of their keys, or those of a subscriber."""
         after = None
         while True:
-            page, after = self._do(calls.subscriptions(after, _PAGE, subscriber))
+            page, after = self._do(calls.subscriptions(after, calls.PAGE, subscriber))
             yield from page
             if after is None:
                 return
@@ -250,7 +246,12 @@ class Client:
             namespaces: Of ``query``.
             dialect: Of ``query``.
         """
-        return self._do(calls.explain(query, key, subscriber, xml, seq, message, namespaces, dialect))
+        asked = (query, key, subscriber, xml, seq, message, namespaces, dialect)
+        found, after = self._do(calls.explain(*asked))
+        while after is not None:
+            more, after = self._do(calls.explain(*asked, after))
+            found += more
+        return found
 
     # Deliveries
 
@@ -393,11 +394,11 @@ class _Acks:
     def done(self, delivery: Delivery) -> None:
         self._seen.last = delivery.id
         self._count += 1
-        if self._count >= _ACKNOWLEDGED_COUNT:
+        if self._count >= calls.ACKNOWLEDGED_COUNT:
             self.flush()
 
     def flush_if_due(self) -> None:
-        if time.monotonic() - self._at >= _ACKNOWLEDGED_EVERY:
+        if time.monotonic() - self._at >= calls.ACKNOWLEDGED_SECONDS:
             self.flush()
 
     def flush(self) -> None:

@@ -291,7 +291,7 @@ def test_a_slow_client_does_not_fill_the_memory_or_hold_up_others(party: Party, 
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         slow.connect((address.hostname, address.port))
         slow.sendall(
-            f"GET /deliveries/stream?subscriber=slow HTTP/1.1\r\nHost: x\r\n"
+            f"GET /deliveries/stream?subscriber=slow HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Bearer {party.tokens[Scope.SUBSCRIBE]}\r\n\r\n".encode()
         )
         with events(party, "fast") as stream:

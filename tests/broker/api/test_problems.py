@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import socket
 import sqlite3
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 from tests.broker.api.running import Party, RunningBroker, check_problem, until
 from twigcast.broker import errors, logs
 from twigcast.broker.api import problems
+from twigcast.broker.api.hosts import Hosts
+from twigcast.broker.config import load
 from twigcast.broker.errors import BrokerError, StoreFull, StoreUnavailable, TooMany
 from twigcast.errors import (
     DuplicateKey,
@@ -30,7 +33,11 @@ from twigcast.errors import (
 def test_unknown_paths_and_methods(party: Party) -> None:
     party.problem("GET", "/nope", 404, "not-found")
     party.problem("GET", "/subscriptions/a/b", 404, "not-found")
-    party.problem("GET", "/subscriptions/", 404, "not-found")
+    for method in ("GET", "PUT", "PATCH", "DELETE"):
+        for path in ("/subscriptions/", "/sources/"):
+            found = party.problem(method, path, 404, "not-found", json={"query": "/a"})
+            assert found["detail"] == f"there is nothing at {path!r}: the name after the last slash is empty"
+    assert len(party.problem("GET", "/" + "x" * 5_000, 404, "not-found")["detail"]) < 300
     response = party.http.request("PUT", "/messages")
     check_problem(response, 405, "method-not-allowed")
     assert response.headers["allow"] == "GET, POST"
@@ -151,6 +158,37 @@ def test_hosts_that_are_not_trusted(own_broker: Any) -> None:
     for host in ("evil.example.com", "news.example.org.evil.example.com", "", "[::1]", "[::1]:8080"):
         response = httpx2.get(f"{broker.url}/health", headers={"Host": host})
         check_problem(response, 400, "untrusted-host")
+
+
+def test_by_default_names_of_others_are_not_trusted(broker: RunningBroker) -> None:
+    """A page whose name was made to lead to the broker (DNS rebinding) gets nothing."""
+    port = broker.url.rpartition(":")[2]
+    for host in ("localhost", f"LOCALHOST:{port}", "127.0.0.1", "[::1]:8080", "10.1.2.3:80"):
+        assert httpx2.get(f"{broker.url}/health", headers={"Host": host}).status_code == 200, host
+    for host in (
+        "evil.example.com",
+        f"evil.example.com:{port}",
+        "localhost.evil.example",
+        "",
+        "127.0.0.1.nip.io",
+        "::1",
+    ):
+        found = check_problem(httpx2.get(f"{broker.url}/health", headers={"Host": host}), 400, "untrusted-host")
+        assert "trusted_hosts" in found["detail"]
+        assert host.partition(":")[0] in found["detail"]
+
+
+def test_names_that_go_without_saying() -> None:
+    def permits(name: str, **settings: object) -> bool:
+        return Hosts.of(load(settings)).permit(name)
+
+    me = socket.gethostname().lower()
+    assert permits("news.example.org", public_url="https://News.example.org:8443/x")
+    assert permits("broker.internal", host="Broker.internal")
+    assert permits(me, host="0.0.0.0") or me == ""
+    assert not permits("name-of-this-machine.example", host="0.0.0.0")
+    assert permits(me) == (me in {"localhost", ""})
+    assert permits("anything.example", trusted_hosts="*")
 
 
 def test_logs_as_text_and_as_json() -> None:

@@ -225,7 +225,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(party: Party, broker
     with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
         token = party.tokens[Scope.PUBLISH]
         connection.sendall(
-            f"POST /messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+            f"POST /messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
             "Content-Type: application/xml\r\nContent-Length: 5000000000\r\n\r\n".encode()
         )
         answer = connection.recv(65_536)

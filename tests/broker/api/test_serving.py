@@ -125,10 +125,11 @@ def test_a_second_broker_on_one_store_is_refused(start: Start) -> None:
     assert httpx2.get(f"{url}/health").status_code == 200
 
 
-def test_an_address_that_is_taken(start: Start) -> None:
+def test_an_address_that_is_taken(start: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in start("--port", str(port)).refusal()
+        assert not (tmp_path / "twigcast-data").exists(), "it leaves nothing behind"
 
 
 def test_a_store_that_cannot_be(start: Start, tmp_path: Path) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.broker.api.running import Party, RunningBroker, check_problem
+from twigcast.broker.api import queries
+from twigcast.broker.model import Scope
+from twigcast.client import Client
 
 CAP = "urn:oasis:names:tc:emergency:cap:1.2"
 
@@ -224,7 +228,7 @@ def test_the_number_of_subscriptions_is_limited(broker: RunningBroker) -> None:
 # --- the past ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_snapshot_and_a_subscription_from_its_cursor_miss_nothing(party_on_each_store: Party) -> None:
+def test_b01_a_snapshot_and_a_subscription_from_its_cursor_miss_nothing(party_on_each_store: Party) -> None:
     """B-01: a message between reading a snapshot and subscribing."""
     party = party_on_each_store
     party.publish("<a>before</a>")
@@ -341,8 +345,8 @@ def test_check(party: Party) -> None:
     assert found["caret"].splitlines()[1].index("^") == 4 + 9 - 1
 
 
-def test_explain_names_the_first_step_that_fails(party: Party) -> None:
-    """B-12."""
+def test_b12_explain_names_the_first_step_that_fails_and_what_comes_nearest(party_on_each_store: Party) -> None:
+    party = party_on_each_store
     (found,) = party.ok(
         "POST",
         "/explain",
@@ -355,8 +359,8 @@ def test_explain_names_the_first_step_that_fails(party: Party) -> None:
     assert found["matches"] is True
 
 
-def test_explain_lists_each_rule_of_a_subscriber(party: Party) -> None:
-    """B-11."""
+def test_b11_explain_lists_each_rule_of_a_subscriber(party_on_each_store: Party) -> None:
+    party = party_on_each_store
     party.subscribe("keep", "/item[price > 10]", subscriber="reader")
     party.subscribe("drop", "/item[title = 'Ad']", subscriber="reader")
     stored = party.publish("<item><title>News</title><price>12</price></item>", id="i1")
@@ -365,6 +369,51 @@ def test_explain_lists_each_rule_of_a_subscriber(party: Party) -> None:
         assert {item["key"]: item["matches"] for item in found} == {"keep": True, "drop": False}
     (one,) = party.ok("POST", "/explain", json={"key": "drop", "message": "i1"})["explanations"]
     assert '"News"' in one["text"]
+
+
+@pytest.mark.parametrize("dialect", ["xpath", "legacy", "xquery", "javascript", "groovy", "python", "", None])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "open('{path}', 'w')",
+        "__import__('os').system('touch {path}')",
+        "${{new java.io.File('{path}').createNewFile()}}",
+        "#set($x = '{path}')",
+        "<xsl:value-of select='document(\"{path}\")'/>",
+        "file:write('{path}', 'x')",
+        "doc('file://{path}')",
+        "document('file://{path}')",
+        "unparsed-text('file://{path}')",
+        "java:java.io.File.new('{path}')",
+        "function() {{ return require('fs').writeFileSync('{path}', '') }}",
+    ],
+)
+def test_b06_what_is_no_query_is_refused_and_nothing_runs(
+    party_on_each_store: Party, query: str, dialect: str | None, tmp_path: Path
+) -> None:
+    party, path = party_on_each_store, tmp_path / "written"
+    body = {"key": "k", "query": query.format(path=path), "dialect": dialect}
+    answer = party.http.post("/subscriptions", json=body)
+    assert answer.status_code == 422, answer.text
+    check_problem(answer, 422, answer.json()["code"])
+    checked = party.http.post("/check", json={"query": body["query"]})
+    assert checked.json()["valid"] is False
+    assert party.publish("<a/>")["matches"] == 0
+    assert party.ok("GET", "/subscriptions")["subscriptions"] == []
+    assert not path.exists()
+
+
+def test_explain_goes_through_all_rules_of_a_subscriber(party: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "_EXPLAINED_MAX", 4)
+    for number in range(10):
+        party.subscribe(f"k{number}", f"/item[price > {number}]", subscriber="reader")
+    asked = {"subscriber": "reader", "xml": "<item><price>6</price></item>"}
+    first = party.ok("POST", "/explain", json=asked)
+    assert ([item["key"] for item in first["explanations"]], first["next"]) == (["k0", "k1", "k2", "k3"], "k3")
+    with Client(party.url, party.tokens[Scope.SUBSCRIBE]) as client:
+        found = client.explain(subscriber="reader", xml=asked["xml"])
+    assert {e.key: e.matches for e in found} == {f"k{n}": n < 6 for n in range(10)}
+    party.problem("POST", "/explain", 422, "invalid", json={"query": "/a", "xml": "<a/>", "after": "k"})
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,27 @@ def test_a_hundred_thousand_subscriptions_are_listed_and_searched_quickly(party:
             break
         page = person.get(following[0])
     assert keys == ["k009999", *(f"k09999{n}" for n in range(10))]
+    forth_and_back(person, "/console/subscriptions?search=b999")
+
+
+def forth_and_back(person: Person, address: str) -> list[list[str]]:
+    """Turn all pages of a list to the last and back to the first; what each shows."""
+    shown: list[list[str]] = []
+    page = person.get(address)
+    while True:
+        shown.append([str(href) for href in page.all("//td[contains(@class, 'key')]/a/@href")])
+        following = page.all("//a[@rel='next']/@href")
+        if not following:
+            break
+        page = person.get(following[0])
+    assert len(shown) > 2
+    assert len({href for hrefs in shown for href in hrefs}) == sum(map(len, shown))
+    for expected in shown[-2::-1]:
+        (back,) = page.all("//a[@rel='prev']/@href")
+        page = person.get(back)
+        assert [str(href) for href in page.all("//td[contains(@class, 'key')]/a/@href")] == expected
+    assert not page.all("//a[@rel='prev']")
+    return shown
 
 
 # The workbench --------------------------------------------------------------------------------------------------------
@@ -329,6 +350,11 @@ def test_messages_are_paged_and_found(party: Party) -> None:
             break
         page = party.person.get(older[0])
     assert len(found) == len(set(found)) == 121
+    assert [href for hrefs in forth_and_back(party.person, "/console/messages") for href in hrefs] == found
+    # What came in meanwhile is before the first page then.
+    party.publish(*([ALERT] * 60))
+    back = party.person.get(page.all("//a[@rel='prev']/@href")[0])
+    assert [str(href) for href in back.all("//td[contains(@class, 'key')]/a/@href")] == found[50:100]
     form = page.form("/console/messages/find")
     assert "inland" in party.person.submit(form, id="the one").words
     assert f"number {seqs[5]}" in party.person.submit(form, id=str(seqs[5])).words

@@ -8,19 +8,25 @@ import random
 import select
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from tests.broker.hub.hubs import TENANT, run, running, subscribe
 from tests.broker.hub.killed import QUERIES
+from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Delivery
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 
+RESTARTS = max(2, int(os.environ.get("TWIGCAST_KILLS", "0")) // 5)
 KILLS = int(os.environ.get("TWIGCAST_KILLS", "5"))
 ROOT = Path(__file__).parents[3]
 STRIDE = 100_000
@@ -45,8 +51,8 @@ class Told:
                 self.got[words[0]].append((int(words[1]), words[2] == "1"))
 
 
-def live_and_die(address: str, first: int, seconds: float) -> str:
-    """Run a broker under load and kill it; what it said."""
+def live_and_die(address: str, first: int, seconds: float, disturb: Callable[[], None] | None = None) -> str:
+    """Run a broker under load, perhaps with something done half-way, and kill it; what it said."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.broker.hub.killed", address, str(first)],
         cwd=ROOT,
@@ -60,12 +66,17 @@ def live_and_die(address: str, first: int, seconds: float) -> str:
         ready, _, _ = select.select([process.stdout], [], [], 30)
         assert ready, "it did not start"
         said = os.read(process.stdout.fileno(), 1 << 16)
+        if disturb is not None:
+            disturbance = threading.Timer(seconds / 2, disturb)
+            disturbance.start()
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if select.select([process.stdout], [], [], left)[0]:
                 some = os.read(process.stdout.fileno(), 1 << 20)
                 assert some, process.stderr.read().decode()
                 said += some
+        if disturb is not None:
+            disturbance.join()
     finally:
         process.kill()
     rest, errors = process.communicate(timeout=30)
@@ -120,6 +131,25 @@ def test_what_is_accepted_is_delivered_whenever_the_broker_is_killed(store_addre
     left = run(what_is_left(store_address), 300)
     assert len(told.accepted) > 20 * KILLS
     check(told, left)
+
+
+def test_what_is_accepted_is_delivered_although_postgresql_restarts_beneath(
+    postgresql_server: PostgresqlServer,
+) -> None:
+    database = postgresql_server.new_database()
+    address = postgresql_server.url(database)
+    told = Told()
+    run(subscribe_all(address))
+    for life in range(RESTARTS):
+        mode: Literal["fast", "immediate"] = "fast" if life % 2 else "immediate"
+        before = len(told.accepted)
+        restart = partial(postgresql_server.restart, mode)
+        told.read(live_and_die(address, (life + 1) * STRIDE, 4.0, restart))
+        assert len(told.accepted) > before
+        run(wait_for_release(address))
+    left = run(what_is_left(address), 300)
+    check(told, left)
+    postgresql_server.drop(database)
 
 
 async def wait_for_release(address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -127,6 +128,31 @@ def test_b18_broken_messages_among_good_ones_are_kept_with_the_place(store: Stor
             kept = broker.store.rejected(TENANT, limit=10)
             assert [k.body for k in reversed(kept)] == [r.body for r in rejected]
             assert (broker.metrics.accepted, broker.metrics.rejected) == (997, 3)
+
+    run(play())
+
+
+def test_ten_thousand_malformed_messages_among_good_ones(store: Store) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    broken = [b"<m>", b"<m><n></m>", b"\xff\xfe<", b"", b"<m a='1' a='2'/>", b"<m>&no;</m>", b"<a/><b/>", b"<m:n/>"]
+    bodies = [chance.choice(broken) for _ in range(10_000)] + [b"<m>%d</m>" % n for n in range(200)]
+    chance.shuffle(bodies)
+    good = [body for body in bodies if body not in broken]
+
+    async def play() -> None:
+        async with running(store) as broker:
+            subscription = await subscribe(broker, "all", "/m")
+            parts = [bodies[first : first + 300] for first in range(0, len(bodies), 300)]
+            answers = await asyncio.gather(
+                *(broker.publish([Submission(TENANT, body) for body in part]) for part in parts)
+            )
+            results = [result for answer in answers for result in answer]
+            for body, result in zip(bodies, results, strict=True):
+                assert isinstance(result, RejectedMessage) == (body in broken), body
+            assert [d.body for d in await drain(broker, subscription.lane_id)] == good
+            assert store.statistics(TENANT).rejected == 10_000
 
     run(play())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.push.conftest import both_stores
 from tests.broker.push.pushing import until
 from tests.broker.push.receiver import DROP, Got, Receiver, Reply
 
@@ -20,7 +21,8 @@ MESSAGES = 60
 KILLS = 3
 
 
-async def test_b07_kill_nine_between_attempts(tmp_path: Path) -> None:
+@both_stores
+async def test_b07_kill_nine_between_attempts(address: str) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -33,7 +35,7 @@ async def test_b07_kill_nine_between_attempts(tmp_path: Path) -> None:
         return Reply(status, delay=chance.choice([0.0, 0.01]))
 
     async def start(url: str) -> asyncio.subprocess.Process:
-        command = [sys.executable, "-m", "tests.broker.push.victim", str(tmp_path / "store"), url, str(MESSAGES)]
+        command = [sys.executable, "-m", "tests.broker.push.victim", address, url, str(MESSAGES)]
         path = os.pathsep.join([str(REPOSITORY / "python"), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
         return await asyncio.create_subprocess_exec(
             *command, cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": path}, stderr=asyncio.subprocess.DEVNULL

@@ -8,17 +8,28 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 from tests.broker.push.pushing import TENANT, quick, subscribe
+from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Submission
 from twigcast.broker.outward import Outward
 from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import SqlStore
 
 
-async def main(store: Path, url: str, messages: int) -> None:
-    broker = RunningBroker(open_store(store))
+async def reopened(address: str) -> SqlStore:
+    """The store of a killed broker. A server may take a moment to notice the death."""
+    for _ in range(200):
+        try:
+            return open_store(address)
+        except StoreInUse:
+            await asyncio.sleep(0.02)
+    return open_store(address)
+
+
+async def main(address: str, url: str, messages: int) -> None:
+    broker = RunningBroker(await reopened(address))
     await broker.start()
     settings = quick(attempts=1_000_000)
     outward = Outward(broker, replace(settings, push=replace(settings.push, seconds_max=1e9)))
@@ -32,4 +43,4 @@ async def main(store: Path, url: str, messages: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
-from twigcast.broker.model import StoredMessage, Submission
+from twigcast.broker.model import Delivery, DeliveryId, StoredMessage, Submission
 from twigcast.broker.store.store import SqlStore
 
 
@@ -106,6 +109,42 @@ def test_pages_of_messages(store: SqlStore) -> None:
     assert [m.seq for m in store.messages(1, up_to=4, limit=2, newest_first=True)] == [4, 3]
     assert store.messages(1, after=1 << 70, limit=2) == []
     assert store.message(1, 1 << 70) is None
+
+
+def test_lists_are_read_in_both_directions(store: SqlStore) -> None:
+    publish(store, 5)
+    (one,) = subscribe(store, "one")
+    with store.transaction() as transaction:
+        for _ in range(5):
+            transaction.add_rejected(Submission(1, b"<<"), code="c", reason="r", line=None, column=None, at=0.0)
+        for message in store.messages(1, limit=5):
+            delivery = Delivery(DeliveryId(message.seq, one.id), one.lane_id, one.key, message)
+            transaction.bury([(delivery, 1, "r")], at=0.0)
+    listed: list[Callable[..., list[int]]] = [
+        lambda **place: [m.id for m in store.rejected(1, limit=2, **place)],
+        lambda **place: [letter.id for letter in store.dead_letters(1, limit=2, **place)],
+        lambda **place: [letter.id for letter in store.dead_letters(1, limit=2, key="one", **place)],
+    ]
+    for numbers in listed:
+        assert (numbers(), numbers(before_id=4), numbers(after_id=1)) == ([5, 4], [3, 2], [2, 3])
+        assert (numbers(after_id=5), numbers(after_id=1 << 70)) == ([], [])
+    assert [m.seq for m in store.message_summaries(1, after=1, limit=2, oldest_first=True)] == [2, 3]
+    subscribe(store, *"abcde")
+    assert [s.key for s in store.subscriptions(1, before_key="d", limit=2)] == ["c", "b"]
+
+
+def test_a_page_can_be_bounded_by_its_bytes(store: SqlStore) -> None:
+    publish(store, 10, xml=b"x" * 1_000)
+
+    def seqs(bytes_max: int, **more: Any) -> list[int]:
+        return [m.seq for m in store.messages(1, limit=8, bytes_max=bytes_max, **more)]
+
+    assert seqs(3_500) == [1, 2, 3]
+    assert seqs(10) == [1]
+    assert seqs(3_000, newest_first=True) == [10, 9, 8]
+    assert seqs(1 << 30, after=4) == [5, 6, 7, 8, 9, 10]
+    assert seqs(1 << 30) == list(range(1, 9))
+    assert seqs(10, after=10) == []
 
 
 def test_replay_by_time_leaves_nothing_out_after_a_clock_step(store: SqlStore) -> None:

@@ -31,12 +31,16 @@ from twigcast.broker.api import (
 )
 from twigcast.broker.api.access import Gate
 from twigcast.broker.api.context import Context, UrlCheck
+from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
 from twigcast.broker.config import Settings
 from twigcast.broker.logs import start_request
 from twigcast.broker.service import Broker
 
 _log = logging.getLogger("twigcast.access")
+
+_SHOWN_MAX = 100
+"""Characters of a host that an answer repeats."""
 
 _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
 """Who knows the address of a feed may read it."""
@@ -82,7 +86,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
     for router in routers:
         app.include_router(router)
     _describe(app)
-    app.add_middleware(Front, trusted_hosts=settings.trusted_hosts)
+    app.add_middleware(Front, hosts=Hosts.of(settings))
     return app
 
 
@@ -139,9 +143,9 @@ class Front:
     So a name in a path may hold a slash, percent-encoded.
     """
 
-    def __init__(self, app: ASGIApp, trusted_hosts: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
         self._app = app
-        self._hosts = None if "*" in trusted_hosts else frozenset(host.lower() for host in trusted_hosts)
+        self._hosts = hosts
         self._is_logging = _log.isEnabledFor(logging.DEBUG)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -150,11 +154,13 @@ class Front:
             await self._app(scope, receive, send)
             return
         start_request()
-        if self._hosts is not None and _host(scope) not in self._hosts:
+        host = _host(scope)
+        if not self._hosts.permit(host):
             # A page of somebody else, whose name leads to this address.
-            await problems.response(400, "untrusted-host", "the host is not in the setting trusted_hosts")(
-                scope, receive, send
+            detail = (
+                f"{host[:_SHOWN_MAX]!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
             )
+            await problems.response(400, "untrusted-host", detail)(scope, receive, send)
             return
         raw = scope.get("raw_path")
         if raw:

@@ -37,6 +37,7 @@ _log = logging.getLogger("twigcast.api")
 
 _CODES: Final = {404: "not-found", 405: "method-not-allowed", 401: "unauthorized", 403: "forbidden", 413: "too-large"}
 _INVALID: Final = 422
+_PATH_SHOWN_MAX: Final = 200
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
@@ -150,8 +151,16 @@ async def _on_http(request: Request, error: Exception) -> Response:
     if error.status_code == 400:
         # A body that is no text, let alone JSON.
         return response(_INVALID, "invalid", str(error.detail))
+    if error.status_code == 404:
+        return response(404, "not-found", _nothing_at(request.scope["path"]), headers=headers)
     code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.lower().replace(" ", "-"))
     return response(error.status_code, code, str(error.detail), headers=headers)
+
+
+def _nothing_at(path: str) -> str:
+    shown = path if len(path) <= _PATH_SHOWN_MAX else path[:_PATH_SHOWN_MAX] + "..."
+    reason = ": the name after the last slash is empty" if len(path) > 1 and path.endswith("/") else ""
+    return f"there is nothing at {shown!r}{reason}"
 
 
 def _allowed(request: Request) -> list[str]:

@@ -23,7 +23,7 @@ from twigcast.subscriptions import Dialect
 router = APIRouter(tags=["queries"], responses=problem_responses(401, 403))
 
 _EXPLAINED_MAX: Final = 1_000
-"""Subscriptions of one subscriber that are explained at a time."""
+"""Subscriptions of one subscriber that are explained by one answer."""
 
 
 @router.post("/check", responses=problem_responses(422))
@@ -61,14 +61,14 @@ async def explain(body: ExplainIn, principal: Subscriber, shared: Shared) -> Exp
     """Say why queries match a message or not: the first step that fails, and what the message has there.
 
     The queries: one that is given, that of a subscription, or all those of a subscriber. The message: one that is
-    given, or one that is stored.
+    given, or one that is stored. Of a subscriber with many subscriptions, `next` leads to the next page.
     """
     xml = await _message(shared, principal, body)
-    asked = await _queries(shared, principal, body)
+    asked, following = await _queries(shared, principal, body)
     limits = shared.settings.engine_limits
     async with shared.explaining:
         found = await asyncio.to_thread(lambda: [_explain(key, query, xml, limits) for key, query in asked])
-    return ExplanationsOut(explanations=found)
+    return ExplanationsOut(explanations=found, next=following)
 
 
 _Query = tuple[str, dict[str, str], Dialect]
@@ -93,18 +93,24 @@ async def _message(shared: Context, principal: Principal, body: ExplainIn) -> by
     return message.xml
 
 
-async def _queries(shared: Context, principal: Principal, body: ExplainIn) -> list[tuple[str | None, _Query]]:
+async def _queries(
+    shared: Context, principal: Principal, body: ExplainIn
+) -> tuple[list[tuple[str | None, _Query]], str | None]:
+    """What is to be explained, by key, and where the next page begins."""
     if body.query is not None:
-        return [(None, (body.query, body.namespaces, body.dialect))]
+        return [(None, (body.query, body.namespaces, body.dialect))], None
     if body.key is not None:
         subscriptions = [await find(shared, principal, body.key)]
     else:
         subscriptions = await asyncio.to_thread(
             shared.broker.store.subscriptions,
             principal.tenant_id,
-            limit=_EXPLAINED_MAX,
+            after_key=body.after,
+            limit=_EXPLAINED_MAX + 1,
             subscriber=body.subscriber,
         )
-        if not subscriptions:
+        if not subscriptions and body.after is None:
             raise NotFound(f"there is no subscriber {body.subscriber!r}")
-    return [(item.key, (item.query, dict(item.namespaces), item.dialect)) for item in subscriptions]
+    page = subscriptions[:_EXPLAINED_MAX]
+    following = page[-1].key if len(subscriptions) > len(page) else None
+    return [(item.key, (item.query, dict(item.namespaces), item.dialect)) for item in page], following

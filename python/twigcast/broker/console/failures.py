@@ -11,6 +11,7 @@ from starlette.routing import Route
 from twigcast.broker.console import pages
 from twigcast.broker.console.explaining import as_text
 from twigcast.broker.console.highlighting import lay_out
+from twigcast.broker.console.paging import places, turn
 from twigcast.broker.console.rejected import excerpt
 from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.errors import NotFound
@@ -44,15 +45,14 @@ def routes(desk: Desk) -> list[Route]:
 async def dead_letters(visit: Visit) -> Response:
     """Deliveries that were given up, newest first."""
     key = visit.form.text("key") or None
-    before = visit.form.number("before", 0) or None
-    found = await visit.read(visit.store.dead_letters, visit.tenant_id, before_id=before, limit=PAGE + 1, key=key)
-    return visit.page(
-        "dead_letters.html",
-        letters=found[:PAGE],
-        older=found[PAGE - 1].id if len(found) > PAGE else None,
-        first=before is None,
-        key=key,
-    )
+
+    async def read(before: int | None, after: int | None, limit: int) -> list[DeadLetter]:
+        return await visit.read(
+            visit.store.dead_letters, visit.tenant_id, before_id=before, after_id=after, limit=limit, key=key
+        )
+
+    page = await turn(PAGE, *places(visit.form), read)
+    return visit.page("dead_letters.html", letters=page.items, page=page, key=key)
 
 
 async def dead_letter(visit: Visit) -> Response:
@@ -124,14 +124,12 @@ async def _letter(visit: Visit) -> DeadLetter:
 
 async def rejected(visit: Visit) -> Response:
     """Messages that could not be processed, newest first."""
-    before = visit.form.number("before", 0) or None
-    found = await visit.read(visit.store.rejected, visit.tenant_id, before_id=before, limit=PAGE + 1)
-    return visit.page(
-        "rejected.html",
-        messages=found[:PAGE],
-        older=found[PAGE - 1].id if len(found) > PAGE else None,
-        first=before is None,
-    )
+
+    async def read(before: int | None, after: int | None, limit: int) -> list[RejectedMessage]:
+        return await visit.read(visit.store.rejected, visit.tenant_id, before_id=before, after_id=after, limit=limit)
+
+    page = await turn(PAGE, *places(visit.form), read)
+    return visit.page("rejected.html", messages=page.items, page=page)
 
 
 async def rejected_message(visit: Visit) -> Response:

@@ -12,11 +12,13 @@ from twigcast.broker.console.commands import first_message
 from twigcast.broker.console.explaining import as_text
 from twigcast.broker.console.highlighting import lay_out
 from twigcast.broker.console.overlay import way_of
+from twigcast.broker.console.paging import places, turn
 from twigcast.broker.console.subscriptions import asked_of, find
 from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.console.workbench import account_of
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import StoredMessage
+from twigcast.broker.store.interface import MessageSummary
 from twigcast.errors import TwigcastError
 
 PAGE: Final = 50
@@ -38,23 +40,27 @@ def routes(desk: Desk) -> list[Route]:
 
 async def listing(visit: Visit) -> Response:
     """Messages, newest first."""
-    before = visit.form.number("before", 0) or None
     source = visit.form.line("source") or None
-    found = await visit.read(
-        visit.store.message_summaries,
-        visit.tenant_id,
-        up_to=None if before is None else before - 1,
-        limit=PAGE + 1,
-        source=source,
-    )
-    page = found[:PAGE]
+
+    async def read(before: int | None, after: int | None, limit: int) -> list[MessageSummary]:
+        return await visit.read(
+            visit.store.message_summaries,
+            visit.tenant_id,
+            after=after or 0,
+            up_to=None if before is None else before - 1,
+            limit=limit,
+            oldest_first=after is not None,
+            source=source,
+        )
+
+    page = await turn(PAGE, *places(visit.form), read)
+    is_live = page.is_first and source is None
     return visit.page(
         "messages.html",
-        messages=page,
+        messages=page.items,
         source=source,
-        older=page[-1].seq if len(found) > PAGE else None,
-        first=before is None,
-        newest=page[0].seq if page and before is None and source is None else None,
+        page=page,
+        newest=page.items[0].seq if page.items and is_live else None,
         command=first_message(visit.request),
     )
 

@@ -15,6 +15,7 @@ from twigcast.broker.api.models import DeliveryIn, ReplacementIn, SubscriptionIn
 from twigcast.broker.console import commands, pages
 from twigcast.broker.console.explaining import Asked, check_query
 from twigcast.broker.console.forms import Form, invalid, namespaces_as_text, namespaces_of
+from twigcast.broker.console.paging import turn
 from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.errors import Invalid, NotFound
 from twigcast.broker.model import DeliverySettings, Subscription, SubscriptionState
@@ -68,24 +69,27 @@ async def listing(visit: Visit) -> Response:
     """Subscriptions in order of their keys."""
     form = visit.form
     text, state = form.line("search")[:SEARCH_CHARACTERS_MAX], _state(form.line("state"))
-    after = form.fields.get("after")
-    found = await visit.read(
-        visit.store.subscriptions,
-        visit.tenant_id,
-        after_key=after,
-        limit=PAGE + 1,
-        containing=text or None,
-        state=state,
-    )
-    listed = await visit.read(_listed, visit.store, found[:PAGE])
+
+    async def read(after: str | None, before: str | None, limit: int) -> list[Subscription]:
+        return await visit.read(
+            visit.store.subscriptions,
+            visit.tenant_id,
+            after_key=after,
+            before_key=before,
+            limit=limit,
+            containing=text or None,
+            state=state,
+        )
+
+    page = await turn(PAGE, form.fields.get("after"), form.fields.get("before"), read)
+    listed = await visit.read(_listed, visit.store, page.items)
     return visit.page(
         "subscriptions.html",
         listed=listed,
         total=await visit.read(visit.store.subscription_count, visit.tenant_id),
         search=text,
         state=state.value if state else "",
-        first=after is None,
-        next_after=found[PAGE - 1].key if len(found) > PAGE else None,
+        page=page,
     )
 
 

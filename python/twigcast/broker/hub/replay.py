@@ -27,7 +27,7 @@ CHUNK_MESSAGES: Final = 100
 """Messages read and matched at a time."""
 
 CHUNK_BYTES: Final = 8 << 20
-"""Bytes that a chunk should have at most; the number of messages follows."""
+"""Bytes that a chunk has at most, but for one message alone."""
 
 _RETRY_SECONDS: Final = 1.0
 _FULL_SECONDS: Final = 0.2
@@ -45,8 +45,6 @@ class InThread(Protocol):
 class _Chunk:
     deliveries: list[NewDelivery]
     replay_next: int | None
-    bytes: int
-    messages: int
 
 
 class Replays:
@@ -132,16 +130,14 @@ class Replays:
     async def _through(self, subscription: Subscription) -> bool:
         """Go through what is left of the past; whether it was for the subscription as it is."""
         matcher = _Matcher(subscription, self._options)
-        limit = CHUNK_MESSAGES
         while True:
             await self._room(subscription)
-            chunk = await self._in_thread(lambda n=limit: matcher.chunk(self._store, n))  # type: ignore[misc]
+            chunk = await self._in_thread(lambda: matcher.chunk(self._store))
             if not await self._write(matcher.member, chunk.deliveries, chunk.replay_next):
                 return False
             if chunk.replay_next is None:
                 return True
             matcher.position = chunk.replay_next
-            limit = _next_limit(chunk)
 
     async def _room(self, subscription: Subscription) -> None:
         """Wait until the lane is less than half full, so that replay alone suspends nobody."""
@@ -168,13 +164,16 @@ class _Matcher:
         for _, error in self._population.add([self.member]):
             raise error
 
-    def chunk(self, store: Store, limit: int) -> _Chunk:
+    def chunk(self, store: Store) -> _Chunk:
         """What the next messages of the past hold for it."""
         position = self.position or 0
-        found = store.messages(self.member.tenant_id, after=position - 1, up_to=self._end, limit=limit)
+        found = store.messages(
+            self.member.tenant_id, after=position - 1, up_to=self._end, limit=CHUNK_MESSAGES, bytes_max=CHUNK_BYTES
+        )
         deliveries = self._match(found) if found else []
-        more = len(found) == limit and found[-1].seq < self._end
-        return _Chunk(deliveries, found[-1].seq + 1 if more else None, sum(len(m.xml) for m in found), len(found))
+        # Fewer than asked for may be all that fit: only when nothing comes is the past over.
+        more = bool(found) and found[-1].seq < self._end
+        return _Chunk(deliveries, found[-1].seq + 1 if more else None)
 
     def _match(self, messages: Sequence[StoredMessage]) -> list[NewDelivery]:
         outcomes = self._population.match([message.xml for message in messages])
@@ -187,9 +186,3 @@ class _Matcher:
             payloads = outcome.payloads or [None] * len(outcome.slots)
             deliveries += [NewDelivery(self.member.lane_id, message.seq, self.member.id, p) for p in payloads]
         return deliveries
-
-
-def _next_limit(chunk: _Chunk) -> int:
-    """How many messages to read next, so that they are not too many bytes."""
-    average = max(chunk.bytes // max(chunk.messages, 1), 1)
-    return max(1, min(CHUNK_MESSAGES, CHUNK_BYTES // average))

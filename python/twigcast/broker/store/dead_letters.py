@@ -7,20 +7,28 @@ from collections.abc import Sequence
 from twigcast.broker.model import DeadLetter, Delivery, DeliveryId, StoredMessage
 from twigcast.broker.store.base import Reads, Writes
 from twigcast.broker.store.database import INTEGER_MAX, Row
+from twigcast.broker.store.messages import id_range
 
 
 class DeadLetterReads(Reads):
     """Reading dead letters."""
 
     def dead_letters(
-        self, tenant_id: int, *, before_id: int | None = None, limit: int, key: str | None = None
+        self,
+        tenant_id: int,
+        *,
+        before_id: int | None = None,
+        after_id: int | None = None,
+        limit: int,
+        key: str | None = None,
     ) -> list[DeadLetter]:
+        place, order = id_range("d.id", before_id, after_id)
         condition, params = ("", ()) if key is None else (" AND s.key = ?", (key,))
         rows = self.rows(
             "SELECT d.id, d.tenant_id, d.subscription_id, s.key, d.seq, d.message_id, d.attempts, d.reason, d.at, "
             "d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
-            f"WHERE d.tenant_id = ? AND d.id < ? AND d.revived = 0{condition} ORDER BY d.id DESC LIMIT ?",
-            (tenant_id, INTEGER_MAX if before_id is None else min(before_id, INTEGER_MAX), *params, limit),
+            f"WHERE d.tenant_id = ? AND {place[0]} AND d.revived = 0{condition} ORDER BY d.id {order} LIMIT ?",
+            (tenant_id, place[1], *params, limit),
         )
         return [DeadLetter(*row) for row in rows]
 

@@ -346,22 +346,32 @@ class Store(Protocol):
         limit: int,
         newest_first: bool = False,
         source: str | None = None,
+        bytes_max: int | None = None,
     ) -> list[StoredMessage]:
         """Messages of a tenant, or of one source of it, in order of sequence, with bodies.
 
-        With ``newest_first`` from the end.
+        With ``newest_first`` from the end; with ``bytes_max`` about that many bytes, at least one message.
         """
 
     def message_summaries(
-        self, tenant_id: int, *, after: int = 0, up_to: int | None = None, limit: int, source: str | None = None
+        self,
+        tenant_id: int,
+        *,
+        after: int = 0,
+        up_to: int | None = None,
+        limit: int,
+        oldest_first: bool = False,
+        source: str | None = None,
     ) -> list[MessageSummary]:
-        """Messages of a tenant, or of one source, without their bodies, the newest first."""
+        """Messages of a tenant, or of one source, without their bodies, the newest first unless said otherwise."""
 
     def first_seq_since(self, tenant_id: int, received: float) -> int | None:
         """The first message received at or after a time."""
 
-    def rejected(self, tenant_id: int, *, before_id: int | None = None, limit: int) -> list[RejectedMessage]:
-        """Rejected messages, newest first."""
+    def rejected(
+        self, tenant_id: int, *, before_id: int | None = None, after_id: int | None = None, limit: int
+    ) -> list[RejectedMessage]:
+        """Rejected messages, newest first; after one of them, oldest first."""
 
     def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedMessage | None:
         """One of them."""
@@ -412,6 +422,7 @@ class Store(Protocol):
         tenant_id: int,
         *,
         after_key: str | None = None,
+        before_key: str | None = None,
         limit: int,
         subscriber: str | None = None,
         containing: str | None = None,
@@ -419,6 +430,7 @@ class Store(Protocol):
     ) -> list[Subscription]:
         """Subscriptions of a tenant in order of their keys: of one subscriber, in one state, or with a text in them.
 
+        With ``before_key`` back from there, the last key first.
         ``containing`` looks in key and query, whatever the case of ASCII letters; it reads all that lie between.
         """
 
@@ -438,9 +450,15 @@ class Store(Protocol):
         """What went wrong for a subscription lately, newest first."""
 
     def dead_letters(
-        self, tenant_id: int, *, before_id: int | None = None, limit: int, key: str | None = None
+        self,
+        tenant_id: int,
+        *,
+        before_id: int | None = None,
+        after_id: int | None = None,
+        limit: int,
+        key: str | None = None,
     ) -> list[DeadLetter]:
-        """Dead letters, newest first."""
+        """Dead letters, newest first; after one of them, oldest first."""
 
     # Overlay
 

@@ -42,6 +42,25 @@ def messages_by_seq(session: Session, seqs: Iterable[int]) -> dict[int, StoredMe
     return found
 
 
+def _first_bytes(rows: Iterable[Row], bytes_max: int) -> list[int]:
+    """The first of some messages (sequence number, size) that are about so many bytes, at least one."""
+    wanted: list[int] = []
+    total = 0
+    for seq, size in rows:
+        total += size
+        if wanted and total > bytes_max:
+            break
+        wanted.append(seq)
+    return wanted
+
+
+def id_range(column: str, before: int | None, after: int | None) -> tuple[tuple[str, int], str]:
+    """A condition on an id with its value, and the order that goes with it: from the newest back, or after one on."""
+    if after is not None:
+        return (f"{column} > ?", min(after, INTEGER_MAX)), "ASC"
+    return (f"{column} < ?", INTEGER_MAX if before is None else min(before, INTEGER_MAX)), "DESC"
+
+
 class MessageReads(Reads):
     """Reading messages."""
 
@@ -72,29 +91,40 @@ class MessageReads(Reads):
         limit: int,
         newest_first: bool = False,
         source: str | None = None,
+        bytes_max: int | None = None,
     ) -> list[StoredMessage]:
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
-        rows = self.rows(
-            f"SELECT {MESSAGE} FROM messages WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} "
-            f"ORDER BY seq {'DESC' if newest_first else 'ASC'} LIMIT ?",
-            (
-                tenant_id,
-                min(after, INTEGER_MAX),
-                INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX),
-                *params,
-                limit,
-            ),
+        chosen = (
+            f"FROM messages WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} "
+            f"ORDER BY seq {'DESC' if newest_first else 'ASC'} LIMIT ?"
         )
-        return [stored_message(row) for row in rows]
+        end = INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX)
+        values = (tenant_id, min(after, INTEGER_MAX), end, *params, limit)
+        if bytes_max is None:
+            return [stored_message(row) for row in self.rows(f"SELECT {MESSAGE} {chosen}", values)]
+        while wanted := _first_bytes(self.rows(f"SELECT seq, size {chosen}", values), bytes_max):
+            found = self.database.read(lambda session, seqs=wanted: messages_by_seq(session, seqs))  # type: ignore[misc]
+            if found:
+                return [found[seq] for seq in wanted if seq in found]
+            # All of them have just expired; what comes after them is wanted then.
+        return []
 
     def message_summaries(
-        self, tenant_id: int, *, after: int = 0, up_to: int | None = None, limit: int, source: str | None = None
+        self,
+        tenant_id: int,
+        *,
+        after: int = 0,
+        up_to: int | None = None,
+        limit: int,
+        oldest_first: bool = False,
+        source: str | None = None,
     ) -> list[MessageSummary]:
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         end = INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX)
         rows = self.rows(
             "SELECT seq, source, message_id, received, matches, size FROM messages "
-            f"WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} ORDER BY seq DESC LIMIT ?",
+            f"WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} "
+            f"ORDER BY seq {'ASC' if oldest_first else 'DESC'} LIMIT ?",
             (tenant_id, min(after, INTEGER_MAX), end, *params, limit),
         )
         return [MessageSummary(*row) for row in rows]
@@ -106,10 +136,13 @@ class MessageReads(Reads):
         )
         return None if row is None else int(row[0])
 
-    def rejected(self, tenant_id: int, *, before_id: int | None = None, limit: int) -> list[RejectedMessage]:
+    def rejected(
+        self, tenant_id: int, *, before_id: int | None = None, after_id: int | None = None, limit: int
+    ) -> list[RejectedMessage]:
+        place, order = id_range("id", before_id, after_id)
         rows = self.rows(
-            f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
-            (tenant_id, INTEGER_MAX if before_id is None else min(before_id, INTEGER_MAX), limit),
+            f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND {place[0]} ORDER BY id {order} LIMIT ?",
+            (tenant_id, place[1], limit),
         )
         return [_rejected(row) for row in rows]
 

@@ -90,6 +90,7 @@ class SubscriptionReads(Reads):
         tenant_id: int,
         *,
         after_key: str | None = None,
+        before_key: str | None = None,
         limit: int,
         subscriber: str | None = None,
         containing: str | None = None,
@@ -98,6 +99,8 @@ class SubscriptionReads(Reads):
         conditions: list[tuple[str, tuple[object, ...]]] = [("tenant_id = ?", (tenant_id,))]
         if after_key is not None:
             conditions.append(("key > ?", (after_key,)))
+        if before_key is not None:
+            conditions.append(("key < ?", (before_key,)))
         if subscriber is not None:
             lane = "lane_id = (SELECT id FROM lanes WHERE tenant_id = ? AND subscriber = ?)"
             conditions.append((lane, (tenant_id, subscriber)))
@@ -109,7 +112,7 @@ class SubscriptionReads(Reads):
             conditions.append((_in_state(state), (state.value,)))
         rows = self.rows(
             f"SELECT {_COLUMNS} FROM subscriptions WHERE {' AND '.join(text for text, _ in conditions)} "
-            "ORDER BY key LIMIT ?",
+            f"ORDER BY key {'ASC' if before_key is None else 'DESC'} LIMIT ?",
             (*(value for _, values in conditions for value in values), limit),
         )
         return [_subscription(row) for row in rows]

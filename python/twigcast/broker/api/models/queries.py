@@ -33,6 +33,9 @@ class ExplainIn(Model):
     dialect: Dialect = "xpath"
     key: Name | None = Field(default=None, description="that of a subscription; or")
     subscriber: Name | None = Field(default=None, description="all those of a subscriber.")
+    after: Name | None = Field(
+        default=None, description="Of a subscriber, only those whose keys come after this one: the next page."
+    )
     xml: Text | None = Field(default=None, description="A message; or")
     seq: int | None = Field(default=None, ge=0, le=1 << 62, description="a stored one; or")
     message: Name | None = Field(default=None, description="a stored one, by its id.")
@@ -41,6 +44,8 @@ class ExplainIn(Model):
     def _fits(self) -> Self:
         if sum(value is not None for value in (self.query, self.key, self.subscriber)) != 1:
             raise ValueError("give one of query, key and subscriber")
+        if self.after is not None and self.subscriber is None:
+            raise ValueError("after is for a subscriber")
         if sum(value is not None for value in (self.xml, self.seq, self.message)) != 1:
             raise ValueError("give one of xml, seq and message")
         return self
@@ -60,3 +65,4 @@ class ExplanationsOut(Model):
     """Explanations of all queries that were asked about."""
 
     explanations: list[ExplanationOut]
+    next: str | None = Field(default=None, description="`after` of the next page, if the subscriber has more.")
