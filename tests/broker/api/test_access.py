@@ -56,6 +56,8 @@ SCOPES: dict[tuple[str, str], Scope | str | None] = {
     ("POST", "/deliveries/tickets"): Scope.SUBSCRIBE,
     ("GET", "/deliveries/stream"): Scope.SUBSCRIBE,
     ("GET", "/dead-letters"): Scope.SUBSCRIBE,
+    ("GET", "/overlay"): "operator",
+    ("GET", "/overlay/messages/{seq}"): Scope.SUBSCRIBE,
     ("POST", "/dead-letters/retry"): Scope.SUBSCRIBE,
     ("POST", "/dead-letters/delete"): Scope.SUBSCRIBE,
     ("GET", "/sources"): None,
