@@ -5,7 +5,8 @@ from __future__ import annotations
 from twigcast.experiments.chord_runs import make_queries
 from twigcast.experiments.codd_runs import interests, twig_queries, xml_workload
 from twigcast.experiments.commands import _select
-from twigcast.experiments.model import Results
+from twigcast.experiments.model import Point, Results
+from twigcast.experiments.onyx_runs import measure_generalised, measure_ways
 from twigcast.experiments.registry import experiment_by_id
 from twigcast.experiments.runner import run_here
 from twigcast.overlay.codd.twigs import twig_matches, twig_of
@@ -17,13 +18,29 @@ def test_chord_and_codd_name_all_their_experiments() -> None:
     codd = {experiment.id for experiment in _select(["codd"])}
     assert chord >= {"M-F3a", "M-F3b", "M-F4", "M-F5a", "M-F5b", "M-F5c", "M-F6", "M-F7a", "M-F7b", "M-F7c"}
     assert codd >= {f"C-F{number}" for number in range(9, 25)}
+    onyx = {experiment.id for experiment in _select(["onyx"])}
+    assert onyx == {"O-brokers", "O-queries", "O-locality", "O-churn", "O-budget", "O-systems"}
 
 
 def test_a_quick_experiment_of_each() -> None:
-    for name in ("C-L1", "M-mix"):
+    for name in ("C-L1", "M-mix", "O-systems"):
         experiment = experiment_by_id(name)
         verdicts = experiment.judge(Results(run_here(experiment, "small")))
         assert [verdict.held for verdict in verdicts] == ["held"] * len(experiment.claims)
+
+
+def test_ways_to_disseminate_are_measured_alike() -> None:
+    setting = {"brokers": 12, "queries": 60, "publications": 20, "sources": 2}
+    shown = {(row.series, row.metric): row.samples[0] for row in measure_ways(Point(12, setting))}
+    least, ours, most = (shown[name, "messages"] for name in ("match early", "ONYX", "flooding"))
+    assert 0 < least <= ours <= most == 11
+    assert shown["ONYX", "wanted"] == shown["flooding", "wanted"] <= shown["ONYX", "reached"]
+    assert shown["flooding", "reached"] == 100
+    assert shown["ONYX", "hops"] == shown["match early", "hops"] >= 1
+    narrow = measure_generalised(Point(8, {**setting, "boxes_max": 8}))
+    wide = {row.metric: row.samples[0] for row in narrow}
+    assert wide["table"] < shown["ONYX", "table"]
+    assert wide["messages"] >= ours
 
 
 def test_the_engine_answers_as_the_twigs_do() -> None:

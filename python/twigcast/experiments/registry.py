@@ -16,8 +16,9 @@ PACKAGES = (
     "twigcast.experiments.dai2009",
     "twigcast.experiments.miliaraki2008",
     "twigcast.experiments.codd",
+    "twigcast.experiments.onyx",
 )
-GROUPS = {"chord": "M-", "codd": "C-"}
+GROUPS = {"chord": "M-", "codd": "C-", "onyx": "O-"}
 """Names for all experiments of one publication: the prefix of their ids."""
 
 

@@ -15,7 +15,7 @@ from twigcast.overlay.codd.interest import InterestModel, InterestShape
 from twigcast.overlay.codd.scenario import CoddRun, start_run
 from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.draw import draw_load, draw_ring, draw_tree
-from twigcast.overlay.simulate import simulate_chord
+from twigcast.overlay.simulate import simulate_chord, simulate_onyx
 
 
 def published_ring() -> str:
@@ -55,6 +55,15 @@ def cooperative_tree(*, reorganise: bool) -> tuple[CoddRun, str]:
     return run, draw_tree(parents, overheads, root=0, title=f"40 nodes {how} reorganisation, shaded by overhead")
 
 
+def broker_flows() -> dict[str, str]:
+    """Thirty brokers on a map, one source: what flows over which link, where interests are local and where not."""
+    drawn = {}
+    for name, locality in (("onyx-flows-local.svg", 1.0), ("onyx-flows-anywhere.svg", 0.0)):
+        report = simulate_onyx(30, queries=150, publications=60, sources=1, locality=locality, seed=3)
+        drawn[name] = report.drawings["flows.svg"]
+    return drawn
+
+
 def drawings() -> dict[str, str]:
     """All diagrams, by file name."""
     still, before = cooperative_tree(reorganise=False)
@@ -66,6 +75,7 @@ def drawings() -> dict[str, str]:
     return {
         "published-ring.svg": published_ring(),
         **filtering_load(),
+        **broker_flows(),
         "tree-without.svg": before,
         "tree-with.svg": after,
         "tree-overhead.svg": draw_load(curves, title="Overhead of the 40 nodes", unit="overhead"),

@@ -23,6 +23,7 @@ from twigcast.overlay.onyx.settings import OnyxSettings
 from twigcast.overlay.onyx.table import RoutingTable
 from twigcast.overlay.onyx.workload import World
 from twigcast.overlay.simulator import NetworkFaults
+from twigcast.query import Path
 from twigcast.subscriptions import SubscriptionSet
 
 
@@ -42,6 +43,7 @@ class OnyxShape:
         loss: Probability that the network loses a message.
         shared_tree: One tree for all roots.
         flooding: Send everything everywhere, to compare.
+        areas: Of the world; the fewer, the more users want the same.
         seed: Of everything random.
     """
 
@@ -56,6 +58,7 @@ class OnyxShape:
     loss: float = 0.0
     shared_tree: bool = False
     flooding: bool = False
+    areas: int = 100
     seed: int = 0
 
     @property
@@ -111,7 +114,7 @@ class OnyxSimulation:
         world: World | None = None,
     ) -> None:
         self.shape = shape
-        self.world = world or World(shape.brokers, locality=shape.locality, seed=shape.seed)
+        self.world = world or World(shape.brokers, areas=shape.areas, locality=shape.locality, seed=shape.seed)
         self.random = random.Random(f"onyx {shape.seed}")  # noqa: S311 - reproducible, not secret
         links = self.world.links()
         self.roots = self.random.sample(range(shape.brokers), min(shape.sources, shape.brokers))
@@ -133,6 +136,7 @@ class OnyxSimulation:
         self.network.on_item = self._note_item
         self.central = SubscriptionSet()
         self.queries: dict[str, str] = {}
+        self.wishes: dict[str, Path] = {}
         self.messages: list[Message] = []
         self.outcome = Outcome()
         self._matching: list[list[str]] = []
@@ -171,8 +175,9 @@ class OnyxSimulation:
         return everything() if self.shape.flooding else routing_query(query)
 
     def _add(self, key: str, broker: Address) -> None:
-        query = str(self.world.wish(broker))
-        self.queries[key] = query
+        wish = self.world.wish(broker)
+        query = self.queries[key] = str(wish)
+        self.wishes[key] = wish
         self.network.subscribe(broker, key, self._wanted(query))
 
     def subscribe(self) -> None:

@@ -1,6 +1,7 @@
 """A made-up world for simulations: brokers on a map, users whose interests may depend on where they are, messages.
 
-A message is about one *area* and one *kind*, both chosen with a preference for some (Zipf), and has a level and text.
+An item of a message is about one *area* and one *kind*, both chosen with a preference for some (Zipf), and has a level
+and text.
 A user asks for an area, for an area and a kind, for a kind from a level on, or for a structure alone. With locality 1
 all users of a broker ask for the areas around it; with 0, where somebody is says nothing about what he wants.
 """
@@ -29,6 +30,8 @@ class World:
         locality: Share of the wishes that are about the areas around their broker.
         seed: Of all that is drawn.
         filling: Bytes of text in a message.
+        items_max: Items of a message, each about something else. With several, a conjunction may be satisfied by parts
+            of different items, and a message sent where nobody wants it.
         structural: Share of the wishes without a value.
     """
 
@@ -37,6 +40,7 @@ class World:
     locality: float = 0.0
     seed: int = 0
     filling: int = 600
+    items_max: int = 3
     structural: float = 0.02
     places: list[tuple[float, float]] = field(init=False)
     _random: random.Random = field(init=False)
@@ -93,15 +97,21 @@ class World:
         return Path.absolute(child("feed"), child("*"), child("item", *tests))
 
     def message(self) -> bytes:
-        """Something happens somewhere."""
+        """What has happened here and there."""
         rng = self._random
         section = rng.choice(_SECTIONS)
-        text = "".join(rng.choice("aeiou lnrst") for _ in range(self.filling))
+        items = rng.randint(1, self.items_max)
+        told = "".join(self._item(self.filling // items) for _ in range(items))
+        return f"<feed><{section}>{told}</{section}></feed>".encode()
+
+    def _item(self, filling: int) -> str:
+        rng = self._random
+        text = "".join(rng.choice("aeiou lnrst") for _ in range(filling))
         picture = "<picture/>" if rng.random() < 0.02 else ""
         return (
-            f'<feed><{section}><item area="a{self._area()}" kind="{self._kind()}"><level>{rng.randint(0, 9)}</level>'
-            f"<body>{text}{picture}</body></item></{section}></feed>"
-        ).encode()
+            f'<item area="a{self._area()}" kind="{self._kind()}"><level>{rng.randint(0, 9)}</level>'
+            f"<body>{text}{picture}</body></item>"
+        )
 
 
 def _distance(one: tuple[float, float], other: tuple[float, float]) -> float:
