@@ -60,6 +60,10 @@ def _broker(quick: bool) -> list[Row]:
     return _apart_many("broker", *(["quick"] if quick else []))
 
 
+def _overlay(quick: bool) -> list[Row]:
+    return _apart_many("overlay", *(["quick"] if quick else []))
+
+
 def _forwarding(quick: bool) -> list[Row]:
     return [row for feed in forwarding.feeds()[: 1 if quick else None] for row in _apart_many("forwarding", feed)]
 
@@ -75,6 +79,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "spark": _spark,
     "broker": _broker,
     "forwarding": _forwarding,
+    "overlay": _overlay,
 }
 
 
@@ -117,6 +122,10 @@ def _task(task: str, arguments: list[str]) -> Row | list[Row]:
         from benchmarks import broker
 
         return broker.measure(quick="quick" in arguments)
+    if task == "overlay":
+        from benchmarks import overlay
+
+        return overlay.measure(quick="quick" in arguments)
     raise SystemExit(f"there is no task {task!r}")
 
 

@@ -27,6 +27,11 @@ from twigcast.overlay.onyx.routing import aggregate
 
 _NOWHERE: frozenset[Root] = frozenset()
 
+#: Conjunctions of one's own users among which those that are implied are looked for.
+_AGGREGATED_MAX = 50
+#: Conjunctions of one question.
+_ASKED_MAX = 5_000
+
 
 class Trees(NamedTuple):
     """The broadcast trees, as one broker sees them.
@@ -117,12 +122,20 @@ class RoutingTable:
     def local(self, boxes_max: int | None = None) -> RoutingQuery:
         """The routing query of the broker's own users, for `Recover`.
 
+        To find what is implied in a large one would take longer than what it saves in a question, and a question
+        with very many conjunctions costs everybody on its way: then it is for everything in their scopes.
+
         Args:
             boxes_max: Conjunctions and distinct paths that it may hold; `None`: any number.
         """
-        if boxes_max is None or self._generalise is None:
+        if boxes_max is not None and self._generalise is not None:
+            return frozenset(self._generalise(self._local, boxes_max).values())
+        if len(self._local) <= _AGGREGATED_MAX:
             return aggregate(self._local)
-        return frozenset(self._generalise(self._local, boxes_max).values())
+        if len(self._local) > _ASKED_MAX:
+            return frozenset(Disjunct(scope, frozenset()) for scope in {disjunct.scope for disjunct in self._local})
+        wide = {disjunct.scope for disjunct in self._local if not disjunct.paths}
+        return frozenset(one for one in self._local if not one.paths or one.scope not in wide)
 
     # What neighbours want.
 

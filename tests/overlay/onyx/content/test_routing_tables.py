@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 
 import pytest
 
@@ -261,3 +262,18 @@ def test_a_routing_query_by_itself() -> None:
     assert matches(everything(), b"<x/>")
     assert not matches(frozenset(), b"<x/>")
     assert not matches(everything("other"), b"<x/>")
+
+
+@pytest.mark.parametrize("count", [40, 60, 4_000, 6_000])
+def test_a_question_is_made_at_once_however_many_subscriptions_there_are(count: int) -> None:
+    """Once a broker with a thousand subscriptions stood still for half a minute before it asked for what it missed."""
+    table = RoutingTable()
+    for number in range(count):
+        table.subscribe(number, frozenset({Disjunct("s", frozenset({LinearPath(f'/a/b[@n = "{number}"]')}))}))
+    began = time.process_time()
+    question = table.local()
+    assert time.process_time() - began < 2.0
+    assert len(question) == (count if count < 5_000 else 1)
+    assert matches(question, b'<a><b n="7"/></a>', "s")
+    table.subscribe("wide", frozenset({Disjunct("s", frozenset())}))
+    assert table.local() == {Disjunct("s", frozenset())}
