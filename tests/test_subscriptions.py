@@ -158,6 +158,17 @@ def test_strings_that_are_no_text_are_refused() -> None:
         check("/\ud800")
 
 
+def test_add_many_returns_what_is_no_text_among_pairs() -> None:
+    subs = SubscriptionSet()
+    refused = subs.add_many([("a", "/a"), ("b", "/\ud800"), ("\udcff", "/c"), ("d", "/d"), ("a", "/e")])
+    assert [(entry.index, type(entry.error)) for entry in refused] == [
+        (1, QuerySyntaxError),
+        (2, InvalidKey),
+        (4, DuplicateKey),
+    ]
+    assert (sorted(subs), subs["a"].query) == (["a", "d"], "/a")
+
+
 def test_add_many_can_replace() -> None:
     subs = SubscriptionSet([("a", "/a"), ("b", "/b")])
     assert subs.add_many([("a", "/x"), ("c", "/x")], replace=True) == []

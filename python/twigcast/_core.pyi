@@ -169,7 +169,17 @@ class BatchResult:
 
     @property
     def slots(self) -> bytes:
-        """32-bit slots of all matches, message after message; where there are ``keys``, places in these."""
+        """32-bit slots of all matches, message after message; where there are ``keys``, places in these.
+
+        Copied when asked for; :meth:`write_slots` spares one of the copies.
+        """
+
+    @property
+    def match_count(self) -> int:
+        """How many slots these are."""
+
+    def write_slots(self, place: memoryview) -> None:
+        """Write the slots into a buffer of 32-bit integers (format ``I``) that has room for one a match."""
 
     @property
     def queries(self) -> bytes:

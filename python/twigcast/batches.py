@@ -199,7 +199,7 @@ def _ask(
     )
     if result.keys is None:
         return result, table.arrow()
-    subscriptions.note_named(len(result.slots) // 4)
+    subscriptions.note_named(_match_count(result))
     return result, KeyTable(-1, *result.keys).arrow()
 
 
@@ -212,13 +212,13 @@ def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArra
     """The engine's buffers as a record batch. ``keys`` are what the slots stand for."""
     offsets = pa.py_buffer(result.key_offsets)
     count = offsets.size // 4 - 1
-    matches = len(result.slots) // 4
+    matches = _match_count(result)
     validity = _bitmap(row not in errors for row in range(count)) if errors else None
 
     def lists(list_type: pa.DataType, values: pa.Array) -> pa.Array:
         return pa.Array.from_buffers(list_type, count, [validity, offsets], len(errors), children=[values])
 
-    slots = pa.Array.from_buffers(pa.int32(), matches, [None, pa.py_buffer(result.slots)])
+    slots = pa.Array.from_buffers(pa.int32(), matches, [None, _slots(result)])
     columns = {"keys": lists(KEYS_TYPE, pa.DictionaryArray.from_arrays(slots, keys, safe=False))}
     if wanted.nodes:
         counts = pa.Array.from_buffers(pa.int32(), matches, [None, pa.py_buffer(result.node_counts)])
@@ -228,6 +228,19 @@ def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArra
     columns["error"] = _errors(errors, count)
     columns["undecided"] = _undecided(result, count)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _match_count(result: Answers) -> int:
+    return result.match_count if isinstance(result, BatchResult) else len(result.slots) // 4
+
+
+def _slots(result: Answers) -> pa.Buffer:
+    """The slots, where possible in memory that pyarrow uses again and again: new memory is slow at first."""
+    if not isinstance(result, BatchResult):
+        return pa.py_buffer(result.slots)
+    buffer = pa.allocate_buffer(4 * result.match_count)
+    result.write_slots(memoryview(buffer).cast("I"))
+    return buffer
 
 
 def payload_column(result: Answers, kind: pa.DataType) -> pa.DictionaryArray:

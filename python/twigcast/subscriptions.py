@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -204,11 +204,36 @@ class SubscriptionSet:
         refused: list[Refused] = []
         remaining = iter(subscriptions)
         index = 0
-        while group := [_as_subscription(item) for item in islice(remaining, _BULK)]:
-            for position, error in self._add_group(group, replace=replace):
-                refused.append(Refused(group[position], error, index + position))
-            index += len(group)
+        while given := list(islice(remaining, _BULK)):
+            for position, error in self._add_given(given, replace=replace):
+                refused.append(Refused(_as_subscription(given[position]), error, index + position))
+            index += len(given)
         return refused
+
+    def _add_given(
+        self, given: Sequence[Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]], *, replace: bool
+    ) -> list[tuple[int, TwigcastError]]:
+        """The positions and errors of those refused."""
+        if all(type(item) is tuple and len(item) == 2 for item in given):
+            keys, queries = zip(*given, strict=True)
+            try:
+                return self._add_plain(keys, queries, self._dialect, [self._namespaces], replace=replace)
+            except UnicodeEncodeError:
+                # Nothing was added yet. Which of them it is, the long way tells.
+                return self._add_group([_as_subscription(item) for item in given], replace=replace)
+        return self._add_group([_as_subscription(item) for item in given], replace=replace)
+
+    def _add_plain(
+        self,
+        keys: Sequence[str],
+        queries: Sequence[str],
+        dialect: Dialect,
+        namespaces: Sequence[Mapping[str, str]],
+        *,
+        replace: bool,
+    ) -> list[tuple[int, TwigcastError]]:
+        with self._changing:
+            return add_queries(self.engine, keys, queries, namespaces, dialect, replace=replace)
 
     def _add_group(self, group: list[Subscription], *, replace: bool) -> list[tuple[int, TwigcastError]]:
         refused: list[tuple[int, TwigcastError]] = []
@@ -231,8 +256,7 @@ class SubscriptionSet:
         namespaces = [self._namespaces] if shared else [self._namespaces_of(s) for s in subscriptions]
         keys, queries = [s.key for s in subscriptions], [s.query for s in subscriptions]
         dialect = subscriptions[0].dialect or self._dialect
-        with self._changing:
-            errors = add_queries(self.engine, keys, queries, namespaces, dialect, replace=replace)
+        errors = self._add_plain(keys, queries, dialect, namespaces, replace=replace)
         return [(run[position][0], error) for position, error in errors]
 
     def _namespaces_of(self, subscription: Subscription) -> Mapping[str, str]:

@@ -15,6 +15,7 @@
 
 pub mod automaton;
 pub mod certainty;
+mod chunked;
 pub mod document;
 pub mod engine;
 pub mod error;

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice};
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, Slot};
 use twigcast_core::error::{MessageError, MessageErrorKind};
@@ -230,8 +231,8 @@ impl Share {
 pub struct BatchResult {
     #[pyo3(get)]
     key_offsets: Py<PyBytes>,
-    #[pyo3(get)]
-    slots: Py<PyBytes>,
+    /// In the order of the messages, in parts.
+    slots: Vec<Vec<Slot>>,
     #[pyo3(get)]
     queries: Py<PyBytes>,
     #[pyo3(get)]
@@ -277,7 +278,6 @@ impl BatchResult {
         let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
         Ok(Self {
             key_offsets: bytes(&key_offsets(&shares)?),
-            slots: integers(py, &shares, |share| &share.slots)?,
             queries: integers(py, &shares, |share| &share.queries)?,
             match_counts: integers(py, &shares, |share| &share.match_counts)?,
             groups: groups.map(|groups| groups.buffers(py)).transpose()?,
@@ -290,7 +290,34 @@ impl BatchResult {
             errors: errors.unbind(),
             failures: failures.unbind(),
             needs_conversion,
+            slots: shares.into_iter().map(|share| share.slots).collect(),
         })
+    }
+}
+
+#[pymethods]
+impl BatchResult {
+    #[getter]
+    fn slots(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
+        integers(py, &self.slots, |slots| slots)
+    }
+
+    #[getter]
+    fn match_count(&self) -> usize {
+        self.slots.iter().map(Vec::len).sum()
+    }
+
+    /// See the stub file.
+    fn write_slots(&self, place: &Bound<'_, PyMemoryView>) -> PyResult<()> {
+        let py = place.py();
+        let mut start = 0;
+        for slots in &self.slots {
+            let end = start + slots.len() as isize;
+            let mine = place.get_item(PySlice::new(py, start, end, 1))?;
+            PyBuffer::<u32>::get(&mine)?.copy_from_slice(py, slots)?;
+            start = end;
+        }
+        Ok(())
     }
 }
 
@@ -313,7 +340,7 @@ fn key_offsets(shares: &[Share]) -> PyResult<Vec<u8>> {
 }
 
 /// Integers of all shares, one after the other, written where they are to stay.
-fn integers(py: Python<'_>, shares: &[Share], of: impl Fn(&Share) -> &Vec<u32>) -> PyResult<Py<PyBytes>> {
+fn integers<T>(py: Python<'_>, shares: &[T], of: impl Fn(&T) -> &Vec<u32>) -> PyResult<Py<PyBytes>> {
     let total: usize = shares.iter().map(|share| of(share).len()).sum();
     let bytes = PyBytes::new_with(py, total * size_of::<u32>(), |mut buffer| {
         for share in shares {

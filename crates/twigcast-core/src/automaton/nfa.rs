@@ -7,6 +7,7 @@
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
+use crate::chunked::Chunked;
 use crate::plan::LinearStep;
 use crate::query::ast::NameTest;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
@@ -24,6 +25,16 @@ const NO_ITEM: u32 = u32::MAX;
 const SOLE: u32 = 1 << 31;
 /// In place of the item before: the first of its list, and known by its state.
 const KNOWN_BY_STATE: u32 = u32::MAX - 1;
+
+/// The number of an item that was its state's only one when it came.
+pub fn sole_item(state: StateId) -> u32 {
+    state | SOLE
+}
+
+/// The state of such an item; `None` for others.
+pub fn state_of_sole(item: u32) -> Option<StateId> {
+    (item & SOLE != 0).then_some(item & !SOLE)
+}
 
 /// What happens where a path accepts. The numbers are indexes into the engine's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,9 +59,9 @@ struct State {
     parent: StateId,
     /// How the one edge into this state is labelled: [`NO_EDGE`], [`EPSILON`], [`STAR`] or the number of a label.
     incoming: LabelId,
-    /// Items here, attachments, and states right below; a state without any is taken out.
-    uses: u32,
-    flags: u8,
+    /// Flags, and above them uses: items here, attachments, and states right below. A state without any use is taken
+    /// out, unless it ever had more than can be counted.
+    flags_and_uses: u32,
 }
 
 /// Number of an edge's label.
@@ -63,15 +74,38 @@ const EPSILON: LabelId = 1;
 const STAR: LabelId = 2;
 
 /// The state is a descendant-child: it stays active below whatever activated it.
-const IS_DESCENDANT: u8 = 1;
-const HAS_NAMES: u8 = 2;
-const HAS_NAMESPACES: u8 = 4;
-const HAS_LOCALS: u8 = 8;
-const HAS_ATTACHMENT: u8 = 16;
+const IS_DESCENDANT: u32 = 1;
+const HAS_NAMES: u32 = 2;
+const HAS_NAMESPACES: u32 = 4;
+const HAS_LOCALS: u32 = 8;
+const HAS_ATTACHMENT: u32 = 16;
+const ONE_USE: u32 = 32;
+const FLAGS: u32 = ONE_USE - 1;
+const USES_MAX: u32 = !FLAGS;
 
 impl State {
-    fn new(parent: StateId, incoming: LabelId, flags: u8) -> Self {
-        Self { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent, incoming, uses: 0, flags }
+    fn new(parent: StateId, incoming: LabelId, flags: u32) -> Self {
+        Self { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent, incoming, flags_and_uses: flags }
+    }
+
+    #[inline]
+    fn has(&self, flag: u32) -> bool {
+        self.flags_and_uses & flag != 0
+    }
+
+    #[inline]
+    fn begin_use(&mut self) {
+        if self.flags_and_uses < USES_MAX {
+            self.flags_and_uses += ONE_USE;
+        }
+    }
+
+    /// Whether that was the last one.
+    fn end_use(&mut self) -> bool {
+        if self.flags_and_uses < USES_MAX {
+            self.flags_and_uses -= ONE_USE;
+        }
+        self.flags_and_uses < ONE_USE
     }
 }
 
@@ -181,11 +215,11 @@ pub enum Change {
 /// The shared NFA.
 #[derive(Clone, Debug)]
 pub struct Nfa {
-    states: Vec<State>,
+    states: Chunked<State>,
     labels: Labels,
     /// The states that labelled edges lead to, by where the edge comes from and its label.
     edges: HashTable<StateId>,
-    items: Vec<ItemEntry>,
+    items: Chunked<ItemEntry>,
     free_items: Vec<u32>,
     free_states: Vec<StateId>,
 }
@@ -199,12 +233,13 @@ impl Default for Nfa {
 impl Nfa {
     /// The automaton of no path.
     pub fn new() -> Self {
-        let initial = State::new(NO_STATE, NO_EDGE, 0);
+        let mut states = Chunked::default();
+        states.push(State::new(NO_STATE, NO_EDGE, 0));
         Self {
-            states: vec![initial],
+            states,
             labels: Labels::default(),
             edges: HashTable::new(),
-            items: Vec::new(),
+            items: Chunked::default(),
             free_items: Vec::new(),
             free_states: Vec::new(),
         }
@@ -217,15 +252,15 @@ impl Nfa {
 
     /// Bytes that the tables take.
     pub fn bytes(&self) -> usize {
-        self.states.capacity() * size_of::<State>()
+        self.states.bytes()
             + self.labels.bytes()
             + self.edges.capacity() * (size_of::<StateId>() + 1)
-            + self.items.capacity() * size_of::<ItemEntry>()
+            + self.items.bytes()
             + (self.free_items.capacity() + self.free_states.capacity()) * 4
     }
 
-    fn new_state(&mut self, parent: StateId, incoming: LabelId, flags: u8, changes: &mut Vec<Change>) -> StateId {
-        self.states[parent as usize].uses += 1;
+    fn new_state(&mut self, parent: StateId, incoming: LabelId, flags: u32, changes: &mut Vec<Change>) -> StateId {
+        self.states[parent as usize].begin_use();
         let state = State::new(parent, incoming, flags);
         match self.free_states.pop() {
             Some(id) => {
@@ -244,8 +279,7 @@ impl Nfa {
     fn release(&mut self, mut id: StateId) {
         loop {
             let state = &mut self.states[id as usize];
-            state.uses -= 1;
-            if state.uses > 0 || id == INITIAL {
+            if !state.end_use() || id == INITIAL {
                 return;
             }
             let (parent, incoming) = (state.parent, state.incoming);
@@ -270,9 +304,9 @@ impl Nfa {
     /// the state stays. Each call is one use; [`Self::detach`] ends one.
     pub fn attach(&mut self, state: StateId, changes: &mut Vec<Change>) {
         let entry = &mut self.states[state as usize];
-        entry.uses += 1;
-        if entry.flags & HAS_ATTACHMENT == 0 {
-            entry.flags |= HAS_ATTACHMENT;
+        entry.begin_use();
+        if !entry.has(HAS_ATTACHMENT) {
+            entry.flags_and_uses |= HAS_ATTACHMENT;
             changes.push(Change::Attached(state));
         }
     }
@@ -285,7 +319,7 @@ impl Nfa {
     /// Whether [`Self::attach`] was called for the state as it is now.
     #[inline]
     pub fn has_attachment(&self, state: StateId) -> bool {
-        self.states[state as usize].flags & HAS_ATTACHMENT != 0
+        self.states[state as usize].has(HAS_ATTACHMENT)
     }
 
     /// The state where `path` accepts, growing the automaton as needed. The caller must give a state that is new a use,
@@ -373,7 +407,7 @@ impl Nfa {
 
     /// Add an item to a state. Returns the item's number for [`Self::remove`].
     pub fn insert_item(&mut self, state: StateId, item: Item, changes: &mut Vec<Change>) -> u32 {
-        self.states[state as usize].uses += 1;
+        self.states[state as usize].begin_use();
         changes.push(Change::ItemAdded(state, item));
         let head = self.states[state as usize].items;
         match item {
@@ -457,7 +491,7 @@ impl Nfa {
             let target = &states[target as usize];
             edge_hash(target.parent, target.incoming)
         });
-        self.states[state as usize].flags |= flag;
+        self.states[state as usize].flags_and_uses |= flag;
         changes.push(match test {
             NameTest::Name(name) => Change::NameEdge(state, name),
             _ => Change::WideEdge(state),
@@ -523,7 +557,7 @@ impl Nfa {
 
     /// Whether a state is a descendant-child.
     pub fn is_descendant(&self, state: StateId) -> bool {
-        self.states[state as usize].flags & IS_DESCENDANT != 0
+        self.states[state as usize].has(IS_DESCENDANT)
     }
 
     /// The active set after an element named `name`, given the active set of its parent (Diao 2005, section 4.3.3,
@@ -534,7 +568,7 @@ impl Nfa {
         for &id in active {
             let state = &self.states[id as usize];
             self.follow(id, state, ways, target);
-            if state.flags & IS_DESCENDANT != 0 {
+            if state.has(IS_DESCENDANT) {
                 target.push(id);
             }
             if state.descendant != NO_STATE {
@@ -564,7 +598,7 @@ impl Nfa {
             target.push(state.star);
         }
         for (flag, label) in [(HAS_NAMES, ways.name), (HAS_NAMESPACES, ways.namespace), (HAS_LOCALS, ways.local)] {
-            if state.flags & flag != 0 && label != NO_EDGE {
+            if state.has(flag) && label != NO_EDGE {
                 target.extend(self.target(id, label));
             }
         }

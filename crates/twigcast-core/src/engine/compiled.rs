@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::population::{Layer, Registration, Slab};
 use super::{Needs, Warning};
-use crate::automaton::nfa::Item;
+use crate::automaton::nfa::{Item, sole_item, state_of_sole};
+use crate::chunked::Chunked;
 use crate::extract::Program;
 use crate::query::ast::Expr;
 
@@ -109,10 +110,41 @@ enum Entry {
     Other(u32),
 }
 
+/// An [`Entry`] in four bytes: what it is in two bits, a number in the others.
+#[derive(Clone, Copy, Debug)]
+struct Packed(u32);
+
+const VACANT: Packed = Packed(0);
+
+impl Packed {
+    const NUMBER: u32 = (1 << 30) - 1;
+
+    /// `None` for a number that is too large, and for an item that is not known by its state.
+    fn of(entry: Entry) -> Option<Self> {
+        let (kind, number) = match entry {
+            Entry::Vacant => (0, 0),
+            Entry::Path(Layer::Main, item) => (1, state_of_sole(item)?),
+            Entry::Path(Layer::Recent, item) => (2, state_of_sole(item)?),
+            Entry::Other(number) => (3, number),
+        };
+        (number <= Self::NUMBER).then_some(Self(kind << 30 | number))
+    }
+
+    fn entry(self) -> Entry {
+        let number = self.0 & Self::NUMBER;
+        match self.0 >> 30 {
+            0 => Entry::Vacant,
+            1 => Entry::Path(Layer::Main, sole_item(number)),
+            2 => Entry::Path(Layer::Recent, sole_item(number)),
+            _ => Entry::Other(number),
+        }
+    }
+}
+
 /// The compiled queries, by number.
 #[derive(Debug, Default)]
 pub(super) struct CompiledQueries {
-    entries: Vec<Entry>,
+    entries: Chunked<Packed>,
     others: Slab<CompiledQuery>,
 }
 
@@ -124,23 +156,43 @@ impl CompiledQueries {
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.entries.iter().filter(|entry| !matches!(entry, Entry::Vacant)).count()
+        self.entries.iter().filter(|entry| !matches!(entry.entry(), Entry::Vacant)).count()
     }
 
     /// Put a query in place of its number.
     pub(super) fn put(&mut self, query: u32, compiled: CompiledQuery) {
-        if self.entries.len() <= query as usize {
-            self.entries.resize(query as usize + 1, Entry::Vacant);
-        }
-        let entry = match compiled.as_path() {
+        let entry = match compiled.as_path().and_then(Packed::of) {
             Some(path) => path,
-            None => Entry::Other(self.others.insert(compiled)),
+            None => self.other_entry(compiled),
         };
+        self.set(query, entry);
+    }
+
+    fn other_entry(&mut self, compiled: CompiledQuery) -> Packed {
+        // More than 2^30 of them find no room in any memory.
+        Packed::of(Entry::Other(self.others.insert(compiled))).unwrap_or(VACANT)
+    }
+
+    fn set(&mut self, query: u32, entry: Packed) {
+        while self.entries.len() <= query as usize {
+            self.entries.push(VACANT);
+        }
         self.entries[query as usize] = entry;
     }
 
+    /// Put a plain path in place of its number.
+    pub(super) fn put_path(&mut self, query: u32, layer: Layer, item: u32) {
+        match Packed::of(Entry::Path(layer, item)) {
+            Some(path) => self.set(query, path),
+            None => {
+                let places = Places::One(Registration::Item(layer, item, Item::Accept(query)));
+                self.put(query, CompiledQuery { places, evaluation: None, needs: Needs::default(), warning: None });
+            }
+        }
+    }
+
     fn entry(&self, query: u32) -> Entry {
-        self.entries.get(query as usize).copied().unwrap_or(Entry::Vacant)
+        self.entries.get(query as usize).map_or(Entry::Vacant, |entry| entry.entry())
     }
 
     /// A query that is no plain path.
@@ -155,7 +207,11 @@ impl CompiledQueries {
     pub(super) fn path(&self, query: u32) -> Option<(Layer, u32)> {
         match self.entry(query) {
             Entry::Path(layer, item) => Some((layer, item)),
-            Entry::Vacant | Entry::Other(_) => None,
+            Entry::Other(number) => match self.others.get(number)?.as_path()? {
+                Entry::Path(layer, item) => Some((layer, item)),
+                Entry::Vacant | Entry::Other(_) => None,
+            },
+            Entry::Vacant => None,
         }
     }
 
@@ -174,7 +230,7 @@ impl CompiledQueries {
             Entry::Vacant => {}
             Entry::Path(layer, item) => {
                 if let Registration::Item(layer, item, _) = to(Registration::Item(layer, item, Item::Accept(query))) {
-                    self.entries[query as usize] = Entry::Path(layer, item);
+                    self.put_path(query, layer, item);
                 }
             }
             Entry::Other(number) => {
@@ -187,7 +243,8 @@ impl CompiledQueries {
     /// Take a query out; where it was registered.
     pub(super) fn take(&mut self, query: u32) -> Option<Places> {
         let places = self.places(query)?;
-        if let Entry::Other(number) = std::mem::replace(self.entries.get_mut(query as usize)?, Entry::Vacant) {
+        let entry = std::mem::replace(self.entries.get_mut(query as usize)?, VACANT);
+        if let Entry::Other(number) = entry.entry() {
             self.others.remove(number);
         }
         Some(places)
@@ -213,6 +270,6 @@ impl CompiledQueries {
     /// Bytes, programs aside.
     pub(super) fn bytes(&self) -> usize {
         let others = self.others.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
-        self.entries.capacity() * size_of::<Entry>() + self.others.slots().len() * size_of::<CompiledQuery>() + others
+        self.entries.bytes() + self.others.slots().len() * size_of::<CompiledQuery>() + others
     }
 }

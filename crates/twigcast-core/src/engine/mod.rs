@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::automaton::nfa::StateId;
+use crate::automaton::nfa::{Item, StateId};
 use crate::certainty;
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
@@ -37,7 +37,7 @@ use crate::limits::Limits;
 use crate::plan::{self, Action, LinearStep, Route, Verify};
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
-use crate::query::{self, Dialect, ParseOptions, Query, normal, plain};
+use crate::query::{self, Dialect, ParseOptions, Query, normal, plain, plain::Spelling};
 use crate::scan::Want;
 use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
@@ -215,8 +215,13 @@ impl Engine {
         let mut steps = std::mem::take(&mut self.steps);
         let given = Arc::clone(self.registry.context(context));
         let options = ParseOptions { namespaces: &given.namespaces, dialect: given.dialect, limits: &self.limits };
-        let is_path = plain::read(text, &options, &mut self.vocabulary, &mut steps);
-        let query = if is_path { Ok(self.path_query(text, context, &steps)) } else { self.other_query(text, context) };
+        let query = match plain::read(text, &options, &mut self.vocabulary, &mut steps) {
+            Some(spelling) => {
+                let is_as_printed = spelling == Spelling::Sure || self.prints_as(&steps, context, text);
+                Ok(self.path_query(text, context, &steps, is_as_printed))
+            }
+            None => self.other_query(text, context),
+        };
         self.steps = steps;
         query
     }
@@ -233,30 +238,46 @@ impl Engine {
 
     /// The query of a plain path. Its text is kept only where the path does not tell it: where it is spelled in another
     /// way than the path would be printed, or where another query stands at the path's end already.
-    fn path_query(&mut self, text: &str, context: u32, steps: &[LinearStep]) -> u32 {
-        let is_warm = self.warm.load(Ordering::Relaxed);
-        let known = self.population.main.nfa.find(steps).and_then(|state| self.query_at(Layer::Main, state, context));
-        let known = match known {
-            None if is_warm => {
-                let state = self.population.recent.nfa.find(steps);
-                state.and_then(|state| self.query_at(Layer::Recent, state, context))
+    fn path_query(&mut self, text: &str, context: u32, steps: &[LinearStep], is_as_printed: bool) -> u32 {
+        let layer = self.layer();
+        // Whoever would follow changes of the bulk starts afresh anyway.
+        let mut changes = Vec::new();
+        let (main, state) = match layer {
+            Layer::Main => {
+                let state = self.population.main.nfa.state_of(steps, &mut changes);
+                changes.clear();
+                (Some(state), Some(state))
             }
-            known => known,
+            Layer::Recent => (self.population.main.nfa.find(steps), None),
         };
-        let is_as_printed = self.prints_as(steps, context, text);
+        let mut known = main.and_then(|state| self.query_at(Layer::Main, state, context));
+        if known.is_none() && layer == Layer::Recent {
+            let state = self.population.recent.nfa.find(steps);
+            known = state.and_then(|state| self.query_at(Layer::Recent, state, context));
+        }
+        // A query that is found either way stands at the path's end, so no state is left over.
         if let Some(query) = known.filter(|_| is_as_printed).or_else(|| self.registry.find_query(text, context)) {
             return query;
         }
-        let route = Route { path: steps.to_vec(), action: Action::Accept };
-        let query = self.register(context, NewQuery::path(route));
-        let is_first = self.compiled.path(query).is_some_and(|(layer, item)| {
-            let nfa = &self.population.paths(layer).nfa;
-            nfa.first_accepted(nfa.state_of_item(item)) == Some(query)
-        });
+        let query = self.registry.add_query(context);
+        let nfa = self.population.nfa_mut(layer);
+        let state = state.unwrap_or_else(|| nfa.state_of(steps, &mut changes));
+        let item = nfa.insert_item(state, Item::Accept(query), &mut changes);
+        let is_first = nfa.first_accepted(state) == Some(query);
+        if layer == Layer::Recent {
+            self.log.extend(changes);
+            self.recent.push(query);
+        }
+        self.compiled.put_path(query, layer, item);
         if !is_as_printed || !is_first {
             self.registry.keep_text(query, text);
         }
         query
+    }
+
+    /// Where a query goes that comes now.
+    fn layer(&self) -> Layer {
+        if self.warm.load(Ordering::Relaxed) { Layer::Recent } else { Layer::Main }
     }
 
     /// The query whose text is the path to a state, in a context.
@@ -417,7 +438,7 @@ impl Engine {
         let query = self.registry.add_query(context);
         let mut changes = Vec::new();
         let routes = std::mem::take(&mut new.routes);
-        let layer = if self.warm.load(Ordering::Relaxed) { Layer::Recent } else { Layer::Main };
+        let layer = self.layer();
         let places = Places::from(self.population.insert(query, routes, layer, &mut changes));
         self.log.extend(changes);
         if layer == Layer::Recent {
@@ -599,17 +620,6 @@ struct NewQuery {
 }
 
 impl NewQuery {
-    /// Of a plain path.
-    fn path(route: Route) -> Self {
-        Self {
-            routes: vec![route],
-            evaluated: Evaluated::Nothing,
-            program: None,
-            needs: Needs::default(),
-            warning: None,
-        }
-    }
-
     fn compiled(self, places: Places) -> CompiledQuery {
         let Self { evaluated, program, needs, warning, .. } = self;
         CompiledQuery { places, evaluation: Evaluation::of(evaluated, program), needs, warning }

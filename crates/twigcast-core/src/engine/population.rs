@@ -265,6 +265,11 @@ impl Population {
         }
     }
 
+    /// The automaton of a layer, for a plain path to be added. Changes of the recent layer are to be followed.
+    pub fn nfa_mut(&mut self, layer: Layer) -> &mut Nfa {
+        &mut self.paths_mut(layer).nfa
+    }
+
     fn paths_mut(&mut self, layer: Layer) -> &mut Paths {
         match layer {
             Layer::Main => &mut self.main,

@@ -9,6 +9,7 @@ use hashbrown::{HashMap, HashTable};
 
 use super::book::{Book, NONE, SOLE};
 use super::texts::{Room, TextId, Texts};
+use crate::chunked::Chunked;
 use crate::query::Dialect;
 
 /// Number of a subscription: small, stable while it lives, used again afterwards.
@@ -110,7 +111,7 @@ pub(super) struct Registry {
     free_slot: Option<Slot>,
     count: usize,
     by_key: HashTable<Slot>,
-    queries: Vec<QueryEntry>,
+    queries: Chunked<QueryEntry>,
     texts: Texts,
     text_room: Room,
     /// Of each [`BLOCK`] of queries, how many have one subscription, of their own number: after a bulk load most have,
@@ -403,7 +404,7 @@ impl Registry {
     pub(super) fn bytes(&self) -> usize {
         self.book.bytes()
             + self.texts.bytes()
-            + self.queries.capacity() * size_of::<QueryEntry>()
+            + self.queries.bytes()
             + (self.places.capacity() + self.free_queries.capacity()) * 4
             + (self.by_key.capacity() + self.by_text.capacity()) * 5
     }

@@ -6,18 +6,28 @@ use crate::plan::LinearStep;
 use crate::query::ast::NameTest;
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
-/// Read a plain path; whether the text is one that is spelled without anything superfluous. `steps` is what the planner
+/// How a plain path is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// Without prefixes: the path prints as the same text.
+    Sure,
+    /// With prefixes, of which each namespace may have several.
+    Prefixed,
+}
+
+/// Read a plain path; `None` if the text is none, or not spelled without anything superfluous. `steps` is what the planner
 /// would make of it. Whatever is not clear at first sight is left to the parser: that is no error.
 pub(crate) fn read(
     text: &str,
     options: &ParseOptions,
     vocabulary: &mut Vocabulary,
     steps: &mut Vec<LinearStep>,
-) -> bool {
+) -> Option<Spelling> {
     steps.clear();
     if options.dialect == Dialect::XQuery || text.len() > options.limits.query_bytes_max {
-        return false;
+        return None;
     }
+    let mut spelling = Spelling::Sure;
     let mut default = None;
     let mut rest = text;
     let mut count = 0;
@@ -25,7 +35,7 @@ pub(crate) fn read(
         let (descendant, after) = after.strip_prefix('/').map_or((false, after), |after| (true, after));
         let length = after.bytes().position(|byte| byte == b'/').unwrap_or(after.len());
         let (test, behind) = after.split_at(length);
-        let Some(test) = name_test(test, options.namespaces, vocabulary, &mut default) else { return false };
+        let test = name_test(test, options.namespaces, vocabulary, &mut default, &mut spelling)?;
         steps.push(LinearStep { descendant, test });
         // `//` counts as a step of its own.
         count += 1 + usize::from(descendant);
@@ -33,7 +43,8 @@ pub(crate) fn read(
     }
     // Of `/*` and `//*` it is known beforehand that they match.
     let always = matches!(steps.as_slice(), [LinearStep { test: NameTest::Any, .. }]);
-    rest.is_empty() && !steps.is_empty() && !always && count <= options.limits.query_steps_max
+    let is_path = rest.is_empty() && !steps.is_empty() && !always && count <= options.limits.query_steps_max;
+    is_path.then_some(spelling)
 }
 
 fn name_test(
@@ -41,6 +52,7 @@ fn name_test(
     namespaces: &dyn NamespaceLookup,
     vocabulary: &mut Vocabulary,
     default: &mut Option<NamespaceId>,
+    spelling: &mut Spelling,
 ) -> Option<NameTest> {
     if text == "*" {
         return Some(NameTest::Any);
@@ -48,6 +60,9 @@ fn name_test(
     let (prefix, local) = text.split_once(':').map_or((None, text), |(prefix, local)| (Some(prefix), local));
     if !is_plain_name(local) || !prefix.is_none_or(is_plain_name) {
         return None;
+    }
+    if prefix.is_some() {
+        *spelling = Spelling::Prefixed;
     }
     let namespace = match prefix {
         Some("xml") => NamespaceId::XML,
@@ -146,9 +161,7 @@ mod tests {
             let dialect = [Dialect::XPath, Dialect::Legacy][random(2)];
             let options = ParseOptions { namespaces, dialect, limits: &limits };
             let (mut vocabulary, mut steps) = (Vocabulary::new(), Vec::new());
-            if !read(&text, &options, &mut vocabulary, &mut steps) {
-                continue;
-            }
+            let Some(spelling) = read(&text, &options, &mut vocabulary, &mut steps) else { continue };
             plain += 1;
             let mut parsed_as = |text: &str| {
                 let parsed = query::parse(text, &options, &mut vocabulary);
@@ -168,6 +181,7 @@ mod tests {
                 as_spelled += usize::from(printed == text);
             }
             assert_eq!(again, steps, "{text} printed as {printed}");
+            assert!(spelling == Spelling::Prefixed || printed == text, "{text} printed as {printed}");
         }
         assert!(plain > 5_000 && as_spelled > 5_000, "{plain} plain paths, {as_spelled} as spelled");
     }
