@@ -253,7 +253,13 @@ def test_limits_of_messages_name_themselves(party: Party) -> None:
     problem = party.problem(
         "POST", "/messages", 422, "message-limit", content=b"<a>" * depth + b"</a>" * depth, headers=XML
     )
-    assert "depth" in problem["detail"]
+    assert "the limit is depth_max = 2,000" in problem["detail"]
+    bomb = "".join(f"<!ENTITY e{n} '{f'&e{n - 1};' * 10}'>" for n in range(1, 12))
+    bomb = f"<!DOCTYPE a [<!ENTITY e0 '{'x' * 20}'>{bomb}]><a>&e11;</a>"
+    problem = party.problem("POST", "/messages", 422, "message-limit", content=bomb, headers=XML)
+    assert "the limit is entity_amplification_max = 100" in problem["detail"]
+    kept = party.ok("GET", f"/rejected/{problem['rejected']}")
+    assert (kept["code"], kept["reason"]) == ("message-limit", problem["detail"])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from twigcast.broker.model import (
     Submission,
 )
 from twigcast.conversion import recoded
+from twigcast.errors import MessageLimitExceeded
 from twigcast.errors import RejectedMessage as Rejection
 
 Name = tuple[int, str, str]
@@ -126,11 +127,11 @@ class Publication:
         return Accepted(before.seq, before.message_id, before.matches, duplicate=True)
 
     def _reject(self, submission: Submission, error: Rejection) -> RejectedMessage:
-        s, now = submission, self._group.now
+        s, now, reason = submission, self._group.now, _reason(error)
         self._group.counted.rejected += 1
         self._group.counted.of_tenant(s.tenant_id).rejected += 1
         number = self._transaction.add_rejected(
-            s, code=error.code, reason=error.reason, line=error.line, column=error.column, at=now
+            s, code=error.code, reason=reason, line=error.line, column=error.column, at=now
         )
         return RejectedMessage(
             id=number,
@@ -140,7 +141,7 @@ class Publication:
             received=now,
             body=s.body,
             code=error.code,
-            reason=error.reason,
+            reason=reason,
             line=error.line,
             column=error.column,
         )
@@ -203,6 +204,13 @@ class Publication:
             self._transaction.add_errors(self._errors)
         self._group.published += self._published
         count_pending(self._group, self._published)
+
+
+def _reason(error: Rejection) -> str:
+    """Why a message is rejected; of a limit, which one it is."""
+    if isinstance(error, MessageLimitExceeded):
+        return f"{error.reason} (the limit is {error.limit} = {error.value:,})"
+    return error.reason
 
 
 def _of_source(outcome: Outcome, source: str, bound: Mapping[int, str]) -> Outcome:
