@@ -145,7 +145,7 @@ class OrderedNode(Node):
         incarnation: Number of the start; grows.
     """
 
-    __slots__ = ("_count", "_ends", "inner", "settings")
+    __slots__ = ("_count", "_dialing", "_ends", "inner", "settings")
 
     def __init__(
         self, inner: LinkedNode, neighbours: Mapping[Address, int], settings: OrderedSettings, incarnation: int = 0
@@ -154,6 +154,7 @@ class OrderedNode(Node):
         self.inner = inner
         self.settings = settings
         self._count = 0
+        self._dialing: set[Address] = set()
         self._ends: dict[Address, _End] = {}
         for neighbour, cost in neighbours.items():
             self.connect(neighbour, cost)
@@ -169,6 +170,7 @@ class OrderedNode(Node):
             self._ends[neighbour].is_up = True
             self._act(self.inner.link_up(neighbour, cost, self.now))
         else:
+            self._dialing.add(neighbour)
             self.set_timer(0.0, ("dial", neighbour))
             self.set_timer(self.settings.probe_delay, ("probe", neighbour))
 
@@ -258,10 +260,10 @@ class OrderedNode(Node):
 
     def _dial(self, neighbour: Address) -> None:
         end = self._ends.get(neighbour)
-        if end is None:
+        if end is None or end.is_up:
+            self._dialing.discard(neighbour)
             return
-        if not end.is_up:
-            self._sends.append((neighbour, Open(end.mine, end.theirs, False)))
+        self._sends.append((neighbour, Open(end.mine, end.theirs, False)))
         self.set_timer(self.settings.dial_delay, ("dial", neighbour))
 
     def _offered(self, sender: Address, end: _End, offer: Open) -> None:
@@ -285,13 +287,13 @@ class OrderedNode(Node):
         self._act(self.inner.link_down(neighbour, self.now))
 
     def _renew(self, neighbour: Address, end: _End) -> None:
-        self._ends[neighbour] = fresh = _End(end.cost, self._session())
         # The old session of the other side ends with ours; it is kept, so that what is older still is not listened to.
-        fresh.theirs = end.theirs
-        end.mine, end.waiting, end.early, end.is_up = fresh.mine, {}, {}, False
+        end.mine, end.waiting, end.early, end.is_up = self._session(), {}, {}, False
         end.sent = end.next = end.attempts = 0
-        self._ends[neighbour] = end
         self._sends.append((neighbour, Open(end.mine, end.theirs, False)))
+        if neighbour not in self._dialing:
+            self._dialing.add(neighbour)
+            self.set_timer(self.settings.dial_delay, ("dial", neighbour))
 
     def _probe(self, neighbour: Address) -> None:
         end = self._ends.get(neighbour)
