@@ -68,7 +68,9 @@ class Knowledge:
         return True
 
     def unknown(self, after: int, upto: int) -> Iterator[Piece]:
-        """The parts of a piece that are not known."""
+        """The parts of a piece that are not known. What lies before the beginning counts as known."""
+        if self._pieces:
+            after = max(after, self._pieces[0].upto)
         for piece in self._pieces:
             if piece.upto <= after:
                 continue
