@@ -17,7 +17,9 @@ from twigcast.errors import NeedsConversion, RejectedMessage
 Event = tuple[Any, ...]
 
 _SEPARATOR = "\x0c"
-_DECLARED_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
+_DECLARED_ENCODING = re.compile(
+    rb"""<\?xml\s+version\s*=\s*(?:"[^"<>]*"|'[^'<>]*')\s+encoding\s*=\s*["']([A-Za-z0-9._-]+)"""
+)
 _ENCODINGS_OF_EXPAT = {b"utf-8", b"us-ascii", b"iso-8859-1", b"utf-16", b"utf-16le", b"utf-16be"}
 _MEANT = re.compile(
     r"XML 1\.1|XML declaration has the version|but starts with the byte-order mark|which documents cannot be in"

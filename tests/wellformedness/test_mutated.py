@@ -135,3 +135,9 @@ def test_names_of_document_types_are_qualified_names(name: str, same_reading: Ca
     reading = same_reading(f"<!DOCTYPE {name} []><a/>".encode())
     assert not reading.accepted
     assert "name of the document type" in reading.reason
+
+
+@pytest.mark.parametrize("target", ["xmlev rsion", "xml-stylesheet version", "xmlx"])
+def test_a_processing_instruction_declares_no_encoding(target: str, same_reading: Callable[..., Any]) -> None:
+    reading = same_reading(f'<?{target}="1.0" encoding="UTF-4"?><a/>'.encode())
+    assert reading.accepted == (" " in target)
