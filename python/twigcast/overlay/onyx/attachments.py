@@ -140,6 +140,10 @@ def on_routing_delta(node: OnyxBroker, sender: Address, delta: RoutingDelta) -> 
 
 def on_attach(node: OnyxBroker, sender: Address, attach: Attach) -> None:
     """A neighbour wants to be sent what comes from a root."""
+    if attach.root not in node.streams and attach.root not in node.topology.states:
+        # Who that is has been said before, on the same link. If it was forgotten here, it will be asked again.
+        node.counts["unknown_roots"] += 1
+        return
     stream = node.stream(attach.root)
     if sender == stream.parent:
         stream.held[sender] = Child(attach.number, attach.hops)

@@ -48,6 +48,9 @@ def on_hello(node: OnyxBroker, sender: Address, hello: Hello) -> None:
 
 def on_link_state(node: OnyxBroker, sender: Address, state: LinkState) -> None:
     """Somebody's links have changed."""
+    if state.origin not in node.topology.states and len(node.topology.states) >= node.settings.members_max:
+        node.trouble("members", f"broker {state.origin} is one too many: {node.settings.members_max:,} are known")
+        return
     match node.topology.take(state):
         case Verdict.NEW:
             _pass_on(node, sender, state)

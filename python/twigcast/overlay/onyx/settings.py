@@ -24,6 +24,7 @@ class OnyxSettings:
         hops_max: Links that a message, an attachment or a question may pass.
         disjuncts_per_delta: More of them are told in several pieces.
         disjuncts_max: That one neighbour may want; with more it is refused.
+        members_max: Brokers that are known; others are not heard.
         sources_max: Entries of the catalogue; more are refused.
         shared_tree: One tree for all roots.
         roots: The brokers that have sources; `None`: all.
@@ -41,6 +42,7 @@ class OnyxSettings:
     hops_max: int = 200
     disjuncts_per_delta: int = 2_000
     disjuncts_max: int = 4_000_000
+    members_max: int = 10_000
     sources_max: int = 100_000
     shared_tree: bool = False
     roots: frozenset[Root] | None = None
@@ -50,6 +52,6 @@ class OnyxSettings:
         for name in ("flush_delay", "silence_delay", "report_delay", "attach_delay", "recover_delay", "recover_retry"):
             if getattr(self, name) <= 0:
                 raise ImpossibleSetting(name, getattr(self, name), "positive")
-        for name in ("gaps_max", "hops_max", "disjuncts_per_delta", "disjuncts_max", "sources_max"):
+        for name in ("gaps_max", "hops_max", "disjuncts_per_delta", "disjuncts_max", "members_max", "sources_max"):
             if getattr(self, name) < 1:
                 raise ImpossibleSetting(name, getattr(self, name), "at least 1")

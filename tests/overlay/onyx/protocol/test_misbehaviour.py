@@ -18,6 +18,7 @@ from twigcast.overlay.onyx.model import (
     Recover,
     Recovered,
     RoutingDelta,
+    Source,
     Span,
 )
 from twigcast.overlay.onyx.routing import everything, routing_query
@@ -111,6 +112,18 @@ def test_two_brokers_with_one_identity_are_named() -> None:
     assert node.topology.own.incarnation == 5
     # What is left of an earlier start of this broker is none.
     assert not node.receive(2, LinkState(1, 4, 9, ((3, 1),), ""), 1.0).deliveries
+
+
+def test_a_neighbour_that_makes_up_brokers_fills_nothing() -> None:
+    node = pair(OnyxSettings(members_max=5, sources_max=3))
+    for number in range(100, 200):
+        node.receive(2, Attach(number, 1), 1.0)
+        node.receive(2, LinkState(number, 1, 1, ()), 1.0)
+        node.receive(2, Source(f"s{number}", 1, 2), 1.0)
+    assert len(node.members) == 5
+    assert len(node.catalogue) == 3
+    assert set(node.streams) <= node.members
+    assert {"trouble_members", "trouble_catalogue", "unknown_roots"} <= set(node.counts)
 
 
 def test_messages_from_where_they_do_not_come_from_are_ignored() -> None:
