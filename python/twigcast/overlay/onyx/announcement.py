@@ -24,6 +24,8 @@ Generalise: TypeAlias = Callable[[Iterable[Disjunct], int], dict[Disjunct, Disju
 _REDUCED_TO = 0.8
 #: Wishes that are carried anew at once where their carrier goes; more wait until the announcement is tightened.
 _CARRIED_ANEW_MAX = 1_000
+#: Wishes that are gone through at once, where no limit asks for less.
+_TIGHTENED_AT_ONCE_MAX = 200_000
 
 
 class Changes(NamedTuple):
@@ -105,10 +107,17 @@ class Announcement:
                 self._carry(disjunct, roots)
         if self._boxes_max is not None and self._generalise is not None and self.boxes > self._boxes_max:
             self._widen(self._generalise(self.announced, int(self._boxes_max * _REDUCED_TO)))
-        elif self._is_loose and len(self._wishes) <= self._wishes_when_tight // 2:
+        elif self._is_loose and self._is_to_be_tightened():
             # What was made wide for the sake of the others may be narrow again.
             self._tighten()
         return self._changes()
+
+    def _is_to_be_tightened(self) -> bool:
+        if self._boxes_max is None:
+            # Something that stood for very many is gone, as that for which a broker asks after its start. Left as it
+            # is, everything would go on to pass; with too many, making it anew would keep the broker from its work.
+            return len(self._wishes) <= _TIGHTENED_AT_ONCE_MAX
+        return len(self._wishes) <= self._wishes_when_tight // 2
 
     def tighten(self) -> Changes:
         """Announce what would be announced if all wishes came at once."""

@@ -277,3 +277,22 @@ def test_a_question_is_made_at_once_however_many_subscriptions_there_are(count: 
     assert matches(question, b'<a><b n="7"/></a>', "s")
     table.subscribe("wide", frozenset({Disjunct("s", frozenset())}))
     assert table.local() == {Disjunct("s", frozenset())}
+
+
+def test_what_stood_for_very_many_leaves_them_behind_when_it_goes() -> None:
+    """A broker asks for everything after its start, until it knows what its subscriptions want: thousands of paths."""
+    table = RoutingTable()
+    trees = Trees({1: 1, 3: 3}, {1: frozenset({3}), 2: frozenset({1, 3}), 3: frozenset({1})})
+    table.set_trees(trees)
+    wide = Disjunct("s", frozenset())
+    many = [Disjunct("s", frozenset({LinearPath(f'/a/b[@n = "{number}"]')})) for number in range(3_000)]
+    assert table.apply(3, RoutingDelta(0, ((wide, EVERYWHERE),), ()))
+    assert table.delta(1) is not None
+    assert table.apply(3, RoutingDelta(1, tuple((one, EVERYWHERE) for one in many), ()))
+    table.delta(1)
+    assert set(table.announced(1)) == {wide}
+    assert table.apply(3, RoutingDelta(2, (), (wide,)))
+    delta = table.delta(1)
+    assert delta is not None
+    assert set(table.announced(1)) == set(many)
+    assert delta.unwanted == (wide,)
