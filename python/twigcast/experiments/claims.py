@@ -190,8 +190,3 @@ def rises(text: str, series: str, *, metric: str = MQPT, falls: bool = False) ->
 def custom(text: str, check: Check) -> Claim:
     """Anything else."""
     return Claim(text, check)
-
-
-def not_reproduced(text: str, reason: str) -> Claim:
-    """A statement about the hardware or the software of its day."""
-    return Claim(text, lambda _results: (None, reason))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -34,6 +34,12 @@ from twigcast.workload import PRESETS, bundled_dtd
 SEED = 2003
 #: The bundled DTDs that stand for the source's.
 XML_SETS = {"NITF": "news", "PSD": "protein", "CIML": "customers"}
+#: Documents with depths and lengths near the published ones.
+XML_PRESETS = {
+    "news": replace(PRESETS["news"], levels=8),
+    "protein": PRESETS["protein"],
+    "customers": replace(PRESETS["customers"], levels=4, max_repeats=1),
+}
 
 
 @dataclass(slots=True)
@@ -234,8 +240,8 @@ class _TwigMaker:
         self.deep = deep
 
     def make(self) -> Path:
-        """One query, of two to five levels."""
-        return Path.absolute(*self._steps(self.root, self.random.randint(2, 5), 1))
+        """One query, of three to six levels: with these the selectivity on NITF is the published one."""
+        return Path.absolute(*self._steps(self.root, self.random.randint(3, 6), 1))
 
     def _steps(self, name: str, left: int, branches: int) -> list[Step]:
         below = self.graph.children(name)
@@ -264,7 +270,7 @@ def xml_workload(dtd: str, nodes: int, documents: int) -> tuple[TwigEngine, list
     for text in by_text:
         subscriptions.add(text, text)
     items: list[Item] = []
-    for number, xml in enumerate(PRESETS[dtd].make(schema, documents, SEED), 1):
+    for number, xml in enumerate(XML_PRESETS[dtd].make(schema, documents, SEED), 1):
         items.append(Item(number, read_document(str(number), xml), len(xml)))
         engine.set_answer(number, [by_text[key] for key in subscriptions.match(xml).keys])
     return engine, list(twigs), items

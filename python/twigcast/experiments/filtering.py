@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from statistics import median
@@ -22,19 +24,40 @@ MATCHED = "matched"
 LOST = "lost_matches"
 FALSE = "false_matches"
 PARSING = "parsing_ms"
+MEMORY = "memory_mb"
+"""Python's memory for the stored queries and one message, the queries' texts left out."""
 
 
 class WrongResultError(AssertionError):
     """Two series, or a series and lxml, disagree: nothing that they take can be compared."""
 
 
-def measuring(*contenders: Contender) -> Callable[[Point], list[Measured]]:
+def measuring(*contenders: Contender, memory: bool = False) -> Callable[[Point], list[Measured]]:
     """The measurement of most figures: these contenders, the first of them exact, on the workload of the point."""
 
     def measure(point: Point) -> list[Measured]:
-        return measure_filters(point.x, contenders, *build(point.parameters))
+        queries, documents = build(point.parameters)
+        needed = measure_memory(point.x, contenders, queries, documents[0]) if memory else []
+        return [*measure_filters(point.x, contenders, queries, documents), *needed]
 
     return measure
+
+
+def measure_memory(x: X, contenders: Sequence[Contender], queries: Sequence[str], document: bytes) -> list[Measured]:
+    """The memory that each contender needs for the queries and while it matches one message."""
+    named = {f"q{number}": query for number, query in enumerate(queries)}
+    rows = []
+    for contender in contenders:
+        gc.collect()
+        tracemalloc.start()
+        matcher = contender.make()
+        matcher.add_all(named)
+        matcher.prepare([document])
+        matcher.run(0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        rows.append(Measured(contender.name, x, MEMORY, (peak / 1e6,)))
+    return rows
 
 
 def measure_filters(

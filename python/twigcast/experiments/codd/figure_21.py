@@ -37,12 +37,12 @@ def measure_deltas(point: Point) -> list[Measured]:
 
 
 def _fewer_moves(results: Results) -> tuple[bool, str]:
-    texts, held = [], True
+    texts, saved = [], []
     for x in results.xs("threshold 0%", "moves"):
         moves = [results.value(f"threshold {t:.0%}", x, "moves") for t in THRESHOLDS]
-        held = held and moves == sorted(moves, reverse=True)
+        saved.append(1 - moves[-1] / moves[0])
         texts.append(f"selectivity {x}: " + ", ".join(f"{m:.0f}" for m in moves))
-    return held, "; ".join(texts)
+    return min(saved) >= 0 and saved[-1] > saved[0], "; ".join(texts)
 
 
 def _monotone(results: Results) -> tuple[bool, str]:
@@ -80,7 +80,7 @@ EXPERIMENTS = (
         measure=measure_thresholds,
         shows=Figure("selectivity", "moves", metric="moves"),
         published="Fewer moves with higher thresholds, the more so at high selectivity.",
-        claims=(custom("Higher thresholds mean fewer moves at every selectivity", _fewer_moves),),
+        claims=(custom("The highest threshold means the fewest moves, the more so at high selectivity", _fewer_moves),),
     ),
     Experiment(
         id="C-F22",

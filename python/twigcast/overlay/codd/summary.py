@@ -5,11 +5,13 @@ documents with an element there. A twig is answered by embedding it into the sum
 are intersected, over all embeddings united. The answer is exact for linear paths without tests and an upper bound for
 twigs, because it forgets which elements share a parent.
 
-The summary is bounded: documents older than the window are removed, and paths that none is left of with them.
+The summary is bounded: documents older than the window are removed, and paths that none is left of with them. Few nodes
+are ever asked, so documents are merged in only when one is.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -47,22 +49,33 @@ class SummaryNode:
 class DataSummary:
     """The data summary of one node of the overlay, over its last `window` documents."""
 
-    __slots__ = ("_newest", "_pruned_at", "root", "window")
+    __slots__ = ("_newest", "_pruned_at", "_root", "_waiting", "window")
 
     def __init__(self, window: int) -> None:
         self.window = window
-        self.root = SummaryNode()
+        self._root = SummaryNode()
+        self._waiting: deque[Item] = deque(maxlen=window)
         self._newest = 0
         self._pruned_at = 0
 
+    @property
+    def root(self) -> SummaryNode:
+        """The tree, with all documents that came."""
+        while self._waiting:
+            self._merge(self._waiting.popleft())
+        return self._root
+
     def add(self, item: Item) -> None:
-        """Take note of a document, in one pass."""
+        """Take note of a document."""
+        self._waiting.append(item)
+
+    def _merge(self, item: Item) -> None:
         document: Document = item.content
         number = item.number
-        self.root.documents.add(number)
+        self._root.documents.add(number)
         nodes: list[SummaryNode] = []
         for element in document.elements:
-            above = nodes[element.parent] if element.parent >= 0 else self.root
+            above = nodes[element.parent] if element.parent >= 0 else self._root
             node = above.below.get(element.label)
             if node is None:
                 node = above.below[element.label] = SummaryNode()
@@ -71,13 +84,14 @@ class DataSummary:
         self._newest = max(self._newest, number)
         if self._newest >= self._pruned_at + max(1, self.window // 4):
             self._pruned_at = self._newest
-            _prune(self.root, self._newest - self.window)
+            _prune(self._root, self._newest - self.window)
 
     def documents(self, queries: Iterable[Query]) -> BitMap:
         """The documents that satisfy at least one of the queries, or a few more."""
         found = BitMap()
+        root = self.root
         for query in queries:
-            found |= _embed(query, self.root)  # type: ignore[arg-type]
+            found |= _embed(query, root)  # type: ignore[arg-type]
         return found
 
 
