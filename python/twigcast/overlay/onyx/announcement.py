@@ -54,6 +54,23 @@ def joined(one: Roots, other: Roots) -> Roots:
     return one | other
 
 
+class Absorption:
+    """Which wishes stand for which: those that others imply. Remembered, since neighbours are often told the same."""
+
+    def __init__(self) -> None:
+        self._wishes: dict[Disjunct, Roots] = {}
+        self._stands_for: dict[Disjunct, Disjunct] = {}
+
+    def __call__(self, wishes: Mapping[Disjunct, Roots]) -> dict[Disjunct, Disjunct]:
+        """Each wish with the one that stands for it, which it implies and whose roots cover its own."""
+        if wishes != self._wishes:
+            self._wishes = dict(wishes)
+            self._stands_for = kept_without_implied(
+                wishes, lambda carrier, disjunct: covers(wishes[carrier], wishes[disjunct])
+            )
+        return dict(self._stands_for)
+
+
 class Announcement:
     """The announcement to one neighbour.
 
@@ -61,13 +78,20 @@ class Announcement:
         announced: What the neighbour has been told, the changes returned so far included.
     """
 
-    def __init__(self, boxes_max: int | None = None, generalise: Generalise | None = None) -> None:
+    def __init__(
+        self,
+        boxes_max: int | None = None,
+        generalise: Generalise | None = None,
+        absorb: Absorption | None = None,
+    ) -> None:
         """An empty announcement.
 
         Args:
             boxes_max: Conjunctions and distinct paths that it may hold (content generalisation); `None`: any number.
             generalise: How to make it smaller.
+            absorb: What several announcements share.
         """
+        self._absorb = absorb or Absorption()
         self.announced: dict[Disjunct, Roots] = {}
         self._boxes_max = boxes_max
         self._generalise = generalise
@@ -187,9 +211,6 @@ class Announcement:
 
     # Tightening.
 
-    def _may_carry(self, carrier: Disjunct, disjunct: Disjunct) -> bool:
-        return covers(self._wishes[carrier], self._wishes[disjunct])
-
     def _widen(self, wider: Mapping[Disjunct, Disjunct]) -> None:
         """Announce the wider ones in the place of what is announced."""
         self._is_loose = True
@@ -204,7 +225,7 @@ class Announcement:
                 self._attach(wish, wide)
 
     def _tighten(self) -> None:
-        stands_for = kept_without_implied(self._wishes, self._may_carry)
+        stands_for = self._absorb(self._wishes)
         carriers = set(stands_for.values())
         limit = self._boxes_max
         self._is_loose = False

@@ -4,7 +4,7 @@ Where *d* implies *e*, each path of *e* is implied by some path of *d*. Each *e*
 longest. For a path of *d* the likely wider paths are written down: its prefixes, with all, some or none of their
 conditions, and what is left of these when leading steps are cut off behind a `//`. What is filed under one of them is
 then compared in full. Wider paths of other kinds (a name replaced by `*`) are filed under their last name as well, and
-few of those are tried. So some implications are not found; that costs room, never a message.
+few of those with the same last name are tried. So some implications are not found; that costs room, never a message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STEPS_MAX = 6
 #: Steps of what is tried from the middle of a path.
 _BETWEEN_MAX = 2
 #: Wider paths of unusual kinds that are tried for one name.
-_UNUSUAL_MAX = 16
+_UNUSUAL_MAX = 4
 
 # A step as text: separator, name test, conditions. Nested brackets are left to the parser.
 _CONDITION = re.compile(r"""\[(?:[^\[\]"']|"[^"]*"|'[^']*')*\]""")
@@ -75,7 +75,7 @@ class Carriers:
 
     def _unusual(self, disjunct: Disjunct) -> Iterator[Disjunct]:
         names = {name for path in disjunct.paths for name in _names(path)} | {"*"}
-        for name in names:
+        for name in {_last_name(path) for path in disjunct.paths} | {"*"}:
             filed = self._by_name.get((disjunct.scope, name), ())
             for candidate in islice(filed, _UNUSUAL_MAX):
                 known = all(names.issuperset(_names(path)) for path in candidate.paths)

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from twigcast import _core
+from twigcast.overlay.onyx.carriers import kept_without_implied
 from twigcast.overlay.onyx.decompose import Budget, decompose
 from twigcast.overlay.onyx.implication import conjunction_implies, without_implied
 from twigcast.overlay.onyx.linear import path_of
@@ -107,11 +108,6 @@ def aggregate(table: Iterable[Disjunct], mapped: Iterable[RoutingQuery] = ()) ->
     """Aggregate: one routing query for a table and the mapped queries of one's own users.
 
     All identifiers become this broker's own, so that the same disjunct of several targets counts once and a disjunct
-    that implies another goes.
+    that implies another goes, as far as that is seen without comparing each with each.
     """
-    scopes: dict[str, set[frozenset[LinearPath]]] = {}
-    for disjunct in (*table, *(disjunct for query in mapped for disjunct in query)):
-        scopes.setdefault(disjunct.scope, set()).add(disjunct.paths)
-    return frozenset(
-        Disjunct(scope, paths) for scope, conjunctions in scopes.items() for paths in _without_narrower(conjunctions)
-    )
+    return frozenset(kept_without_implied([*table, *(disjunct for query in mapped for disjunct in query)]).values())

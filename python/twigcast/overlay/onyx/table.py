@@ -20,7 +20,8 @@ from typing import NamedTuple
 from twigcast import _core
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.announcement import Announcement, Changes, Generalise, Roots
+from twigcast.overlay.onyx.announcement import Absorption, Announcement, Changes, Generalise, Roots
+from twigcast.overlay.onyx.generalise import generalise
 from twigcast.overlay.onyx.matching import Matching
 from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, Root, RoutingDelta, RoutingQuery
 from twigcast.overlay.onyx.routing import aggregate
@@ -28,7 +29,7 @@ from twigcast.overlay.onyx.routing import aggregate
 _NOWHERE: frozenset[Root] = frozenset()
 
 #: Conjunctions of one's own users among which those that are implied are looked for.
-_AGGREGATED_MAX = 50
+_AGGREGATED_MAX = 200
 #: Conjunctions of one question.
 _ASKED_MAX = 5_000
 
@@ -64,7 +65,7 @@ class RoutingTable:
         self,
         limits: Limits | None = None,
         boxes_max: int | None = None,
-        generalise: Generalise | None = None,
+        generalise: Generalise = generalise,
     ) -> None:
         """An empty table.
 
@@ -77,6 +78,7 @@ class RoutingTable:
         self._matching = Matching(self._limits)
         self._boxes_max = boxes_max
         self._generalise = generalise
+        self._absorb = Absorption()
         self._subscriptions: dict[Hashable, RoutingQuery] = {}
         self._local: Counter[Disjunct] = Counter()
         self._remote: dict[Address, dict[Disjunct, Roots]] = {}
@@ -128,7 +130,7 @@ class RoutingTable:
         Args:
             boxes_max: Conjunctions and distinct paths that it may hold; `None`: any number.
         """
-        if boxes_max is not None and self._generalise is not None:
+        if boxes_max is not None:
             return frozenset(self._generalise(self._local, boxes_max).values())
         if len(self._local) <= _AGGREGATED_MAX:
             return aggregate(self._local)
@@ -232,7 +234,7 @@ class RoutingTable:
             `None` where nothing has changed.
         """
         if neighbour not in self._announcements:
-            self._announcements[neighbour] = Announcement(self._boxes_max, self._generalise)
+            self._announcements[neighbour] = Announcement(self._boxes_max, self._generalise, self._absorb)
             self._dirty[neighbour] = set()
             changes = self._announcements[neighbour].update(self.wanted_from(neighbour))
             return self._numbered(neighbour, changes)
