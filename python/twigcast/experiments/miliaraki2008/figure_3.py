@@ -35,7 +35,7 @@ EXPERIMENTS = (
         title="Traffic of the iterative and the recursive method",
         source="Miliaraki 2008, figure 3a",
         settings="NITF, 1,000 peers, 200,000 to 1,000,000 distinct queries of depth 10, W = DS = 0.2, l = 0. "
-        "Averages over 14 messages of 35 kB (published: 1,000 of 36.5 kB); small: 5,000 to 20,000 queries",
+        "Averages over 14 messages of 30 kB (published: 1,000 of 36.5 kB); small: 5,000 to 20,000 queries",
         dtd="news",
         sweep=SWEEP,
         measure=measure_growth,
