@@ -27,7 +27,7 @@ from twigcast.broker.hub.operations import (
     Subscribe,
     Unsubscribe,
 )
-from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.hub.options import HubOptions, refused_dialect
 from twigcast.broker.hub.population import Member, Population
 from twigcast.broker.hub.publishing import Publish
 from twigcast.broker.hub.replay import Replays
@@ -460,8 +460,8 @@ def _refusal(key: str, query: str, namespaces: Mapping[str, str], dialect: str) 
         return no_query(query)
     if any("\0" in part for part in (*namespaces, *namespaces.values())):
         return Invalid("the character U+0000 cannot be part of a namespace")
-    if dialect not in ("xpath", "legacy"):
-        return Invalid(f"{dialect!r} is no dialect of queries; there are 'xpath' and 'legacy'")
+    if (reason := refused_dialect(dialect)) is not None:
+        return Invalid(reason)
     try:
         _core.check(query, namespaces, dialect)
     except TwigcastError as error:

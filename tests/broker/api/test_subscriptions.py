@@ -371,6 +371,24 @@ def test_b11_explain_lists_each_rule_of_a_subscriber(party_on_each_store: Party)
     assert '"News"' in one["text"]
 
 
+def test_xquery_is_refused_wherever_a_query_is_given(party: Party) -> None:
+    """It would run, but publishing would have to wait for it."""
+    query = {"query": "for $a in /a order by $a return $a", "dialect": "xquery"}
+    party.subscribe("there", "/a")
+    for method, path, body in (
+        ("POST", "/subscriptions", {"key": "k", **query}),
+        ("PUT", "/subscriptions/k", query),
+        ("PATCH", "/subscriptions/there", query),
+        ("POST", "/check", query),
+        ("POST", "/explain", {"xml": "<a/>", **query}),
+    ):
+        problem = party.problem(method, path, 422, "invalid", json=body)
+        assert "a broker takes no queries in the dialect 'xquery'" in problem["detail"]
+    line = json.dumps({"key": "k", **query})
+    answer = party.http.post("/subscriptions/import", content=line, headers={"Content-Type": "application/x-ndjson"})
+    assert "takes no queries in the dialect 'xquery'" in answer.text.splitlines()[0]
+
+
 @pytest.mark.parametrize("dialect", ["xpath", "legacy", "xquery", "javascript", "groovy", "python", "", None])
 @pytest.mark.parametrize(
     "query",

@@ -18,6 +18,7 @@ from twigcast.broker.console.forms import Form, invalid, namespaces_as_text, nam
 from twigcast.broker.console.paging import turn
 from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.errors import Invalid, NotFound
+from twigcast.broker.hub.options import refused_dialect
 from twigcast.broker.model import DeliverySettings, Subscription, SubscriptionState
 from twigcast.broker.store.interface import Store
 from twigcast.errors import TwigcastError
@@ -270,8 +271,8 @@ def dialect_of(form: Form) -> Dialect:
         Invalid: There is no such dialect.
     """
     name = form.line("dialect") or "xpath"
-    if name not in DIALECTS:
-        raise Invalid(f"there is no dialect {name[:40]!r}")
+    if (reason := refused_dialect(name[:40])) is not None:
+        raise Invalid(reason)
     return DIALECTS[name]
 
 

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from twigcast.limits import Limits
+
+DIALECTS: Final[frozenset[str]] = frozenset({"xpath", "legacy"})
+"""Dialects of queries that the hub takes. XQuery is evaluated query by query and message by message, which publishing
+would have to wait for."""
+
+
+def refused_dialect(dialect: str) -> str | None:
+    """Why the hub takes no queries in a dialect; ``None``: it does."""
+    if dialect in DIALECTS:
+        return None
+    if dialect == "xquery":
+        return "a broker takes no queries in the dialect 'xquery', only 'xpath' and 'legacy'; the library takes them"
+    return f"{dialect!r} is no dialect of queries; there are 'xpath' and 'legacy'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

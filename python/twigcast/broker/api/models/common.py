@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from twigcast.broker.hub.options import refused_dialect
 from twigcast.broker.model import DeliveryId
 from twigcast.characters import NO_CHARACTER, half_pair
+from twigcast.subscriptions import Dialect
 
 
 class Model(BaseModel):
@@ -30,6 +32,18 @@ def _text(value: str) -> str:
 
 Text = Annotated[str, AfterValidator(_text)]
 """Characters; a JSON string may hold halves of surrogate pairs besides."""
+
+
+def _dialect(value: Dialect) -> Dialect:
+    if (reason := refused_dialect(value)) is not None:
+        raise ValueError(reason)
+    return value
+
+
+BrokerDialect = Annotated[
+    Dialect, AfterValidator(_dialect), WithJsonSchema({"type": "string", "enum": ["xpath", "legacy"]})
+]
+"""A dialect of queries that a broker takes."""
 
 Namespaces = dict[Text, Text]
 """Prefix to namespace."""

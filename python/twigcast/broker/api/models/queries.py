@@ -7,8 +7,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from twigcast.broker.api.context import Name
-from twigcast.broker.api.models.common import Model, Namespaces, Text
-from twigcast.subscriptions import Dialect
+from twigcast.broker.api.models.common import BrokerDialect, Model, Namespaces, Text
 
 
 class CheckOut(Model):
@@ -30,7 +29,7 @@ class ExplainIn(Model):
 
     query: Text | None = Field(default=None, description="A query; or")
     namespaces: Namespaces = Field(default_factory=dict)
-    dialect: Dialect = "xpath"
+    dialect: BrokerDialect = "xpath"
     key: Name | None = Field(default=None, description="that of a subscription; or")
     subscriber: Name | None = Field(default=None, description="all those of a subscriber.")
     after: Name | None = Field(

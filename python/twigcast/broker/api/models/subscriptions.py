@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from twigcast.broker.api.context import Name
-from twigcast.broker.api.models.common import Model, Namespaces, Text, Url, moment
+from twigcast.broker.api.models.common import BrokerDialect, Model, Namespaces, Text, Url, moment
 from twigcast.broker.model import (
     DeliverySettings,
     ErrorRecord,
@@ -66,7 +66,7 @@ class QueryIn(Model):
     namespaces: Namespaces = Field(
         default_factory=dict, description="Prefix to namespace; the empty prefix: of element names without one."
     )
-    dialect: Dialect = Field(default="xpath", description="`legacy`: the spellings of older papers as well.")
+    dialect: BrokerDialect = Field(default="xpath", description="`legacy`: the spellings of older papers as well.")
 
 
 class ReplacementIn(QueryIn):
@@ -93,7 +93,7 @@ class SubscriptionPatch(Model):
 
     query: Text | None = None
     namespaces: Namespaces | None = None
-    dialect: Dialect | None = None
+    dialect: BrokerDialect | None = None
     delivery: DeliveryIn | None = None
     state: Literal["active", "paused"] | None = None
 
