@@ -158,7 +158,7 @@ def three(subscriptions: int) -> Iterator[tuple[list[Member], list[Served], floa
         served = [member.start() for member in members]
         began = time.monotonic()
         for one in served:
-            wait(lambda one=one: _knows_all(one), 600)
+            wait(lambda one=one: _knows_all(one, subscriptions // 3), 600)
         yield members, served, time.monotonic() - began
     finally:
         for member in members:
@@ -166,10 +166,12 @@ def three(subscriptions: int) -> Iterator[tuple[list[Member], list[Served], floa
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _knows_all(served: Served) -> bool:
+def _knows_all(served: Served, each: int) -> bool:
+    """Whether a broker knows what the others want, and not only that they want everything for now."""
     found = ask(served, "GET", "/overlay")
     reached = sum(broker["towards"] is not None for broker in found["brokers"])
-    return bool(reached == 2 and not found["wishes_waiting"])
+    tables = [link["table"] for link in found["links"]]
+    return bool(reached == 2 and not found["wishes_waiting"] and min(tables) >= each)
 
 
 def measure_hops(served: list[Served], subscriptions: int, rate: float, seconds: float) -> list[Row]:
