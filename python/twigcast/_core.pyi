@@ -291,13 +291,16 @@ class ParsedMessage:
     def from_stream(
         stream: bytes, dictionary: NameDictionary | None = None, limits: Mapping[str, int] = ...
     ) -> ParsedMessage:
-        """Read an element stream. Raises ``RejectedMessage`` for damaged bytes, a wrong dictionary, and what is no
-        message.
+        """Read an element stream.
+
+        Raises ``RejectedMessage`` for damaged bytes, a wrong dictionary, and what is no message.
         """
 
     def text(self) -> bytes:
-        """Its text, without XML declaration and DOCTYPE. Raises ``MessageLimitExceeded``: a stream that spells out a
-        long name once may stand for a text many times its size.
+        """Its text, without XML declaration and DOCTYPE.
+
+        Raises ``MessageLimitExceeded``: a stream that spells out a long name once may stand for a text many times its
+        size.
         """
 
     def stream(self, dictionary: NameDictionary | None = None, in_full: bool = False) -> bytes:
