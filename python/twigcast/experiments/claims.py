@@ -48,7 +48,7 @@ def ratio(text: str, dear: str, cheap: str, *, at_least: float, metric: str = MQ
         above, below = results.value(dear, x, metric), results.value(cheap, x, metric)
         if below == 0:
             return above > 0, f"at {_x(x)}: {_number(above)} against 0"
-        return above >= at_least * below, f"at {_x(x)}: {above / below:.2g} times"
+        return above >= at_least * below, f"at {_x(x)}: {_number(above / below)} times"
 
     return Claim(text, check)
 
