@@ -195,7 +195,10 @@ class BatchResult:
 
     @property
     def keys(self) -> tuple[bytes, bytes] | None:
-        """Keys of the matching subscriptions, each once, as an Arrow string array: 32-bit offsets and text."""
+        """What ``slots`` are places in, as an Arrow string array: 32-bit offsets and text.
+
+        The keys of the matching subscriptions, each once; where matches are many, the keys by slot as in a key table.
+        """
 
     @property
     def node_counts(self) -> bytes:

@@ -119,7 +119,13 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, kno
     if !is_known && wanted.grouped {
         answered.groups = Some(Groups::of(&core, answered.shares.iter_mut().map(|share| &mut share.queries)));
     } else if !is_known {
-        answered.keys = Some(Keys::of(&core, answered.shares.iter_mut().map(|share| &mut share.slots)));
+        let matches: usize = answered.shares.iter().map(|share| share.slots.len()).sum();
+        // With so many matches, looking at each costs more than all keys do.
+        answered.keys = Some(if matches >= core.slot_bound() {
+            Keys::by_slot(&core)
+        } else {
+            Keys::of(&core, answered.shares.iter_mut().map(|share| &mut share.slots))
+        });
     }
     answered
 }
