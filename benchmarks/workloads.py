@@ -7,6 +7,8 @@ the published measurements were made on such. Without it the generated workloads
 from __future__ import annotations
 
 import gzip
+import random
+import re
 import tarfile
 from dataclasses import dataclass
 from functools import cache
@@ -37,6 +39,7 @@ class Generated:
     what: str
     predicates: int = 0
     nested: int = 0
+    by_order: bool = False
 
 
 GENERATED = {
@@ -45,6 +48,9 @@ GENERATED = {
     "100k": Generated(100_000, "100,000 distinct paths"),
     "p1-50k": Generated(50_000, "50,000, one predicate each", predicates=1),
     "p2-50k": Generated(50_000, "50,000, two predicates each", predicates=2),
+    "order-50k": Generated(
+        50_000, "50,000, one predicate each, numbers compared by order", predicates=1, by_order=True
+    ),
     "np1-50k": Generated(50_000, "50,000, one nested path each", nested=1),
     "np3-50k": Generated(50_000, "50,000, three nested paths each", nested=3),
 }
@@ -57,6 +63,7 @@ REAL = {
     "500k-random": ("yfilter_authors_500000_random", "500,000 with duplicates"),
     "p1-50k": ("d6_p1_50k", "50,000, one predicate each"),
     "p2-50k": ("d6_p2_50k", "50,000, two predicates each"),
+    "order-50k": ("d6_p1_50k", "50,000, one predicate each, numbers compared by order"),
     "np1-50k": ("d6_np1_50k", "50,000, one nested path each"),
     "np3-50k": ("d6_np3_50k", "50,000, three nested paths each"),
     "w0.4-10k": ("d10_w0.4_ds0_10k", "10,000, depth 10, * at 0.4"),
@@ -92,13 +99,22 @@ def queries(feed: str, name: str) -> list[str]:
         wanted = GENERATED[name]
         schema = bundled_dtd("news")
         domains = PRESETS["news"].domains(schema, SEED)
-        return path_queries(
+        made = path_queries(
             schema, wanted.count, SEED, predicates=wanted.predicates, nested=wanted.nested, domains=domains
         )
+        return by_order(made) if wanted.by_order else made
     folder = SHARED / ("xmark" if feed == "xmark" else "nitf/queries")
     stem = "queries_d8_w0.2_ds0.2_5k" if feed == "xmark" else REAL[name][0]
     with gzip.open(folder / f"{stem}.txt.gz", "rt", encoding="utf-8") as file:
-        return file.read().splitlines()
+        made = file.read().splitlines()
+    return by_order(made) if name == "order-50k" else made
+
+
+def by_order(queries: list[str]) -> list[str]:
+    """The queries with the tests of attributes for a number made comparisons by order."""
+    chance = random.Random(SEED)
+    equality = re.compile(r"(\[@[\w.:-]+)=([0-9]+\])")
+    return [equality.sub(lambda found: found[1] + chance.choice(("<", "<=", ">", ">=")) + found[2], q) for q in queries]
 
 
 def workloads() -> list[Workload]:

@@ -1,7 +1,8 @@
 //! Keys: the value conditions that one hash look-up decides for all queries at once.
 
 use super::condition;
-use crate::query::ast::{Axis, CompareOp, Expr, NameTest, NodeTest, Path, PathStart, Step};
+use crate::eval::number;
+use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 use crate::vocabulary::Name;
 
 /// A value condition on the trigger element or one of its ancestors.
@@ -33,6 +34,10 @@ pub enum KeyValue {
     AttributeText(Name, Box<str>),
     /// An attribute of that name whose value is that number (bits of the `f64`).
     AttributeNumber(Name, u64),
+    /// An attribute of that name that compares so with a constant: by order as numbers, or unequal.
+    AttributeCompared(Name, CompareOp, Constant),
+    /// Not what the other says, which is about attributes.
+    Not(Box<KeyValue>),
     /// A text child with that value.
     Text(Box<str>),
     /// A text child whose value is that number (bits of the `f64`).
@@ -41,6 +46,15 @@ pub enum KeyValue {
     Value(Box<str>),
     /// A string-value that is that number (bits of the `f64`).
     ValueNumber(u64),
+}
+
+/// What an attribute is compared with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Constant {
+    /// A string.
+    Text(Box<str>),
+    /// Bits of a number.
+    Number(u64),
 }
 
 impl Distance {
@@ -63,7 +77,10 @@ impl KeyValue {
     /// How much it narrows the candidates down; more is better, 0 is no better than no key.
     pub(super) fn selectivity(&self) -> u32 {
         match self {
+            // Holds without any value that could be looked up.
+            Self::Not(_) => 0,
             Self::AttributeExists(_) => 1,
+            Self::AttributeCompared(..) => 2,
             Self::AttributeNumber(..) | Self::TextNumber(_) | Self::ValueNumber(_) => 3,
             Self::AttributeText(..) | Self::Text(_) | Self::Value(_) => 4,
         }
@@ -71,7 +88,14 @@ impl KeyValue {
 
     /// Is it about attributes (cheap to test on ancestors too) rather than about text?
     pub fn is_attribute(&self) -> bool {
-        matches!(self, Self::AttributeExists(_) | Self::AttributeText(..) | Self::AttributeNumber(..))
+        match self {
+            Self::AttributeExists(_)
+            | Self::AttributeText(..)
+            | Self::AttributeNumber(..)
+            | Self::AttributeCompared(..)
+            | Self::Not(_) => true,
+            Self::Text(_) | Self::TextNumber(_) | Self::Value(_) | Self::ValueNumber(_) => false,
+        }
     }
 }
 
@@ -127,8 +151,28 @@ pub(super) fn of_condition(expr: &Expr) -> Option<(KeyValue, bool)> {
                 _ => needs_attribute(expr),
             }
         }
+        Expr::Compare { op, left, right } => compared(*op, left, right).or_else(|| needs_attribute(expr)),
+        Expr::Call { function: Function::Not, arguments } => match of_condition(arguments.first()?)? {
+            (KeyValue::Not(_), _) | (_, false) => None,
+            (value, true) if value.is_attribute() => Some((KeyValue::Not(Box::new(value)), true)),
+            (_, true) => None,
+        },
         _ => needs_attribute(expr),
     }
+}
+
+/// An attribute compared with a constant by order, or unequal to it.
+fn compared(op: CompareOp, left: &Expr, right: &Expr) -> Option<(KeyValue, bool)> {
+    let (path, constant, op) =
+        if matches!(left, Expr::Path(_)) { (left, right, op) } else { (right, left, condition::mirrored(op)) };
+    let Operand::Attribute(name) = operand(path)? else { return None };
+    let constant = match constant {
+        Expr::Literal(text) if op == CompareOp::NotEqual => Constant::Text(text.clone()),
+        Expr::Literal(text) => Constant::Number(number_key(number::parse(text))?),
+        Expr::Number(number) => Constant::Number(number_key(*number)?),
+        _ => return None,
+    };
+    Some((KeyValue::AttributeCompared(name, op, constant), true))
 }
 
 /// `@a[. = 'v']` as `@a = 'v'`, and likewise for `text()`.

@@ -19,7 +19,7 @@ mod trigger;
 
 use crate::query::ast::{Axis, Expr, NameTest, Step};
 
-pub use key::{Distance, Key, KeyValue, number_key};
+pub use key::{Constant, Distance, Key, KeyValue, number_key};
 
 /// One step of a route's linear path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -147,7 +147,7 @@ fn plan_trunk(trunk: Trunk, depth: usize, routes: &mut Vec<Route>) {
         return;
     }
     let best = trigger::best(&trunk);
-    let selectivity = best.as_ref().map_or(0, |trigger| trigger.key.value.selectivity());
+    let selectivity = best.as_ref().map_or(0, trigger::Trigger::selectivity);
     if selectivity < 3 && depth < 2 {
         if let Some(alternatives) = split_alternatives(&trunk) {
             for alternative in alternatives {

@@ -1,10 +1,10 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
 use super::condition::{as_path, is_structural};
-use super::key::{self, Distance, Key, KeyValue};
+use super::key::{self, Constant, Distance, Key, KeyValue};
 use super::path::{Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
 use super::{Action, Route, StepCheck, Verify, is_double_slash};
-use crate::query::ast::{Axis, Expr, NameTest, NodeTest, PathStart, Step};
+use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, PathStart, Step};
 
 /// Nested paths that are tried as the place of the trigger.
 const SPINES_MAX: usize = 32;
@@ -12,18 +12,25 @@ const SPINES_MAX: usize = 32;
 /// A place for the trigger: the path to it, its key, and how the rest is verified.
 pub(super) struct Trigger {
     spine: Trunk,
-    pub(super) key: Key,
+    /// `None` where no value can be looked up, though values decide.
+    key: Option<Key>,
     verify: Verify,
 }
 
 impl Trigger {
     fn score(&self) -> (u32, bool, bool, usize) {
         let exact = matches!(self.verify, Verify::Exact { .. });
-        (self.key.value.selectivity(), exact, self.key.distance != Distance::Any, self.spine.len())
+        let known = self.key.as_ref().is_none_or(|key| key.distance != Distance::Any);
+        (self.selectivity(), exact, known, self.spine.len())
+    }
+
+    /// How much the key narrows the candidates down; 0 without one.
+    pub(super) fn selectivity(&self) -> u32 {
+        self.key.as_ref().map_or(0, |key| key.value.selectivity())
     }
 
     pub(super) fn into_route(self) -> Route {
-        Route { path: linear(&self.spine), action: Action::Trigger { key: Some(self.key), verify: self.verify } }
+        Route { path: linear(&self.spine), action: Action::Trigger { key: self.key, verify: self.verify } }
     }
 }
 
@@ -93,6 +100,9 @@ fn spine_trigger(spine: &Trunk) -> Option<Trigger> {
     for (at, check) in spine.iter().enumerate() {
         for (which, condition) in check.conditions.iter().enumerate() {
             let Some((value, covers)) = key::of_condition(condition) else { continue };
+            if value.selectivity() == 0 {
+                continue;
+            }
             let trigger = verified_trigger(spine, at, which, value, covers);
             if best.as_ref().is_none_or(|known| known.score() < trigger.score()) {
                 best = Some(trigger);
@@ -130,8 +140,12 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<Trigger> {
         }
         shapes.push((Distance::Up(0), rest));
     }
-    let first = (0..keys.len()).max_by_key(|&index| keys[index].value.selectivity())?;
-    let key = keys.swap_remove(first);
+    if keys.is_empty() {
+        return None;
+    }
+    // The first is looked up; of the others, those come first that hold most seldom.
+    keys.sort_by_key(|key| std::cmp::Reverse(key.value.selectivity()));
+    let key = (keys[0].value.selectivity() > 0).then(|| keys.remove(0));
     Some(Trigger { spine: spine[..=end].to_vec(), key, verify: Verify::Exact { also: keys, shapes } })
 }
 
@@ -171,22 +185,31 @@ fn verified_trigger(spine: &Trunk, at: usize, which: usize, value: KeyValue, cov
     } else {
         Verify::Upward(spine.clone())
     };
-    Trigger { spine, key: Key { distance, value }, verify }
+    Trigger { spine, key: Some(Key { distance, value }), verify }
 }
 
 /// An attribute key as the condition it came from.
 fn condition_of(value: &KeyValue) -> Expr {
-    use crate::query::ast::CompareOp::Equal;
     let attribute = |name| {
         relative(vec![Step { axis: Axis::Attribute, test: NodeTest::Name(NameTest::Name(name)), predicates: vec![] }])
     };
-    let equal = |left, right| Expr::Compare { op: Equal, left: Box::new(left), right: Box::new(right) };
+    let compare = |op, left, right| Expr::Compare { op, left: Box::new(left), right: Box::new(right) };
+    let equal = |left, right| compare(CompareOp::Equal, left, right);
     let this = || relative(vec![Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: vec![] }]);
     let text_child = || relative(vec![Step { axis: Axis::Child, test: NodeTest::Text, predicates: vec![] }]);
     match value {
         KeyValue::AttributeExists(name) => attribute(*name),
         KeyValue::AttributeText(name, text) => equal(attribute(*name), Expr::Literal(text.clone())),
         KeyValue::AttributeNumber(name, bits) => equal(attribute(*name), Expr::Number(f64::from_bits(*bits))),
+        KeyValue::AttributeCompared(name, op, constant) => compare(
+            *op,
+            attribute(*name),
+            match constant {
+                Constant::Text(text) => Expr::Literal(text.clone()),
+                Constant::Number(bits) => Expr::Number(f64::from_bits(*bits)),
+            },
+        ),
+        KeyValue::Not(value) => Expr::Call { function: Function::Not, arguments: vec![condition_of(value)] },
         KeyValue::Text(text) => equal(text_child(), Expr::Literal(text.clone())),
         KeyValue::TextNumber(bits) => equal(text_child(), Expr::Number(f64::from_bits(*bits))),
         KeyValue::Value(text) => equal(this(), Expr::Literal(text.clone())),

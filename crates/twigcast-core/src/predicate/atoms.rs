@@ -3,10 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::attributes::{AttributeAtoms, AttributeValue};
-use super::key::AtomId;
+use super::comparisons;
+use super::key::{self, AtomId};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
 use crate::eval::number;
 use crate::plan::{KeyValue, number_key};
+use crate::vocabulary::Name;
 
 #[derive(Clone, Debug)]
 struct Atom {
@@ -17,8 +19,13 @@ struct Atom {
 /// All atoms in use.
 #[derive(Clone, Debug, Default)]
 pub struct Atoms {
+    /// By half the atom's number.
     atoms: Vec<Option<Atom>>,
-    free: Vec<AtomId>,
+    free: Vec<u32>,
+    /// The same for comparisons and negations.
+    comparisons: Vec<Option<Atom>>,
+    free_comparisons: Vec<u32>,
+    comparison_ids: FxHashMap<KeyValue, AtomId>,
     attributes: AttributeAtoms,
     texts: FxHashMap<Box<str>, AtomId>,
     text_numbers: FxHashMap<u64, AtomId>,
@@ -32,7 +39,7 @@ impl Atoms {
     /// The atom of a value, with one more use. No atom has the number 0, so that a packed key is never 0.
     pub fn acquire(&mut self, value: &KeyValue) -> AtomId {
         if let Some(id) = self.find(value) {
-            if let Some(atom) = &mut self.atoms[id as usize] {
+            if let Some(atom) = self.entry_mut(id) {
                 atom.uses += 1;
             }
             return id;
@@ -40,14 +47,21 @@ impl Atoms {
         if self.atoms.is_empty() {
             self.atoms.push(None);
         }
-        let id = self.free.pop().unwrap_or(self.atoms.len() as AtomId);
-        let atom = Some(Atom { value: value.clone(), uses: 1 });
-        if (id as usize) < self.atoms.len() {
-            self.atoms[id as usize] = atom
-        } else {
-            self.atoms.push(atom)
-        }
+        let atom = Atom { value: value.clone(), uses: 1 };
+        let id = match value {
+            KeyValue::AttributeCompared(..) | KeyValue::Not(_) => {
+                insert(&mut self.comparisons, &mut self.free_comparisons, atom) << 1 | 1
+            }
+            _ => insert(&mut self.atoms, &mut self.free, atom) << 1,
+        };
         match value {
+            KeyValue::AttributeCompared(name, op, constant) => {
+                self.comparison_ids.insert(value.clone(), id);
+                self.attributes.set_comparison(*name, *op, constant, id);
+            }
+            KeyValue::Not(_) => {
+                self.comparison_ids.insert(value.clone(), id);
+            }
             KeyValue::AttributeExists(name) => self.attributes.set(*name, AttributeValue::Any, id),
             KeyValue::AttributeText(name, text) => self.attributes.set(*name, AttributeValue::Text(text), id),
             KeyValue::AttributeNumber(name, bits) => self.attributes.set(*name, AttributeValue::Number(*bits), id),
@@ -68,8 +82,19 @@ impl Atoms {
         id
     }
 
+    fn entry(&self, id: AtomId) -> Option<&Atom> {
+        let atoms = if key::is_comparison(id) { &self.comparisons } else { &self.atoms };
+        atoms.get((id >> 1) as usize)?.as_ref()
+    }
+
+    fn entry_mut(&mut self, id: AtomId) -> Option<&mut Atom> {
+        let atoms = if key::is_comparison(id) { &mut self.comparisons } else { &mut self.atoms };
+        atoms.get_mut((id >> 1) as usize)?.as_mut()
+    }
+
     fn find(&self, value: &KeyValue) -> Option<AtomId> {
         match value {
+            KeyValue::AttributeCompared(..) | KeyValue::Not(_) => self.comparison_ids.get(value).copied(),
             KeyValue::AttributeExists(name) => self.attributes.find(*name, AttributeValue::Any),
             KeyValue::AttributeText(name, text) => self.attributes.find(*name, AttributeValue::Text(text)),
             KeyValue::AttributeNumber(name, bits) => self.attributes.find(*name, AttributeValue::Number(*bits)),
@@ -82,15 +107,25 @@ impl Atoms {
 
     /// One use less; the last one forgets the atom.
     pub fn release(&mut self, id: AtomId) {
-        let Some(entry) = self.atoms.get_mut(id as usize) else { return };
-        let Some(atom) = entry else { return };
+        let Some(atom) = self.entry_mut(id) else { return };
         atom.uses -= 1;
         if atom.uses > 0 {
             return;
         }
-        let Some(atom) = entry.take() else { return };
-        self.free.push(id);
+        let (atoms, free) = match key::is_comparison(id) {
+            true => (&mut self.comparisons, &mut self.free_comparisons),
+            false => (&mut self.atoms, &mut self.free),
+        };
+        let Some(atom) = atoms[(id >> 1) as usize].take() else { return };
+        free.push(id >> 1);
         match atom.value {
+            KeyValue::AttributeCompared(name, op, ref constant) => {
+                self.attributes.unset_comparison(name, op, constant);
+                self.comparison_ids.remove(&atom.value);
+            }
+            KeyValue::Not(_) => {
+                self.comparison_ids.remove(&atom.value);
+            }
             KeyValue::AttributeExists(name) => self.attributes.unset(name, AttributeValue::Any),
             KeyValue::AttributeText(name, text) => self.attributes.unset(name, AttributeValue::Text(&text)),
             KeyValue::AttributeNumber(name, bits) => self.attributes.unset(name, AttributeValue::Number(bits)),
@@ -113,6 +148,16 @@ impl Atoms {
     #[inline]
     pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
         self.attributes.of(message, attribute, found);
+    }
+
+    /// Append the comparisons that one attribute satisfies.
+    pub fn comparisons_of(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
+        self.attributes.compared(message, attribute, found);
+    }
+
+    /// Does an element satisfy an atom that is a comparison or a negation?
+    pub fn comparison_holds(&self, message: Message<'_>, element: NodeId, id: AtomId) -> bool {
+        self.entry(id).is_some_and(|atom| holds(message, element, &atom.value))
     }
 
     /// Append the text and value atoms that an element satisfies.
@@ -149,8 +194,7 @@ impl Atoms {
 
     /// Is the atom about an element's text rather than an attribute?
     pub fn is_content(&self, id: AtomId) -> bool {
-        let atom = self.atoms.get(id as usize).and_then(Option::as_ref);
-        atom.is_some_and(|atom| {
+        self.entry(id).is_some_and(|atom| {
             matches!(
                 atom.value,
                 KeyValue::Text(_) | KeyValue::TextNumber(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_)
@@ -163,6 +207,7 @@ impl Atoms {
         let strings: usize = self
             .atoms
             .iter()
+            .chain(&self.comparisons)
             .flatten()
             .map(|atom| match &atom.value {
                 KeyValue::AttributeText(_, text) => text.len(),
@@ -171,6 +216,38 @@ impl Atoms {
             })
             .sum();
         strings + self.atoms.capacity() * size_of::<Option<Atom>>() + self.attributes.bytes()
+    }
+}
+
+fn insert(atoms: &mut Vec<Option<Atom>>, free: &mut Vec<u32>, atom: Atom) -> u32 {
+    match free.pop() {
+        Some(place) => {
+            atoms[place as usize] = Some(atom);
+            place
+        }
+        None => {
+            atoms.push(Some(atom));
+            atoms.len() as u32 - 1
+        }
+    }
+}
+
+/// Does an element satisfy a value about attributes?
+fn holds(message: Message<'_>, element: NodeId, value: &KeyValue) -> bool {
+    let any = |name: Name, test: &dyn Fn(&str) -> bool| {
+        let mut attributes = message.document.attributes_of(element).iter();
+        attributes.any(|attribute| attribute.name == name && test(&message.attribute_value(attribute)))
+    };
+    match value {
+        KeyValue::AttributeExists(name) => any(*name, &|_| true),
+        KeyValue::AttributeText(name, text) => any(*name, &|value| *value == **text),
+        KeyValue::AttributeNumber(name, bits) => any(*name, &|value| number_key(number::parse(value)) == Some(*bits)),
+        KeyValue::AttributeCompared(name, op, constant) => {
+            any(*name, &|value| comparisons::holds(*op, value, constant))
+        }
+        KeyValue::Not(value) => !holds(message, element, value),
+        // Not about attributes, and never asked.
+        KeyValue::Text(_) | KeyValue::TextNumber(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_) => false,
     }
 }
 

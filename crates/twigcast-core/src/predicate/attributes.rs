@@ -3,11 +3,13 @@
 
 use rustc_hash::FxHashMap;
 
+use super::comparisons::Comparisons;
 use super::key::AtomId;
 use super::words::{Words, short, short_within};
 use crate::document::{Attribute, Message};
 use crate::eval::number;
-use crate::plan::number_key;
+use crate::plan::{Constant, number_key};
+use crate::query::ast::CompareOp;
 use crate::vocabulary::Name;
 
 /// No atom has this number.
@@ -25,6 +27,7 @@ struct Asked {
     long: FxHashMap<Box<str>, AtomId>,
     /// By the bits of the number.
     numbers: Words,
+    comparisons: Option<Box<Comparisons>>,
 }
 
 const END: u32 = u32::MAX;
@@ -73,7 +76,15 @@ impl AttributeAtoms {
             at = self.asked.len() as u32;
             let next = std::mem::replace(&mut self.by_local[local], at);
             let (short, numbers) = (Words::default(), Words::default());
-            self.asked.push(Asked { name, next, exists: NONE, short, long: FxHashMap::default(), numbers });
+            self.asked.push(Asked {
+                name,
+                next,
+                exists: NONE,
+                short,
+                long: FxHashMap::default(),
+                numbers,
+                comparisons: None,
+            });
         }
         &mut self.asked[at as usize]
     }
@@ -119,7 +130,26 @@ impl AttributeAtoms {
         }
     }
 
-    /// Append the atoms that an attribute satisfies.
+    /// Set the atom of a comparison that is no equality.
+    pub(super) fn set_comparison(&mut self, name: Name, op: CompareOp, constant: &Constant, atom: AtomId) {
+        self.asked_mut(name).comparisons.get_or_insert_default().set(op, constant, atom);
+    }
+
+    /// Such a comparison has no atom any more.
+    pub(super) fn unset_comparison(&mut self, name: Name, op: CompareOp, constant: &Constant) {
+        if let Some(comparisons) = &mut self.asked_mut(name).comparisons {
+            comparisons.unset(op, constant);
+        }
+    }
+
+    /// Append the atoms of such comparisons that an attribute satisfies.
+    pub(super) fn compared(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
+        if let Some(comparisons) = self.asked(attribute.name).and_then(|asked| asked.comparisons.as_ref()) {
+            comparisons.of(&message.attribute_value(attribute), found);
+        }
+    }
+
+    /// Append the atoms that an attribute satisfies, but for those of comparisons that are no equality.
     #[inline]
     pub(super) fn of(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
         let Some(asked) = self.asked(attribute.name) else { return };
@@ -142,7 +172,8 @@ impl AttributeAtoms {
             .iter()
             .map(|asked| {
                 let long: usize = asked.long.keys().map(|text| text.len() + 40).sum();
-                asked.short.bytes() + asked.numbers.bytes() + long
+                let compared = asked.comparisons.as_ref().map_or(0, |comparisons| comparisons.bytes());
+                asked.short.bytes() + asked.numbers.bytes() + long + compared
             })
             .sum();
         values + self.asked.capacity() * size_of::<Asked>() + self.by_local.capacity() * 4

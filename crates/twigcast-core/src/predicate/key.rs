@@ -2,8 +2,15 @@
 
 use crate::plan::Distance;
 
-/// Number of an atom.
+/// Number of an atom. Odd: one that compares by order or inequality, or negates; these are many that hold at once, so
+/// they are looked up only where some key is one.
 pub type AtomId = u32;
+
+/// Is the atom one of those that hold in great numbers?
+#[inline]
+pub fn is_comparison(atom: AtomId) -> bool {
+    atom & 1 == 1
+}
 
 /// A distance and an atom in one word: 6 bits and 26. Never 0, since no atom has the number 0.
 pub type PackedKey = u32;
@@ -90,6 +97,12 @@ impl Distances {
         }
         prefixes.add(self, ANY_SLOT);
         prefixes
+    }
+
+    /// No member?
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     /// Does every member lead to the accepting element itself?

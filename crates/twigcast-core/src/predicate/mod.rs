@@ -6,6 +6,7 @@
 
 pub mod atoms;
 mod attributes;
+mod comparisons;
 pub mod key;
 pub mod table;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The triggers of one automaton state by the key they wait for.
 
-use super::key::{Distances, PackedKey};
+use super::key::{self, Distances, PackedKey};
 use super::waiting::{KeyedTrigger, List, Others, Waiting};
 
 /// What waits, by key: an open hash table of keys and lists. Tables are many and most look-ups go to one that is not in
@@ -21,7 +21,9 @@ pub struct KeyTable {
     free: Vec<u32>,
     /// Distances in use (or once in use).
     distances: Distances,
-    /// The same for the further keys.
+    /// The same for keys that are comparisons.
+    comparisons: Distances,
+    /// The same for the further keys that are none.
     also_distances: Distances,
 }
 
@@ -68,8 +70,10 @@ impl KeyTable {
     }
 
     fn note_distances(&mut self, entry: &KeyedTrigger) {
-        self.distances.insert(entry.key);
-        if let Some(also) = entry.waiting.also {
+        if key::is_comparison(entry.key) { &mut self.comparisons } else { &mut self.distances }.insert(entry.key);
+        if let Some(also) = entry.waiting.also
+            && !key::is_comparison(also.get())
+        {
             self.also_distances.insert(also.get());
         }
     }
@@ -242,13 +246,19 @@ impl KeyTable {
         self.keys == 0
     }
 
-    /// Distances that the keys look at.
+    /// Distances of keys that are comparisons.
+    #[inline]
+    pub fn comparisons(&self) -> Distances {
+        self.comparisons
+    }
+
+    /// Distances that the other keys look at.
     #[inline]
     pub fn distances(&self) -> Distances {
         self.distances
     }
 
-    /// Distances that the keys or the further keys look at.
+    /// Distances that these or the further keys look at.
     #[inline]
     pub fn all_distances(&self) -> Distances {
         self.distances.union(self.also_distances)

@@ -40,13 +40,19 @@ impl Run<'_, '_> {
         let distances = keyed.all_distances();
         let mut asked = std::mem::take(&mut decisions.asked);
         asked.clear();
-        if distances.is_own() {
+        if distances.is_own() && keyed.comparisons().is_own() {
             self.own_keys(decisions, node, distances, &[key::pack(Distance::Up(0), 0)], &mut asked);
+            if !keyed.comparisons().is_empty() {
+                let prefixes = keyed.comparisons().prefixes(0, 0);
+                self.append_comparisons(decisions, node, &prefixes, &mut asked);
+            }
             self.ask(decisions, node, keyed, &mut asked, KeyMask::default());
         } else {
             self.chain(decisions, node);
             let prefixes = distances.prefixes(0, decisions.chain.len());
             self.own_keys(decisions, node, distances, &prefixes, &mut asked);
+            let prefixes = keyed.comparisons().prefixes(0, decisions.chain.len());
+            self.append_comparisons(decisions, node, &prefixes, &mut asked);
             self.decide_with_ancestors(decisions, node, keyed, &mut asked);
         }
         decisions.asked = asked;
@@ -80,6 +86,12 @@ impl Run<'_, '_> {
         }
         let mut above_mask = KeyMask::default();
         asked_above.iter().for_each(|&key| above_mask.insert(key));
+        if !keyed.comparisons().is_empty() {
+            for up in 1..depth {
+                let prefixes = keyed.comparisons().prefixes(up, depth - up);
+                self.append_comparisons(decisions, decisions.chain[up], &prefixes, &mut asked_above);
+            }
+        }
         let mask = self.ask(decisions, node, keyed, asked, above_mask);
         let start = decisions.above.len() as u32;
         keyed.select(&mut asked_above);
@@ -108,7 +120,7 @@ impl Run<'_, '_> {
         asked: &mut Vec<PackedKey>,
         mut mask: KeyMask,
     ) -> KeyMask {
-        asked.iter().for_each(|&key| mask.insert(key));
+        asked.iter().filter(|&&key| !key::is_comparison(key)).for_each(|&key| mask.insert(key));
         keyed.select(asked);
         for &key in &*asked {
             let list = keyed.get(key);
@@ -148,7 +160,8 @@ impl Run<'_, '_> {
 
     #[inline]
     fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting, mask: &KeyMask) {
-        if entry.also.is_some_and(|also| !mask.may_hold(also.get())) || decisions.is_decided(entry.query) {
+        let fails = |also| !key::is_comparison(also) && !mask.may_hold(also);
+        if entry.also.is_some_and(|also| fails(also.get())) || decisions.is_decided(entry.query) {
             return;
         }
         if let Some(also) = entry.also {
@@ -169,6 +182,14 @@ impl Run<'_, '_> {
             return decisions.content_atoms.contains(&atom);
         }
         let Some(element) = self.at(decisions, node, distance) else { return false };
+        self.attribute_holds(decisions, element, atom)
+    }
+
+    /// Does an element satisfy an atom about attributes?
+    fn attribute_holds(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId) -> bool {
+        if key::is_comparison(atom) {
+            return self.population.atoms.comparison_holds(self.message, element, atom);
+        }
         let atoms = self.attribute_atoms(decisions, element);
         decisions.attribute_atoms[atoms].contains(&atom)
     }
@@ -213,17 +234,33 @@ impl Run<'_, '_> {
             self.population.atoms.of_content(self.message, element, &mut atoms);
             return atoms.contains(&atom);
         }
-        let atoms = self.attribute_atoms(decisions, element);
-        decisions.attribute_atoms[atoms].contains(&atom)
+        self.attribute_holds(decisions, element, atom)
     }
 
     /// Does an element or any ancestor satisfy an atom about attributes?
     pub(super) fn any_satisfies(&self, decisions: &mut Decisions, node: NodeId, atom: AtomId) -> bool {
         self.chain(decisions, node);
-        (0..decisions.chain.len()).any(|up| {
-            let atoms = self.attribute_atoms(decisions, decisions.chain[up]);
-            decisions.attribute_atoms[atoms].contains(&atom)
-        })
+        (0..decisions.chain.len()).any(|up| self.attribute_holds(decisions, decisions.chain[up], atom))
+    }
+
+    /// Append the keys that are comparisons and that an element's attributes satisfy.
+    fn append_comparisons(
+        &self,
+        decisions: &mut Decisions,
+        element: NodeId,
+        prefixes: &[PackedKey],
+        keys: &mut Vec<PackedKey>,
+    ) {
+        if prefixes.is_empty() {
+            return;
+        }
+        let mut atoms = std::mem::take(&mut decisions.compared_atoms);
+        atoms.clear();
+        for attribute in self.message.document.attributes_of(element) {
+            self.population.atoms.comparisons_of(self.message, attribute, &mut atoms);
+        }
+        append_keys(prefixes, &atoms, keys);
+        decisions.compared_atoms = atoms;
     }
 
     /// The atoms that an element's attributes satisfy, found once a message.
@@ -266,5 +303,5 @@ fn may_hold_at_sibling(decisions: &Decisions, entry: Waiting, above: &KeyMask) -
         Distance::Level(level) => usize::from(level) == decisions.chain.len(),
         Distance::Any => true,
     };
-    is_own || above.may_hold(also)
+    is_own || key::is_comparison(also) || above.may_hold(also)
 }

@@ -32,6 +32,7 @@ pub(super) struct Decisions {
     /// Range in `attribute_atoms` by node; the first entry is [`keyed::NOT_READ`] where nobody asked yet.
     atom_range: Vec<(u32, u32)>,
     content_atoms: Vec<AtomId>,
+    compared_atoms: Vec<AtomId>,
     twig_matches: Vec<u32>,
     /// The element in hand and its ancestors up to the root element.
     chain: Vec<NodeId>,

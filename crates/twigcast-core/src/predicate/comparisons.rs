@@ -1,0 +1,141 @@
+//! Comparisons of an attribute with constants that are no equality: by order, and unequal. Bounds are kept in order, so
+//! what a value satisfies is a stretch of them; of what it is unequal to, one is left out.
+
+use std::collections::BTreeMap;
+
+use super::key::AtomId;
+use crate::eval::number;
+use crate::plan::{Constant, number_key};
+use crate::query::ast::CompareOp;
+
+/// The atoms that compare the attributes of one name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Comparisons {
+    /// `@a < b` and `@a <= b` by bound; after the exclusive bound the inclusive one.
+    upper: BTreeMap<(u64, bool), AtomId>,
+    /// `@a > b` and `@a >= b` by bound; after the inclusive bound the exclusive one.
+    lower: BTreeMap<(u64, bool), AtomId>,
+    /// `@a != 'v'`.
+    other_texts: BTreeMap<Box<str>, AtomId>,
+    /// `@a != n` by the bits of the number.
+    other_numbers: BTreeMap<u64, AtomId>,
+}
+
+/// A number, given by its bits and not NaN, as an integer of the same order.
+fn ordered(bits: u64) -> u64 {
+    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
+}
+
+impl Comparisons {
+    /// Set the atom of a comparison.
+    pub(super) fn set(&mut self, op: CompareOp, constant: &Constant, atom: AtomId) {
+        match (op, constant) {
+            (CompareOp::Less | CompareOp::LessOrEqual, Constant::Number(bits)) => {
+                self.upper.insert((ordered(*bits), op == CompareOp::LessOrEqual), atom);
+            }
+            (CompareOp::Greater | CompareOp::GreaterOrEqual, Constant::Number(bits)) => {
+                self.lower.insert((ordered(*bits), op == CompareOp::Greater), atom);
+            }
+            (_, Constant::Number(bits)) => {
+                self.other_numbers.insert(*bits, atom);
+            }
+            (_, Constant::Text(text)) => {
+                self.other_texts.insert(text.clone(), atom);
+            }
+        }
+    }
+
+    /// A comparison has no atom any more.
+    pub(super) fn unset(&mut self, op: CompareOp, constant: &Constant) {
+        match (op, constant) {
+            (CompareOp::Less | CompareOp::LessOrEqual, Constant::Number(bits)) => {
+                self.upper.remove(&(ordered(*bits), op == CompareOp::LessOrEqual));
+            }
+            (CompareOp::Greater | CompareOp::GreaterOrEqual, Constant::Number(bits)) => {
+                self.lower.remove(&(ordered(*bits), op == CompareOp::Greater));
+            }
+            (_, Constant::Number(bits)) => {
+                self.other_numbers.remove(bits);
+            }
+            (_, Constant::Text(text)) => {
+                self.other_texts.remove(text);
+            }
+        }
+    }
+
+    /// Append the atoms that a value satisfies.
+    pub(super) fn of(&self, value: &str, found: &mut Vec<AtomId>) {
+        found.extend(self.other_texts.iter().filter(|(text, _)| ***text != *value).map(|(_, &atom)| atom));
+        if self.upper.is_empty() && self.lower.is_empty() && self.other_numbers.is_empty() {
+            return;
+        }
+        let number = number_key(number::parse(value));
+        // What is no number is unequal to every number, and in no order with any.
+        found.extend(self.other_numbers.iter().filter(|(bits, _)| Some(**bits) != number).map(|(_, &atom)| atom));
+        if let Some(place) = number.map(ordered) {
+            found.extend(self.upper.range((place, true)..).map(|(_, &atom)| atom));
+            found.extend(self.lower.range(..=(place, false)).map(|(_, &atom)| atom));
+        }
+    }
+
+    /// Bytes on the heap, by estimate.
+    pub(super) fn bytes(&self) -> usize {
+        let texts: usize = self.other_texts.keys().map(|text| text.len() + 40).sum();
+        texts + (self.upper.len() + self.lower.len()) * 32 + self.other_numbers.len() * 24
+    }
+}
+
+/// Does a value compare so with a constant?
+pub(super) fn holds(op: CompareOp, value: &str, constant: &Constant) -> bool {
+    let bits = match constant {
+        Constant::Text(text) => return *value != **text,
+        Constant::Number(bits) => *bits,
+    };
+    let (number, bound) = (number::parse(value), f64::from_bits(bits));
+    match op {
+        CompareOp::Less => number < bound,
+        CompareOp::LessOrEqual => number <= bound,
+        CompareOp::Greater => number > bound,
+        CompareOp::GreaterOrEqual => number >= bound,
+        CompareOp::Equal => number == bound,
+        CompareOp::NotEqual => number != bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_satisfies_the_comparisons_that_hold() {
+        use CompareOp::{Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        let numbers = [-1e300, -2.5, -1.0, 0.0, 0.5, 1.0, 2.0, 10.0, f64::INFINITY];
+        let mut all = Vec::new();
+        for op in [Less, LessOrEqual, Greater, GreaterOrEqual, NotEqual] {
+            all.extend(numbers.iter().filter_map(|&number| Some((op, Constant::Number(number_key(number)?)))));
+        }
+        all.extend(["", "1", "1.0", "x"].map(|text| (NotEqual, Constant::Text(text.into()))));
+        let mut comparisons = Comparisons::default();
+        for kept in [1, 2, 3] {
+            for (atom, (op, constant)) in all.iter().enumerate() {
+                comparisons.unset(*op, constant);
+                if atom % kept == 0 {
+                    comparisons.set(*op, constant, atom as AtomId);
+                }
+            }
+            for value in
+                ["", "x", "1", "1.0", " 1 ", "-0", "0", "-1", "-2.50", "0.5", "3", "1e3", "99999999999999999999"]
+            {
+                let mut found = Vec::new();
+                comparisons.of(value, &mut found);
+                found.sort_unstable();
+                let chosen = all.iter().enumerate().filter(|(atom, _)| atom % kept == 0);
+                let expected: Vec<_> = chosen
+                    .filter(|(_, (op, constant))| holds(*op, value, constant))
+                    .map(|(atom, _)| atom as AtomId)
+                    .collect();
+                assert_eq!(found, expected, "{value:?}");
+            }
+        }
+    }
+}

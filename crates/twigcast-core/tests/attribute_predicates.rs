@@ -1,0 +1,211 @@
+//! Populations of paths with value conditions on attributes, all operators, `not()` included, against a plain search:
+//! on their own elements and on ancestors, few and many at a state, as they come and go.
+
+use twigcast_core::engine::{Engine, Matcher, QueryContext};
+use twigcast_core::limits::Limits;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const ATTRIBUTES: [&str; 3] = ["x", "y", "longer-name"];
+const VALUES: [&str; 12] = ["1", "2", "3", "10", "-1", "2.5", " 2 ", "02", "", "word", "a longer word", "1e3"];
+const OPERATORS: [&str; 6] = ["=", "!=", "<", "<=", ">", ">="];
+
+struct Element {
+    name: &'static str,
+    attributes: Vec<(&'static str, &'static str)>,
+    parent: Option<usize>,
+}
+
+fn message(random: &mut Random) -> (Vec<Element>, String) {
+    let (mut elements, mut text) = (Vec::new(), String::new());
+    grow(random, None, 0, &mut elements, &mut text);
+    (elements, text)
+}
+
+fn grow(random: &mut Random, parent: Option<usize>, depth: usize, elements: &mut Vec<Element>, text: &mut String) {
+    let name = random.one(&NAMES);
+    let mut attributes = Vec::new();
+    for attribute in ATTRIBUTES {
+        if random.below(2) == 0 {
+            attributes.push((attribute, random.one(&VALUES)));
+        }
+    }
+    text.push_str(&format!("<{name}"));
+    attributes.iter().for_each(|(attribute, value)| text.push_str(&format!(" {attribute}='{value}'")));
+    text.push('>');
+    let this = elements.len();
+    elements.push(Element { name, attributes, parent });
+    for _ in 0..if depth < 4 { random.below(4) } else { 0 } {
+        grow(random, Some(this), depth + 1, elements, text);
+    }
+    text.push_str(&format!("</{name}>"));
+}
+
+#[derive(Clone, Copy)]
+enum Right {
+    Text(&'static str),
+    Number(f64),
+}
+
+#[derive(Clone, Copy)]
+struct Condition {
+    attribute: &'static str,
+    /// Operator and right side; existence without.
+    compared: Option<(&'static str, Right)>,
+    negated: bool,
+}
+
+struct Step {
+    descendant: bool,
+    name: &'static str,
+    conditions: Vec<Condition>,
+}
+
+fn query(random: &mut Random, steps_max: usize) -> (Vec<Step>, String) {
+    let (mut steps, mut text) = (Vec::new(), String::new());
+    for _ in 0..=random.below(steps_max) {
+        let mut step =
+            Step { descendant: random.below(4) == 0, name: random.one(&["a", "b", "c", "*"]), conditions: vec![] };
+        text.push_str(if step.descendant { "//" } else { "/" });
+        text.push_str(step.name);
+        for _ in 0..random.one(&[0, 0, 1, 1, 2]) {
+            let condition = condition(random);
+            text.push_str(&format!("[{}]", written(condition)));
+            step.conditions.push(condition);
+        }
+        steps.push(step);
+    }
+    (steps, text)
+}
+
+fn condition(random: &mut Random) -> Condition {
+    let right = match random.below(3) {
+        0 => Right::Text(random.one(&VALUES)),
+        _ => Right::Number(random.one(&[-1.0, 0.0, 1.0, 2.0, 2.5, 3.0, 10.0, 1000.0])),
+    };
+    let compared = (random.below(8) > 0).then(|| (random.one(&OPERATORS), right));
+    Condition { attribute: random.one(&ATTRIBUTES), compared, negated: random.below(6) == 0 }
+}
+
+fn written(condition: Condition) -> String {
+    let attribute = condition.attribute;
+    let bare = match condition.compared {
+        None => format!("@{attribute}"),
+        Some((operator, Right::Text(text))) => format!("@{attribute} {operator} '{text}'"),
+        Some((operator, Right::Number(number))) => format!("@{attribute} {operator} {number}"),
+    };
+    if condition.negated { format!("not({bare})") } else { bare }
+}
+
+/// As XPath 1.0 reads a number; none of the values has a plus sign or names a number in words.
+fn number(text: &str) -> f64 {
+    if text.contains('e') { f64::NAN } else { text.trim().parse().unwrap_or(f64::NAN) }
+}
+
+fn holds(element: &Element, condition: Condition) -> bool {
+    let value = element.attributes.iter().find(|(name, _)| *name == condition.attribute).map(|(_, value)| *value);
+    let bare = value.is_some_and(|value| match condition.compared {
+        None => true,
+        Some(("=", Right::Text(text))) => value == text,
+        Some(("!=", Right::Text(text))) => value != text,
+        Some((operator, right)) => {
+            let bound = match right {
+                Right::Text(text) => number(text),
+                Right::Number(bound) => bound,
+            };
+            match operator {
+                "=" => number(value) == bound,
+                "!=" => number(value) != bound,
+                "<" => number(value) < bound,
+                "<=" => number(value) <= bound,
+                ">" => number(value) > bound,
+                _ => number(value) >= bound,
+            }
+        }
+    });
+    bare != condition.negated
+}
+
+/// Can the element stand for the last of the steps?
+fn stands(elements: &[Element], at: Option<usize>, steps: &[Step]) -> bool {
+    let Some((last, before)) = steps.split_last() else { return at.is_none() };
+    let Some(element) = at.map(|at| &elements[at]) else { return false };
+    if last.name != "*" && last.name != element.name || !last.conditions.iter().all(|&c| holds(element, c)) {
+        return false;
+    }
+    let mut above = element.parent;
+    loop {
+        if stands(elements, above, before) {
+            return true;
+        }
+        match above {
+            Some(next) if last.descendant => above = elements[next].parent,
+            _ => return false,
+        }
+    }
+}
+
+fn check(seed: u64, queries: usize, steps_max: usize, messages: usize) {
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let mut engine = Engine::new(Limits::default());
+    let mut matcher = Matcher::new();
+    let mut population: Vec<Option<(Vec<Step>, String)>> = Vec::new();
+    for round in 0..3 {
+        for key in 0..queries {
+            if round > 0 && random.below(3) > 0 {
+                continue;
+            }
+            if random.below(4) == 0 && round > 0 {
+                engine.remove(&key.to_string());
+                population[key] = None;
+                continue;
+            }
+            let (steps, text) = query(&mut random, steps_max);
+            engine.add(&key.to_string(), &text, &QueryContext::default(), true).expect("a valid query");
+            population.resize_with(population.len().max(key + 1), || None);
+            population[key] = Some((steps, text));
+        }
+        for _ in 0..messages {
+            let (elements, text) = message(&mut random);
+            engine.run(&mut matcher, text.as_bytes()).expect("a well-formed message");
+            let mut slots = Vec::new();
+            engine.slots(&matcher, &mut slots);
+            let mut matched: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
+            matched.sort_unstable();
+            for (key, entry) in population.iter().enumerate() {
+                let key = key.to_string();
+                let found = matched.binary_search(&key.as_str()).is_ok();
+                let Some((steps, query)) = entry else {
+                    assert!(!found);
+                    continue;
+                };
+                let expected = (0..elements.len()).any(|at| stands(&elements, Some(at), steps));
+                assert_eq!(found, expected, "seed {seed}: {query} on {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn few_queries_and_many_messages() {
+    (1..25).for_each(|seed| check(seed, 40, 4, 40));
+}
+
+/// So many at few states that these have tables of their own.
+#[test]
+fn crowds() {
+    (100..102).for_each(|seed| check(seed, 6_000, 2, 4));
+}
