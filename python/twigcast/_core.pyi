@@ -108,6 +108,13 @@ class Engine:
         Failures are (key, reason).
         """
 
+    def results(self, xml: bytes) -> tuple[bytes, bytes, Results, list[tuple[str, str]]]:
+        """As ``deliver``, with results that are put together when they are looked at.
+
+        Matching slots and the numbers of their results are 32-bit integers, the number -1 where the message itself is
+        delivered.
+        """
+
     def match_batch(
         self,
         offsets: bytes,
@@ -330,3 +337,12 @@ def scan_events(xml: bytes, limits: Mapping[str, int] = ...) -> list[tuple[str, 
 
     ``("start", uri, local, [(uri, local, value)...])``, ``("text", value)``, ``("end",)``, ...
     """
+
+@final
+class Results:
+    """The results of one message, by number. Their bytes are put together when they are looked at first."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> bytes: ...
+    def size(self, index: int) -> int:
+        """How many bytes a result has, without putting it together."""

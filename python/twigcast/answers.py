@@ -260,39 +260,46 @@ class Wrapping:
 class Deliveries(Sequence[Delivery]):
     """The deliveries of one message, in no particular order.
 
-    They are made when they are looked at: subscriptions that get the same payload share one object.
+    They are made when they are looked at, and so are their payloads: until then it is only known who gets which.
+    Subscriptions that get the same payload share one object.
 
     Args:
         message: The message, which is the payload of queries that rewrite nothing.
-        keys: Keys of the matching subscriptions.
-        numbers: By key, the index of its payload; ``None`` for the message.
+        count: How many deliveries there are.
+        look: Tells the keys of the matching subscriptions and for each the index of its payload, -1 for the message.
         payloads: The different payloads.
         undecided: The subscriptions that could not be decided on the message.
         wrapping: What to put around payloads when they are looked at.
     """
 
-    __slots__ = ("_keys", "_message", "_numbers", "_payloads", "_wrapping", "undecided")
+    __slots__ = ("_count", "_look", "_message", "_payloads", "_seen", "_wrapping", "undecided")
 
     def __init__(
         self,
         message: bytes,
-        keys: Sequence[str],
-        numbers: Sequence[int | None],
-        payloads: Sequence[bytes],
+        count: int,
+        look: Callable[[], tuple[list[str], Sequence[int]]],
+        payloads: Sequence[bytes] | _core.Results,
         undecided: Sequence[UndecidedSubscription] = (),
         wrapping: Wrapping | None = None,
     ) -> None:
         self._wrapping = wrapping
         self._message = message
-        self._keys = keys
-        self._numbers = numbers
+        self._count = count
+        self._look = look
+        self._seen: tuple[list[str], Sequence[int]] | None = None
         self._payloads = payloads
         self.undecided = list(undecided)
         """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
 
-    def _made(self, key: str, number: int | None) -> Delivery:
-        rewritten = number is not None
-        delivery = Delivery(key, self._message if number is None else self._payloads[number], rewritten)
+    def _all(self) -> tuple[list[str], Sequence[int]]:
+        if self._seen is None:
+            self._seen = self._look()
+        return self._seen
+
+    def _made(self, key: str, number: int) -> Delivery:
+        rewritten = number >= 0
+        delivery = Delivery(key, self._payloads[number] if rewritten else self._message, rewritten)
         return delivery if self._wrapping is None else self._wrapping.around(delivery)
 
     @overload
@@ -300,15 +307,16 @@ class Deliveries(Sequence[Delivery]):
     @overload
     def __getitem__(self, index: slice) -> list[Delivery]: ...
     def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
+        keys, numbers = self._all()
         if isinstance(index, slice):
-            return list(map(self._made, self._keys[index], self._numbers[index]))
-        return self._made(self._keys[index], self._numbers[index])
+            return list(map(self._made, keys[index], numbers[index]))
+        return self._made(keys[index], numbers[index])
 
     def __iter__(self) -> Iterator[Delivery]:
-        return map(self._made, self._keys, self._numbers)
+        return map(self._made, *self._all())
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return self._count
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deliveries | list) and list(self) == list(other)
@@ -322,17 +330,48 @@ class Deliveries(Sequence[Delivery]):
     @property
     def keys(self) -> Sequence[str]:
         """The keys, delivery after delivery."""
-        return self._keys
+        return self._all()[0]
 
     @property
     def payload_numbers(self) -> Sequence[int | None]:
         """By delivery, the index of its payload in ``payloads``; ``None`` where the message itself is delivered."""
-        return self._numbers
+        return [number if number >= 0 else None for number in self._all()[1]]
 
     @property
     def payloads(self) -> Sequence[bytes]:
-        """The different results, without envelope."""
-        return self._payloads
+        """The different results, without envelope. Each is put together when it is looked at first."""
+        return self._payloads if isinstance(self._payloads, Sequence) else Payloads(self._payloads)
+
+
+def in_order(table: KeyTable, slots: bytes, numbers: bytes) -> tuple[list[str], Sequence[int]]:
+    """Keys and numbers by slot, ascending, of what the engine gives in no order."""
+    pairs = sorted(zip(memoryview(slots).cast("i"), memoryview(numbers).cast("i"), strict=True))
+    return table.keys_of([slot for slot, _ in pairs]), [number for _, number in pairs]
+
+
+class Payloads(Sequence[bytes]):
+    """Results by number, put together by the engine when they are looked at."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self, results: _core.Results) -> None:
+        self._results = results
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self._results[number] for number in range(*index.indices(len(self)))]
+        return self._results[index]
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def sizes(self) -> list[int]:
+        """The bytes of each, without putting it together."""
+        return list(map(self._results.size, range(len(self))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,11 +380,15 @@ class Single:
 
     slots: list[int]
     node_counts: list[int]
-    numbers: list[int | None]
-    """By match, the number of its payload."""
+    numbers: list[int]
+    """By match, the number of its payload; -1 for the message."""
     payloads: list[bytes]
     failures: list[tuple[str, str]]
     """Keys and reasons."""
+
+    def named(self, table: KeyTable) -> tuple[list[str], Sequence[int]]:
+        """The keys of the matches, and the numbers of their payloads."""
+        return table.keys_of(self.slots), self.numbers
 
 
 def ask_single(engine: _core.Engine, xml: bytes, *, deliver: bool = False, nodes: bool = False) -> Single:
@@ -365,7 +408,7 @@ def ask_single(engine: _core.Engine, xml: bytes, *, deliver: bool = False, nodes
     return Single(
         _integers("i", result.slots),
         _integers("i", result.node_counts),
-        [number if number >= 0 else None for number in _integers("i", result.payload_numbers)],
+        _integers("i", result.payload_numbers),
         [result.payloads[start:end] for start, end in pairwise(ends)],
         [(error.key, error.reason) for _, error in result.failures if isinstance(error, UndecidedSubscription)],
     )

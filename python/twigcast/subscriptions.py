@@ -33,6 +33,7 @@ from twigcast.answers import (
     Node,
     Wrapping,
     ask_single,
+    in_order,
 )
 from twigcast.characters import NO_CHARACTER, MessageLike, as_bytes, half_pair
 from twigcast.conversion import to_utf8
@@ -443,12 +444,15 @@ class SubscriptionSet:
         source = as_bytes(message)
         if self.engine.has_external:
             _, single, table = self._ask(source, partial(ask_single, self.engine, deliver=True))
-            slots, numbers, payloads, failed = single.slots, single.numbers, single.payloads, single.failures
+            failed, count = single.failures, len(single.slots)
+            payloads: Sequence[bytes] | _core.Results = single.payloads
+            look: Callable[[], tuple[list[str], Sequence[int]]] = partial(single.named, table)
         else:
-            _, (slots, numbers, payloads, failed), table = self._ask(source, self.engine.deliver)
+            _, (slots, numbers, payloads, failed), table = self._ask(source, self.engine.results)
+            look, count = partial(in_order, table, slots, numbers), len(slots) // 4
         undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
         wrapping = None if envelope is None else Wrapping(envelope, message_id, whole=whole)
-        return Deliveries(source, table.keys_of(slots), numbers, payloads, undecided, wrapping)
+        return Deliveries(source, count, look, payloads, undecided, wrapping)
 
     def match_batch(
         self,

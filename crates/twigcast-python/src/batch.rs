@@ -345,6 +345,16 @@ fn key_offsets(shares: &[Share]) -> PyResult<Vec<u8>> {
     Ok(offsets)
 }
 
+/// Integers, written where they are to stay.
+pub fn numbers<'py>(py: Python<'py>, numbers: &[u32]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, size_of_val(numbers), |buffer| {
+        for (place, number) in buffer.chunks_exact_mut(size_of::<u32>()).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        Ok(())
+    })
+}
+
 /// Integers of all shares, one after the other, written where they are to stay.
 fn integers<T>(py: Python<'_>, shares: &[T], of: impl Fn(&T) -> &Vec<u32>) -> PyResult<Py<PyBytes>> {
     let total: usize = shares.iter().map(|share| of(share).len()).sum();

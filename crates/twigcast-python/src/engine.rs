@@ -20,6 +20,7 @@ use crate::errors;
 use crate::keys::{Groups, Keys};
 use crate::payloads::ToPython;
 use crate::queries;
+use crate::results::Results;
 use crate::stream::{NameDictionary, with_dictionary};
 
 /// Matchers kept for the next call; more are made and dropped when more threads match at once.
@@ -341,6 +342,35 @@ impl Engine {
             .map_err(|error| errors::message(py, &error))?;
         let (slots, numbers) = delivered.into_iter().unzip();
         Ok((slots, numbers, sent.list(py)?, failures))
+    }
+
+    /// See the stub file.
+    #[allow(clippy::type_complexity)]
+    fn results<'py>(
+        &self,
+        py: Python<'py>,
+        xml: Bound<'py, PyBytes>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Results, Vec<(String, String)>)> {
+        let sent = ToPython::each();
+        let source = xml.as_bytes();
+        let (found, failures) = py
+            .detach(|| {
+                self.with_matcher(|engine, matcher| {
+                    let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
+                    let mut found = engine.prepare(matcher, source, &mut payloads)?;
+                    payloads.close();
+                    let unmade = std::mem::take(&mut found.failures).into_iter();
+                    let unmade = unmade.map(|(slot, reason)| (slot, reason.to_string()));
+                    let failed = engine.failures(matcher).into_iter().chain(unmade);
+                    let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
+                    Ok((found, failures))
+                })
+            })
+            .map_err(|error| errors::message(py, &error))?;
+        let slots = batch::numbers(py, &found.slots)?;
+        let numbers = batch::numbers(py, &found.numbers)?;
+        let prepared = found.prepared;
+        Ok((slots, numbers, Results::new(xml.unbind(), prepared, sent.list(py)?), failures))
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -8,6 +8,7 @@ mod events;
 mod keys;
 mod payloads;
 mod queries;
+mod results;
 mod routing;
 mod stream;
 
@@ -26,6 +27,8 @@ mod _core {
     use super::events::scan_events;
     #[pymodule_export]
     use super::queries::{check, condition_tree, parse_tree};
+    #[pymodule_export]
+    use super::results::Results;
     #[pymodule_export]
     use super::routing::RoutingTable;
     #[pymodule_export]

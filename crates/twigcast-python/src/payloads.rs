@@ -10,6 +10,8 @@ use twigcast_core::extract::Sink;
 /// What a sink leaves for the end: what it made, and the first error of Python.
 #[derive(Default)]
 struct State {
+    /// All bytes, as long as they came at once.
+    only: Option<Py<PyBytes>>,
     /// The stream that takes the bytes at hand.
     stream: Option<Py<PyAny>>,
     /// Finished payloads, where each is an object of its own.
@@ -50,7 +52,10 @@ impl ToPython {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.error.take() {
             Some(error) => Err(error),
-            None => finish(py, &mut state.stream),
+            None => match state.only.take() {
+                Some(only) => Ok(only),
+                None => finish(py, &mut state.stream),
+            },
         }
     }
 
@@ -69,12 +74,7 @@ impl Sink for ToPython {
         let each = self.each;
         self.with(|py, state| {
             if !each {
-                append(py, state, bytes)?;
-                if let Some(&end) = ends.last() {
-                    let taken = length(py, state)?;
-                    state.finished_bytes = taken - (bytes.len() - end);
-                }
-                return Ok(());
+                return take_together(py, state, bytes, ends);
             }
             let mut start = 0;
             for &end in ends {
@@ -97,12 +97,37 @@ impl Sink for ToPython {
         self.with(|py, state| {
             if each {
                 state.stream = None;
-            } else if let Some(stream) = &state.stream {
+            } else {
+                spread(py, state)?;
+                let Some(stream) = &state.stream else { return Ok(()) };
                 stream.call_method1(py, "truncate", (state.finished_bytes,))?;
                 stream.call_method1(py, "seek", (state.finished_bytes,))?;
             }
             Ok(())
         });
+    }
+}
+
+/// Takes the next bytes of all payloads. What comes at once is copied once.
+fn take_together(py: Python<'_>, state: &mut State, bytes: &[u8], ends: &[usize]) -> PyResult<()> {
+    if state.stream.is_none() && state.only.is_none() {
+        state.only = Some(PyBytes::new(py, bytes).unbind());
+    } else {
+        spread(py, state)?;
+        append(py, state, bytes)?;
+    }
+    if let Some(&end) = ends.last() {
+        let taken = length(py, state)?;
+        state.finished_bytes = taken - (bytes.len() - end);
+    }
+    Ok(())
+}
+
+/// Moves what came first to a stream.
+fn spread(py: Python<'_>, state: &mut State) -> PyResult<()> {
+    match state.only.take() {
+        Some(only) => append(py, state, only.as_bytes(py)),
+        None => Ok(()),
     }
 }
 
@@ -119,6 +144,9 @@ fn append(py: Python<'_>, state: &mut State, bytes: &[u8]) -> PyResult<()> {
 }
 
 fn length(py: Python<'_>, state: &State) -> PyResult<usize> {
+    if let Some(only) = &state.only {
+        return Ok(only.as_bytes(py).len());
+    }
     state.stream.as_ref().map_or(Ok(0), |stream| stream.call_method0(py, "tell")?.extract(py))
 }
 

@@ -9,6 +9,8 @@ use crate::automaton::nfa::Change;
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
+use crate::extract::Payloads;
+use crate::extract::guided::Guide;
 use crate::scan::{Scanner, Want};
 use crate::stream::decode::{Decoder, Reading};
 use crate::stream::dictionary::Dictionary;
@@ -39,7 +41,8 @@ pub struct Matcher {
     message_number: u64,
     rest_messages: u32,
     shape_of: Vec<ShapeId>,
-    decisions: Decisions,
+    pub(super) decisions: Decisions,
+    pub(super) guide: Guide,
     pub(super) parsed: super::selection::ParsedQueries,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
@@ -112,12 +115,13 @@ impl Matcher {
         answer
     }
 
-    /// Match the scanned message.
-    pub(super) fn run(&mut self, engine: &Engine, source: &[u8]) {
+    /// Match the scanned message. If not `marks`, the queries that the guide decides are left to it.
+    pub(super) fn run(&mut self, engine: &Engine, source: &[u8], marks: bool) {
         self.run_watched(engine, source, &mut Unwatched);
+        self.run_guided(engine, source, marks);
     }
 
-    /// Match the scanned message, as far as `watch` wants to know.
+    /// Match the scanned message, as far as `watch` wants to know and without what rewrites.
     pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], watch: &mut impl Watch) {
         let population = &engine.population;
         let budget = engine.limits.cache_bytes_max;
@@ -174,6 +178,31 @@ impl Matcher {
         }
         for &query in &population.always {
             run.evaluate_whole(&mut self.decisions, query);
+        }
+    }
+
+    /// Decide the queries that are not in the automata. If not `marks`, those that the guide decides are left to it.
+    fn run_guided(&mut self, engine: &Engine, source: &[u8], marks: bool) {
+        let message = Message { source, document: &self.document };
+        let matched = &mut self.decisions.matched;
+        let known = (engine.identity, &engine.vocabulary, &engine.interner);
+        if self.guide.run(known, &engine.classes, message) {
+            if marks {
+                self.guide.for_each_match(&engine.classes, |query| matched.insert(query));
+            }
+            return;
+        }
+        if engine.classes.is_empty() {
+            return;
+        }
+        let mut payloads = Payloads::default();
+        let mut session = engine.session(message, &mut payloads);
+        for query in engine.classes.queries() {
+            match engine.program(query).map_or(Ok(false), |program| session.matches_member(program)) {
+                Ok(true) => self.decisions.matched.insert(query),
+                Ok(false) => {}
+                Err(error) => self.decisions.failures.push((query, error)),
+            }
         }
     }
 

@@ -32,6 +32,7 @@ use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
 use crate::extract::family::FamilyRef;
+use crate::extract::guided::Classes;
 use crate::extract::{Interner, Program};
 use crate::limits::Limits;
 use crate::plan::{self, Action, LinearStep, Route, Verify};
@@ -51,7 +52,7 @@ use population::{Layer, Population};
 pub use query_set::QuerySet;
 use registry::Registry;
 pub use registry::{QueryContext, Slot};
-pub use selection::{Delivered, Selected};
+pub use selection::{Delivered, PreparedDeliveries, Selected};
 
 /// What matching a query asks of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +96,8 @@ pub struct Engine {
     /// By query: what it has in common with others that rewrite. Apart, so that delivering stays in the cache; only as
     /// long as such queries ask for.
     families: Vec<FamilyRef>,
+    /// The queries that are in no other shared structure: see [`crate::extract::guided`].
+    classes: Classes,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
     /// Changes of the recent layer.
@@ -135,6 +138,7 @@ impl Engine {
             interner: Interner::default(),
             compiled: CompiledQueries::default(),
             families: Vec::new(),
+            classes: Classes::default(),
             needing: (0, 0, 0),
             log: ChangeLog::default(),
             bulk_version: 0,
@@ -353,6 +357,7 @@ impl Engine {
         let Some(places) = self.compiled.take(query) else { return };
         let mut changes = Vec::new();
         self.population.remove(query, places.as_slice(), &mut changes);
+        self.classes.remove(query);
         self.log.extend(changes);
         if let Some(family) = self.families.get_mut(query as usize) {
             *family = FamilyRef::NONE;
@@ -437,11 +442,15 @@ impl Engine {
     fn register(&mut self, context: u32, mut new: NewQuery) -> u32 {
         let query = self.registry.add_query(context);
         let mut changes = Vec::new();
-        let routes = std::mem::take(&mut new.routes);
+        let mut routes = std::mem::take(&mut new.routes);
+        if self.is_guided(query, context, new.program.as_deref()) {
+            routes.clear();
+            (new.needs.attributes, new.needs.text) = (true, true);
+        }
         let layer = self.layer();
         let places = Places::from(self.population.insert(query, routes, layer, &mut changes));
         self.log.extend(changes);
-        if layer == Layer::Recent {
+        if layer == Layer::Recent && !places.as_slice().is_empty() {
             self.recent.push(query);
         }
         self.count_needs(new.needs, true);
@@ -454,6 +463,12 @@ impl Engine {
             *known = family;
         }
         query
+    }
+
+    /// Files a query with those that guides decide, if it is of the kind; whether it is.
+    fn is_guided(&mut self, query: u32, context: u32, program: Option<&Program>) -> bool {
+        let is_own = self.registry.context(context).dialect != Dialect::XQuery;
+        is_own && program.is_some_and(|program| self.classes.add(query, program))
     }
 
     fn count_needs(&mut self, needs: Needs, added: bool) {
@@ -489,7 +504,7 @@ impl Engine {
     /// The message is malformed, over a limit, or needs conversion first.
     pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
         let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
-        self.run_wanting(matcher, source, want)
+        self.run_wanting(matcher, source, want, true)
     }
 
     /// Like [`Self::run`], for a message that comes as an element stream (see [`crate::stream`]).
@@ -505,16 +520,16 @@ impl Engine {
         let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
         self.catch_up(matcher);
         self.warm.store(true, Ordering::Relaxed);
-        matcher.with_stream(self, (stream, dictionary), want, |matcher, source| matcher.run(self, source))
+        matcher.with_stream(self, (stream, dictionary), want, |matcher, source| matcher.run(self, source, true))
     }
 
-    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: Want) -> Result<(), MessageError> {
+    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: Want, marks: bool) -> Result<(), MessageError> {
         self.catch_up(matcher);
         matcher.scan(self, source, want)?;
         if !self.warm.load(Ordering::Relaxed) {
             self.warm.store(true, Ordering::Relaxed);
         }
-        matcher.run(self, source);
+        matcher.run(self, source, marks);
         Ok(())
     }
 

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::book::Subscribers;
 use super::registry::Slot;
 use super::{Engine, Evaluated, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
 use crate::extract::family::FamilyRef;
-use crate::extract::{ExtractError, Payloads, Session};
+use crate::extract::guided::ELSEWHERE;
+use crate::extract::{ExtractError, Payloads, Prepared, Session};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
 use crate::scan::{Want, position};
@@ -36,6 +38,41 @@ pub struct Delivered {
     pub payloads: Vec<(Slot, Option<u32>)>,
     /// Matching subscriptions without a payload, with the reason.
     pub failures: Vec<(Slot, ExtractError)>,
+}
+
+/// What one message is delivered as, with results that are known but not put together.
+#[derive(Debug, Default)]
+pub struct PreparedDeliveries {
+    /// Matching subscriptions, in no order.
+    pub slots: Vec<Slot>,
+    /// The number of each one's result: first those prepared are numbered, then those in the payloads;
+    /// [`Self::WHOLE`] where the message itself is delivered.
+    pub numbers: Vec<u32>,
+    /// Results that are not put together.
+    pub prepared: Prepared,
+    /// Matching subscriptions without a payload, with the reason.
+    pub failures: Vec<(Slot, ExtractError)>,
+}
+
+impl PreparedDeliveries {
+    /// In place of a result's number: the message itself.
+    pub const WHOLE: u32 = u32::MAX;
+
+    /// Turn the deliveries of results that are too large into failures.
+    fn refuse(&mut self, too_large: &[u32], bytes_max: usize) {
+        if too_large.is_empty() {
+            return;
+        }
+        let all = std::mem::take(&mut self.slots).into_iter().zip(std::mem::take(&mut self.numbers));
+        for (slot, number) in all {
+            if too_large.binary_search(&number).is_ok() {
+                self.failures.push((slot, ExtractError::TooLarge { bytes_max }));
+            } else {
+                self.slots.push(slot);
+                self.numbers.push(number);
+            }
+        }
+    }
 }
 
 /// A node that a query selects.
@@ -74,7 +111,7 @@ impl Engine {
     /// # Errors
     /// As for [`Self::run`].
     pub fn run_counting(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        self.run_wanting(matcher, source, Want::ALL)
+        self.run_wanting(matcher, source, Want::ALL, true)
     }
 
     /// How many nodes a subscription selects in the message last run with [`Self::run_counting`]; 1 for an expression
@@ -118,33 +155,114 @@ impl Engine {
     /// # Errors
     /// As for [`Self::run`].
     pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        if self.needing.2 > 0 { self.run_wanting(matcher, source, Want::ALL) } else { self.run(matcher, source) }
+        if self.needing.2 > 0 { self.run_wanting(matcher, source, Want::ALL, true) } else { self.run(matcher, source) }
     }
 
     /// What the last message, run with [`Self::run_delivering`], is to be delivered as. The payloads are added to
     /// `payloads`; subscriptions that get the same one share it.
-    pub fn deliver(&self, matcher: &Matcher, source: &[u8], payloads: &mut Payloads) -> Delivered {
+    pub fn deliver(&self, matcher: &mut Matcher, source: &[u8], payloads: &mut Payloads) -> Delivered {
         let message = Message { source, document: &matcher.document };
         let mut session = self.session(message, payloads);
+        let is_guided = matcher.guide.is_ready() && !self.unshared_results;
+        if is_guided {
+            matcher.guide.deliver(&self.classes, self.query_bound(), &mut session);
+        }
         if self.unshared_results {
             session.share_nothing();
         }
         let mut delivered = Delivered::default();
-        let mut slots = Vec::new();
-        for query in matcher.matched().iter() {
-            let family = self.families.get(query as usize).copied().unwrap_or(FamilyRef::NONE);
-            slots.clear();
-            self.registry.book().append_subscribers(query, &mut slots);
-            match session.deliver_member(family, || self.program(query)) {
-                Ok(payload) => delivered.payloads.extend(slots.iter().map(|&slot| (slot, payload))),
-                Err(error) => delivered.failures.extend(slots.iter().map(|&slot| (slot, error.clone()))),
-            }
+        for query in matcher.decisions.matched.iter() {
+            let known = if is_guided && self.classes.contains(query) { matcher.guide.delivered(query) } else { None };
+            let payload = match known {
+                Some(payload) => payload.map(Some),
+                None => session.deliver_member(self.family(query), || self.program(query)),
+            };
+            self.tell(query, payload, &mut delivered);
         }
         if !delivered.payloads.is_sorted_by_key(|&(slot, _)| slot) {
             delivered.payloads.sort_unstable_by_key(|&(slot, _)| slot);
         }
         delivered.failures.sort_unstable_by_key(|&(slot, _)| slot);
         delivered
+    }
+
+    /// Match a message and tell what it is delivered as, as [`Self::run_delivering`] and [`Self::deliver`] do; but
+    /// results that are known need not be put together.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn prepare(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        payloads: &mut Payloads,
+    ) -> Result<PreparedDeliveries, MessageError> {
+        if self.needing.2 > 0 {
+            self.run_wanting(matcher, source, Want::ALL, self.unshared_results)?;
+        } else {
+            self.run(matcher, source)?;
+        }
+        let message = Message { source, document: &matcher.document };
+        let mut session = self.session(message, payloads);
+        let mut found = PreparedDeliveries::default();
+        let mut elsewhere = Vec::new();
+        if self.unshared_results {
+            session.share_nothing();
+        } else if matcher.guide.is_ready() {
+            let PreparedDeliveries { slots, numbers, .. } = &mut found;
+            let tell = |query, number| {
+                if number == ELSEWHERE {
+                    elsewhere.push(query);
+                    return;
+                }
+                match self.registry.book().subscribers(query) {
+                    Subscribers::Sole(slot) => {
+                        slots.push(slot);
+                        numbers.push(number);
+                    }
+                    Subscribers::Several(several) => {
+                        slots.extend_from_slice(several);
+                        numbers.resize(slots.len(), number);
+                    }
+                }
+            };
+            let (prepared, too_large) = matcher.guide.prepare(&self.classes, &mut session, &self.limits, tell);
+            found.prepared = prepared;
+            found.refuse(&too_large, self.limits.result_bytes_max);
+        }
+        let first = found.prepared.len() as u32;
+        let mut others = Delivered { failures: std::mem::take(&mut found.failures), ..Delivered::default() };
+        for query in matcher.decisions.matched.iter().chain(elsewhere) {
+            let payload = session.deliver_member(self.family(query), || self.program(query));
+            self.tell(query, payload, &mut others);
+        }
+        for (slot, payload) in others.payloads {
+            found.slots.push(slot);
+            found.numbers.push(payload.map_or(PreparedDeliveries::WHOLE, |number| first + number));
+        }
+        found.failures = others.failures;
+        found.failures.sort_unstable_by_key(|&(slot, _)| slot);
+        Ok(found)
+    }
+
+    fn family(&self, query: u32) -> FamilyRef {
+        self.families.get(query as usize).copied().unwrap_or(FamilyRef::NONE)
+    }
+
+    /// Notes what the subscriptions of a query get.
+    #[inline]
+    fn tell(&self, query: u32, payload: Result<Option<u32>, ExtractError>, delivered: &mut Delivered) {
+        match (payload, self.registry.book().subscribers(query)) {
+            (Ok(payload), Subscribers::Sole(slot)) => delivered.payloads.push((slot, payload)),
+            (Ok(payload), Subscribers::Several(slots)) => {
+                delivered.payloads.extend(slots.iter().map(|&slot| (slot, payload)));
+            }
+            (Err(error), _) => {
+                let mut slots = Vec::new();
+                self.registry.book().append_subscribers(query, &mut slots);
+                delivered.failures.extend(slots.iter().map(|&slot| (slot, error.clone())));
+            }
+        }
     }
 
     /// A session that adds the results of queries to `payloads`.

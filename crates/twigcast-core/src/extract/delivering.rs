@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::eval::{Context, NodeRef, number};
+use crate::eval::{Context, EvalError, NodeRef, number};
 use crate::query::ast::{Expr, VariableId};
 
 use super::ExtractError;
@@ -138,6 +138,35 @@ impl<'a> Session<'a> {
         payload.map(|number| Some(Some(number)))
     }
 
+    /// Does a binding of a program pass? By what it has in common with others, where that can be.
+    ///
+    /// # Errors
+    /// The query is too expensive on this message.
+    pub(crate) fn matches_member(&mut self, program: &'a Program) -> Result<bool, EvalError> {
+        if let Some(family) = &program.family {
+            self.begin(program);
+            if !self.shared.groups.contains_key(&family.id) {
+                let state = match self.group_state(family) {
+                    Ok(Some(state)) => state,
+                    Ok(None) => return self.matches(program),
+                    Err(error) => GroupState::Failed(error),
+                };
+                self.shared.groups.insert(family.id, state);
+            }
+            match self.shared.groups.get(&family.id) {
+                Some(GroupState::Ready(ready)) => {
+                    if let Some(set) = self.shared.bindings_of(*ready, family) {
+                        return Ok(set != EMPTY);
+                    }
+                }
+                Some(GroupState::Failed(ExtractError::Evaluation(error))) => return Err(error.clone()),
+                Some(GroupState::Never) => return Ok(false),
+                Some(GroupState::Failed(_)) | None => {}
+            }
+        }
+        self.matches(program)
+    }
+
     /// Evaluates what the families of a group have in common; `None`: there is no room to keep it.
     fn group_state(&mut self, family: &'a Family) -> Result<Option<GroupState>, ExtractError> {
         let group = &*family.group;
@@ -249,6 +278,17 @@ impl<'a> Session<'a> {
         let place = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
         self.output.begin();
         place
+    }
+
+    /// Appends the copy of an element to `kept`. Nothing else may be under construction.
+    pub(super) fn keep_copy(&mut self, element: u32, kept: &mut Vec<u8>) -> Result<(), ExtractError> {
+        self.output.begin();
+        let start = self.output.position();
+        let copied = self.copy(NodeRef::Node(element));
+        let bytes = self.output.since(start).map(|bytes| kept.extend_from_slice(bytes));
+        self.output.begin();
+        // What has gone to the sink already is too large to be kept.
+        copied.and(bytes.ok_or(ExtractError::TooLarge { bytes_max: kept.len() }))
     }
 
     /// Writes the result that is made of columns.

@@ -11,6 +11,7 @@
 mod copy;
 mod delivering;
 pub(crate) mod family;
+pub(crate) mod guided;
 mod output;
 mod program;
 mod run;
@@ -24,6 +25,7 @@ use std::fmt;
 use crate::eval::EvalError;
 
 pub use family::Interner;
+pub use guided::Prepared;
 pub use output::{Payloads, Sink};
 pub use program::Program;
 pub use run::Session;

@@ -149,6 +149,20 @@ impl<'a> Output<'a> {
         self.payloads.bytes.get(position.checked_sub(self.payloads.taken)? as usize..)
     }
 
+    /// Appends again what was written at a place, if it has not gone to the sink.
+    pub fn repeat(&mut self, position: u64, bytes: u32) -> Result<bool, ExtractError> {
+        let payloads = &mut *self.payloads;
+        let Some(start) = position.checked_sub(payloads.taken) else { return Ok(false) };
+        let (start, length) = (start as usize, bytes as usize);
+        if length > payloads.room {
+            return Err(ExtractError::TooLarge { bytes_max: payloads.bytes_max });
+        }
+        payloads.room -= length;
+        payloads.bytes.extend_from_within(start..start + length);
+        self.relieve();
+        Ok(true)
+    }
+
     /// Appends bytes that are fit to stand here.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ExtractError> {
@@ -158,11 +172,18 @@ impl<'a> Output<'a> {
         }
         payloads.room -= bytes.len();
         payloads.bytes.extend_from_slice(bytes);
+        self.relieve();
+        Ok(())
+    }
+
+    /// Hands a full buffer to the sink.
+    #[inline]
+    fn relieve(&mut self) {
+        let payloads = &mut *self.payloads;
         if payloads.bytes.len() >= CHUNK_BYTES && payloads.sink.is_some() {
             let open = payloads.bytes.len() - payloads.open_from();
             payloads.hand_over(payloads.bytes.len() - open.min(LOOK_BACK));
         }
-        Ok(())
     }
 
     fn ends_with(&self, end: &[u8]) -> bool {

@@ -1,0 +1,216 @@
+//! The label paths that messages have shown so far (a data guide), and what the queries' paths mean on them.
+//!
+//! The label path of an element is the sequence of names from the root to it. A path of child and descendant steps
+//! selects elements by label path alone; so it is followed once on the tree of label paths, and from then on tells the
+//! elements of a message by a number. Paths that lead to the same label paths are the same to all messages seen so far,
+//! however they are spelt: what Diao 2005 (section 6.6) obtains by rewriting queries with the DTD, the guide learns.
+
+use rustc_hash::FxHashMap;
+
+use crate::query::ast::NameTest;
+use crate::vocabulary::{LocalId, Name, NamespaceId};
+
+use super::super::family::NONE;
+use super::classes::{Classes, PairId};
+use super::linear::Linear;
+
+pub(super) type LabelId = u32;
+/// Numbers of lists of bindings, columns and results, on this guide.
+pub(super) type ListId = u32;
+pub(super) type ColumnId = u32;
+
+/// The label path of the document node.
+pub(super) const ROOT: LabelId = 0;
+
+/// Label paths that are remembered at most.
+const LABELS_MAX: usize = 2048;
+
+#[derive(Debug)]
+pub(super) struct Label {
+    name: Name,
+    depth: u32,
+    children: Vec<LabelId>,
+}
+
+/// The tree of label paths.
+#[derive(Debug)]
+pub(super) struct Labels {
+    pub list: Vec<Label>,
+    by_name: FxHashMap<(LabelId, Name), LabelId>,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        let name = Name { namespace: NamespaceId::UNKNOWN, local: LocalId::UNKNOWN };
+        let root = Label { name, depth: 0, children: Vec::new() };
+        Self { list: vec![root], by_name: FxHashMap::default() }
+    }
+}
+
+impl Labels {
+    /// The label path of a child; `None`: there are too many.
+    #[inline]
+    pub fn child(&mut self, parent: LabelId, name: Name) -> Option<LabelId> {
+        if let Some(&known) = self.by_name.get(&(parent, name)) {
+            return Some(known);
+        }
+        if self.list.len() >= LABELS_MAX {
+            return None;
+        }
+        let id = self.list.len() as LabelId;
+        let depth = self.list[parent as usize].depth + 1;
+        self.list.push(Label { name, depth, children: Vec::new() });
+        self.list[parent as usize].children.push(id);
+        self.by_name.insert((parent, name), id);
+        Some(id)
+    }
+
+    /// The label paths that a path leads to from one, ascending.
+    fn follow(&self, path: &Linear, start: LabelId) -> Vec<LabelId> {
+        let mut found = Vec::new();
+        let mut open = vec![(start, Linear::START)];
+        while let Some((label, progress)) = open.pop() {
+            if path.accepts(progress) {
+                found.push(label);
+            }
+            for &child in &self.list[label as usize].children {
+                let next = path.advance(progress, self.list[child as usize].name);
+                if next != 0 {
+                    open.push((child, next));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+}
+
+/// Where a relative path leads: elements of a label path, with how many levels above them bindings are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Target {
+    pub label: LabelId,
+    pub up: u32,
+}
+
+/// A relative path from the bindings of a list; paths that lead to the same share it.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub targets: Box<[Target]>,
+    pub attribute: Option<NameTest>,
+}
+
+/// What columns and makes are the same by.
+type ColumnKey = (ListId, Option<NameTest>, Box<[Target]>);
+type MakeKey = (ListId, u32, Box<[ColumnId]>);
+
+/// Elements that a binding path selects; binding paths that select the same share it.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    pub labels: Box<[LabelId]>,
+    /// The columns that are compared, and the pairs that each stands for.
+    pub probes: Vec<(ColumnId, Vec<PairId>)>,
+    /// Its binding paths.
+    pub sources: Vec<u32>,
+    /// How many different results are made of its bindings.
+    pub makes: u32,
+}
+
+/// What is made of the bindings of a list.
+#[derive(Clone, Debug)]
+pub(super) struct CanonicalMake {
+    pub list: ListId,
+    /// A make that stands for all that make the same.
+    pub make: u32,
+    pub columns: Box<[ColumnId]>,
+}
+
+/// What the queries' paths mean on the label paths known.
+#[derive(Debug, Default)]
+pub(super) struct Meaning {
+    pub lists: Vec<List>,
+    pub lists_of_label: Vec<Vec<ListId>>,
+    pub columns: Vec<Column>,
+    /// By make: its number among `makes`, and that among those of the list; [`NONE`] if its binding path leads nowhere.
+    pub make_of: Vec<(u32, u32)>,
+    pub makes: Vec<CanonicalMake>,
+}
+
+impl Meaning {
+    pub fn of(classes: &Classes, labels: &Labels) -> Self {
+        let mut meaning = Self { lists_of_label: vec![Vec::new(); labels.list.len()], ..Self::default() };
+        let list_of_source = meaning.find_lists(classes, labels);
+        let column_of_pair = meaning.find_columns(classes, labels, &list_of_source);
+        meaning.find_makes(classes, &list_of_source, &column_of_pair);
+        meaning
+    }
+
+    fn find_lists(&mut self, classes: &Classes, labels: &Labels) -> Vec<ListId> {
+        let mut list_of_source = vec![NONE; classes.sources.bound()];
+        let mut known: FxHashMap<Vec<LabelId>, ListId> = FxHashMap::default();
+        for (id, source) in classes.sources.iter() {
+            let found = labels.follow(&source.path, ROOT);
+            if found.is_empty() {
+                continue;
+            }
+            let list = *known.entry(found).or_insert_with_key(|found| {
+                let list = self.lists.len() as ListId;
+                found.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
+                self.lists.push(List { labels: found.as_slice().into(), ..List::default() });
+                list
+            });
+            list_of_source[id as usize] = list;
+            self.lists[list as usize].sources.push(id);
+        }
+        list_of_source
+    }
+
+    fn find_columns(&mut self, classes: &Classes, labels: &Labels, list_of_source: &[ListId]) -> Vec<ColumnId> {
+        let mut column_of_pair = vec![NONE; classes.pairs.bound()];
+        let mut known: FxHashMap<ColumnKey, ColumnId> = FxHashMap::default();
+        let mut probes: FxHashMap<ColumnId, usize> = FxHashMap::default();
+        for (id, pair) in classes.pairs.iter() {
+            let list = list_of_source[pair.source as usize];
+            let Some(bound) = self.lists.get_mut(list as usize) else { continue };
+            let mut targets = Vec::new();
+            for &binding in &bound.labels {
+                let depth = labels.list[binding as usize].depth;
+                let found = labels.follow(&pair.path, binding);
+                targets.extend(
+                    found.into_iter().map(|label| Target { label, up: labels.list[label as usize].depth - depth }),
+                );
+            }
+            targets.sort_unstable_by_key(|target| (target.label, target.up));
+            let targets: Box<[Target]> = targets.into();
+            let place = (list, pair.path.attribute, targets.clone());
+            let column = *known.entry(place).or_insert_with(|| {
+                self.columns.push(Column { targets, attribute: pair.path.attribute });
+                self.columns.len() as ColumnId - 1
+            });
+            column_of_pair[id as usize] = column;
+            if pair.compared > 0 && !self.columns[column as usize].targets.is_empty() {
+                let index = *probes.entry(column).or_insert_with(|| {
+                    bound.probes.push((column, Vec::new()));
+                    bound.probes.len() - 1
+                });
+                bound.probes[index].1.push(id);
+            }
+        }
+        column_of_pair
+    }
+
+    fn find_makes(&mut self, classes: &Classes, list_of_source: &[ListId], column_of_pair: &[ColumnId]) {
+        self.make_of = vec![(NONE, NONE); classes.makes.bound()];
+        let mut known: FxHashMap<MakeKey, (u32, u32)> = FxHashMap::default();
+        for (id, make) in classes.makes.iter() {
+            let list = list_of_source[make.source as usize];
+            let Some(bound) = self.lists.get_mut(list as usize) else { continue };
+            let columns: Box<[ColumnId]> = make.columns.iter().map(|&pair| column_of_pair[pair as usize]).collect();
+            let place = (list, make.skeleton.id, columns.clone());
+            self.make_of[id as usize] = *known.entry(place).or_insert_with(|| {
+                self.makes.push(CanonicalMake { list, make: id, columns });
+                bound.makes += 1;
+                (self.makes.len() as u32 - 1, bound.makes - 1)
+            });
+        }
+    }
+}

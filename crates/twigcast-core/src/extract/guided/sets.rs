@@ -1,0 +1,154 @@
+//! Sets of bindings, as bits; equal sets of one list have one number.
+
+use std::hash::{BuildHasher, BuildHasherDefault};
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+
+use super::guide::ListId;
+
+/// Number of a set on one message.
+pub(super) type SetId = u32;
+
+/// The set without bindings.
+pub(super) const EMPTY: SetId = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    list: ListId,
+    /// Its number among the sets of the list.
+    local: u32,
+    start: u32,
+    hash: u64,
+}
+
+/// The sets of one message, and how many words those of each list take.
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    bits: Vec<u64>,
+    entries: Vec<Entry>,
+    index: HashTable<SetId>,
+    /// By list: how many words a set takes, and how many sets there are.
+    words: Vec<usize>,
+    counts: Vec<u32>,
+}
+
+impl Sets {
+    /// Forgets all sets.
+    pub fn reset(&mut self, lists: usize) {
+        self.bits.clear();
+        self.entries.clear();
+        self.index.clear();
+        self.words.clear();
+        self.words.resize(lists, 0);
+        self.counts.clear();
+        self.counts.resize(lists, 0);
+    }
+
+    /// Sets of this list are of so many bindings.
+    pub fn size(&mut self, list: ListId, bindings: usize) {
+        self.words[list as usize] = bindings.div_ceil(u64::BITS as usize);
+    }
+
+    /// How many words sets of the list take.
+    #[inline]
+    pub fn words(&self, list: ListId) -> usize {
+        self.words[list as usize]
+    }
+
+    /// How many different sets of the list there are.
+    pub fn count(&self, list: ListId) -> u32 {
+        self.counts[list as usize]
+    }
+
+    /// The number of a set among those of its list.
+    #[inline]
+    pub fn local(&self, set: SetId) -> u32 {
+        self.entries[set as usize].local
+    }
+
+    /// The bits of a set.
+    #[inline]
+    pub fn bits(&self, set: SetId) -> &[u64] {
+        let entry = self.entries[set as usize];
+        let start = entry.start as usize;
+        &self.bits[start..start + self.words[entry.list as usize]]
+    }
+
+    /// The number of the set with these bits.
+    pub fn intern(&mut self, list: ListId, bits: &[u64]) -> SetId {
+        if bits.iter().all(|&word| word == 0) {
+            return EMPTY;
+        }
+        let hash = BuildHasherDefault::<FxHasher>::default().hash_one((list, bits));
+        let Self { bits: all, entries, index, .. } = self;
+        let is_it = |&set: &SetId| {
+            let Entry { list: of, start, .. } = entries[set as usize];
+            of == list && all[start as usize..].starts_with(bits)
+        };
+        if let Some(&known) = index.find(hash, is_it) {
+            return known;
+        }
+        let id = entries.len() as SetId;
+        let local = self.counts[list as usize];
+        self.counts[list as usize] += 1;
+        entries.push(Entry { list, local, start: all.len() as u32, hash });
+        all.extend_from_slice(bits);
+        index.insert_unique(hash, id, |&set| entries[set as usize].hash);
+        id
+    }
+
+    /// All sets as they are.
+    pub fn frozen(&self) -> Frozen {
+        let place = |entry: &Entry| (entry.start, entry.start + self.words(entry.list) as u32);
+        Frozen { bits: self.bits.clone(), places: self.entries.iter().map(place).collect() }
+    }
+
+    /// What several sets of one list have in common.
+    pub fn common(&mut self, list: ListId, sets: impl Iterator<Item = SetId> + Clone) -> SetId {
+        if sets.clone().any(|set| set == EMPTY) {
+            return EMPTY;
+        }
+        let words = self.words(list);
+        if words == 1 {
+            let common = sets.fold(u64::MAX, |common, set| common & self.bits(set)[0]);
+            return self.intern(list, &[common]);
+        }
+        let mut common = vec![u64::MAX; words];
+        for set in sets {
+            common.iter_mut().zip(self.bits(set)).for_each(|(word, other)| *word &= other);
+        }
+        self.intern(list, &common)
+    }
+}
+
+/// The bits of the sets of one message, for keeping.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frozen {
+    bits: Vec<u64>,
+    /// Where each set begins and ends.
+    places: Vec<(u32, u32)>,
+}
+
+impl Frozen {
+    /// The bits of a set.
+    pub fn bits(&self, set: SetId) -> &[u64] {
+        let (start, end) = self.places[set as usize];
+        &self.bits[start as usize..end as usize]
+    }
+}
+
+/// The members of a set, ascending.
+pub(super) fn members(bits: &[u64]) -> impl Iterator<Item = u32> + '_ {
+    bits.iter().enumerate().flat_map(|(index, &word)| {
+        let mut rest = word;
+        std::iter::from_fn(move || {
+            if rest == 0 {
+                return None;
+            }
+            let bit = rest.trailing_zeros();
+            rest &= rest - 1;
+            Some(index as u32 * u64::BITS + bit)
+        })
+    })
+}

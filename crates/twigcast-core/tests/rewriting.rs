@@ -1,0 +1,265 @@
+//! Many For-Where-Return queries at once, however they are decided and delivered, against each query by itself.
+
+use std::collections::BTreeMap;
+
+use twigcast_core::document::{Document, Message};
+use twigcast_core::engine::{Engine, Matcher, PreparedDeliveries, QueryContext, Slot};
+use twigcast_core::eval::{Context, Evaluator};
+use twigcast_core::extract::Payloads;
+use twigcast_core::limits::Limits;
+use twigcast_core::query::matching::matching_condition;
+use twigcast_core::query::{self, Dialect, ParseOptions, Query};
+use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::vocabulary::Vocabulary;
+
+/// SplitMix64, so that a seed means the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+
+    fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// Elements that nest in themselves, with values, attributes, references, comments and, now and then, namespaces.
+fn element(random: &mut Random, depth: usize, out: &mut String) {
+    let name = random.of(&["a", "b", "c", "d", "e", "p:a", "x"]);
+    out.push('<');
+    out.push_str(name);
+    if depth == 0 || name == "p:a" {
+        out.push_str(" xmlns:p='urn:p'");
+    }
+    if depth > 0 && random.below(30) == 0 {
+        out.push_str(" xmlns='urn:d'");
+    }
+    for attribute in ["k", "l"] {
+        if random.below(3) == 0 {
+            out.push_str(&format!(" {attribute}='{}'", random.of(&["1", "2", "01", "&#49;", "v", ""])));
+        }
+    }
+    out.push('>');
+    for _ in 0..if depth > 4 { 0 } else { random.below(5) } {
+        element(random, depth + 1, out);
+    }
+    if random.below(2) == 0 {
+        out.push_str(random.of(&["1", "2", " 2 ", "2.0", "v", "w", "&lt;", "<![CDATA[v]]>", "<!--c-->v", "]]&gt;"]));
+    }
+    out.push_str(&format!("</{name}>"));
+}
+
+fn steps(random: &mut Random, first: &[&str], most: usize) -> String {
+    let mut path = String::new();
+    for step in 0..1 + random.below(most) {
+        path.push_str(if step == 0 { random.of(first) } else { random.of(&["/", "/", "//"]) });
+        path.push_str(random.of(&["a", "b", "c", "d", "a", "b", "*", "p:a", "*:a"]));
+    }
+    path
+}
+
+fn relative(random: &mut Random) -> String {
+    match random.below(12) {
+        0 => "$v".to_owned(),
+        _ => format!("$v{}", steps(random, &["/", "/", "//"], 2)),
+    }
+}
+
+fn condition(random: &mut Random) -> String {
+    let path = relative(random);
+    match random.below(16) {
+        0..5 => format!("{path} = {}", random.of(&["1", "2", "3"])),
+        5..10 => format!("{path} = '{}'", random.of(&["1", "2", "v", "w", "<", ""])),
+        10..14 => format!("{path}/@{} = {}", random.of(&["k", "l", "*"]), random.of(&["1", "'1'", "2", "'v'"])),
+        14 => format!("{path} > 1"),
+        _ => format!("not({path} = 1)"),
+    }
+}
+
+/// Mostly the kind that is decided by what many have in common, sometimes another.
+fn query_text(random: &mut Random) -> String {
+    let mut text = format!("for $v in {}", steps(random, &["/", "//", "//"], 3));
+    let conditions: Vec<String> = (0..random.below(4)).map(|_| condition(random)).collect();
+    if !conditions.is_empty() {
+        text.push_str(&format!(" where {}", conditions.join(" and ")));
+    }
+    let columns: Vec<String> = (0..random.below(3))
+        .map(|_| match random.below(12) {
+            0 => format!("{{ {}/text() }}", relative(random)),
+            1 => "constant".to_owned(),
+            _ => format!("{{ {} }}", relative(random)),
+        })
+        .collect();
+    text.push_str(&match random.below(12) {
+        0 => " return $v".to_owned(),
+        1 => format!(" return <r k='{{ $v/@k }}'>{}</r>", columns.join(" ")),
+        _ => format!(" return <{0}>{1}</{0}>", random.of(&["r", "s"]), columns.join("")),
+    });
+    if random.below(6) == 0 { format!("<all>{{ {text} }}</all>") } else { text }
+}
+
+fn context() -> QueryContext {
+    QueryContext { namespaces: BTreeMap::from([("p".to_owned(), "urn:p".to_owned())]), ..QueryContext::default() }
+}
+
+/// What a query by itself delivers, unshared; `None` if it does not match according to the evaluator.
+fn alone(text: &str, xml: &str) -> Option<Vec<u8>> {
+    let limits = Limits::default();
+    let mut vocabulary = Vocabulary::new();
+    let namespaces = [("p", "urn:p")];
+    let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
+    let Ok(Query::Flwr(parsed)) = query::parse(text, &options, &mut vocabulary) else { panic!("{text}") };
+    let condition = matching_condition(&parsed);
+    assert!(condition.exact, "{text}");
+    let mut document = Document::default();
+    Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect(xml);
+    let message = Message { source: xml.as_bytes(), document: &document };
+    let matches = Evaluator::new(message, &vocabulary, &[]).boolean(&condition.expr, Context::DOCUMENT);
+    if !matches.expect("no budget") {
+        return None;
+    }
+    let mut engine = Engine::new(limits);
+    engine.share_results(false);
+    engine.add("q", text, &context(), false).expect(text);
+    let mut matcher = Matcher::new();
+    engine.run_delivering(&mut matcher, xml.as_bytes()).expect(xml);
+    let mut payloads = Payloads::default();
+    let delivered = engine.deliver(&mut matcher, xml.as_bytes(), &mut payloads);
+    let [(_, Some(number))] = delivered.payloads[..] else { panic!("{text}: {delivered:?}\non {xml}") };
+    payloads.get(number as usize).map(<[u8]>::to_vec)
+}
+
+type All = BTreeMap<String, Vec<u8>>;
+
+fn delivered(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All {
+    let source = xml.as_bytes();
+    engine.run_delivering(matcher, source).expect(xml);
+    let mut payloads = Payloads::default();
+    let delivered = engine.deliver(matcher, source, &mut payloads);
+    assert!(delivered.failures.is_empty());
+    let bytes = |number: Option<u32>| payloads.get(number.expect("it rewrites") as usize).expect("finished").to_vec();
+    delivered.payloads.iter().map(|&(slot, number)| (key(engine, slot), bytes(number))).collect()
+}
+
+fn prepared(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All {
+    let source = xml.as_bytes();
+    let mut payloads = Payloads::default();
+    let PreparedDeliveries { slots, numbers, prepared, failures } =
+        engine.prepare(matcher, source, &mut payloads).expect(xml);
+    assert!(failures.is_empty());
+    let bytes = |number: u32| match (number as usize).checked_sub(prepared.len()) {
+        Some(other) => payloads.get(other).expect("it rewrites").to_vec(),
+        None => {
+            let mut bytes = Vec::new();
+            prepared.write(number as usize, source, &mut bytes);
+            assert_eq!(bytes.len(), prepared.size(number as usize));
+            bytes
+        }
+    };
+    slots.iter().zip(&numbers).map(|(&slot, &number)| (key(engine, slot), bytes(number))).collect()
+}
+
+fn matched(engine: &Engine, matcher: &mut Matcher, xml: &str) -> Vec<String> {
+    engine.run(matcher, xml.as_bytes()).expect(xml);
+    let mut slots = Vec::new();
+    engine.slots(matcher, &mut slots);
+    let mut keys: Vec<String> = slots.into_iter().map(|slot| key(engine, slot)).collect();
+    keys.sort_unstable();
+    keys
+}
+
+fn key(engine: &Engine, slot: Slot) -> String {
+    engine.key(slot).expect("in use").to_owned()
+}
+
+fn check(engine: &Engine, matcher: &mut Matcher, queries: &BTreeMap<String, String>, xml: &str, seed: u64) -> usize {
+    let expected: All = queries.iter().filter_map(|(key, text)| Some((key.clone(), alone(text, xml)?))).collect();
+    for (how, found) in [("at once", delivered(engine, matcher, xml)), ("later", prepared(engine, matcher, xml))] {
+        for key in expected.keys().chain(found.keys()) {
+            let text = |all: &All| all.get(key).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            assert_eq!(text(&found), text(&expected), "seed {seed}, {how}: {}\non {xml}", queries[key]);
+        }
+    }
+    let keys: Vec<String> = expected.keys().cloned().collect();
+    assert_eq!(matched(engine, matcher, xml), keys, "seed {seed}, on {xml}");
+    expected.len()
+}
+
+/// Queries come and go between messages, whose label paths grow by the message.
+#[test]
+fn populations_deliver_what_each_query_delivers_by_itself() {
+    let mut found = 0;
+    for seed in 1..41 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let mut engine = Engine::new(Limits::default());
+        let mut matcher = Matcher::new();
+        let mut queries = BTreeMap::new();
+        for number in 0..14 {
+            for _ in 0..if number == 0 { 60 } else { random.below(12) } {
+                let key = format!("k{}", random.below(90));
+                if random.below(3) == 0 {
+                    assert_eq!(engine.remove(&key), queries.remove(&key).is_some());
+                } else {
+                    let text = query_text(random);
+                    engine.add(&key, &text, &context(), true).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+                    queries.insert(key, text);
+                }
+            }
+            if random.below(4) == 0 {
+                engine.compact();
+            }
+            let mut xml = String::new();
+            element(random, 0, &mut xml);
+            found += check(&engine, &mut matcher, &queries, &xml, seed);
+        }
+    }
+    assert!(found > 2_000, "{found} deliveries are too few to mean anything");
+}
+
+/// More bindings than are numbered, more nodes than are labelled, more label paths than are remembered: then queries are
+/// decided one by one, and afterwards together again.
+#[test]
+fn what_is_too_much_for_a_guide_is_delivered_all_the_same() {
+    let texts = [
+        "for $v in //b where $v/c = 7 return <r>{ $v/c }{ $v//d }</r>",
+        "for $v in /a/b where $v/c = 7 and $v/d = 'x' return <r>{ $v/d }</r>",
+        "for $v in //b where $v/c = 8 return <r>{ $v/c }</r>",
+        "for $v in //b return <r>{ $v/@k }</r>",
+        "for $v in /a return <s>{ $v/b/d }</s>",
+    ];
+    let mut engine = Engine::new(Limits { depth_max: 5_000, ..Limits::default() });
+    let mut queries = BTreeMap::new();
+    for (number, text) in texts.iter().enumerate() {
+        engine.add(&number.to_string(), text, &context(), false).expect(text);
+        queries.insert(number.to_string(), (*text).to_owned());
+    }
+    let small = "<a><b k='1'><c>7</c><d>x</d></b></a>".to_owned();
+    let part = "<b k='1'><c>7</c><d>x</d></b><b><c>9</c></b>";
+    let deep = format!("<a>{}{}<b><c>8</c></b></a>", "<e>".repeat(1_900), "</e>".repeat(1_900));
+    let mut many = String::from("<a>");
+    for number in 0..2_300 {
+        // Each a label path of its own, by depth and by name.
+        many.push_str(&format!("{0}{1}", "<b>".repeat(number % 60), "</b>".repeat(number % 60)));
+    }
+    many.push_str("<b><c>7</c></b></a>");
+    let messages = [
+        small.clone(),
+        format!("<a>{}</a>", part.repeat(700)),
+        format!("<a>{}<b><c>8</c></b></a>", "<x/>".repeat(70_000)),
+        deep.clone(),
+        deep.replace('e', "c"),
+        many,
+        small,
+    ];
+    let mut matcher = Matcher::new();
+    for (number, xml) in messages.iter().enumerate() {
+        assert!(check(&engine, &mut matcher, &queries, xml, number as u64) > 0);
+    }
+}
