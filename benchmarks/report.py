@@ -16,6 +16,7 @@ _TITLES = {
     "mixed": "Changes while matching: ten changes after each message, 100,000 subscriptions",
     "threads": "Several threads, one population of 100,000 queries",
     "transformation": "For-Where-Return queries",
+    "transformation_memory": "For-Where-Return queries: memory for one message of 50 MB",
     "transformation_peers": "Peers: a hundred For-Where-Return queries by other means",
     "spark": "The Spark pipeline",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
@@ -42,14 +43,23 @@ _NOTES = {
     "mixed": "One thread does both in turn. `match_us` is the mean, `worst_match_us` the longest match.",
     "threads": "By the clock, not by processor time.",
     "transformation": (
-        "`us`, `E`: all in, from bytes to payloads, a message a call; `match_only_E`: without making payloads; "
+        "`us`, `E`: all in, from bytes to payloads in Arrow buffers, a message a call; `known_E`: `deliver()`, until "
+        "it is known who gets which result: their bytes are not made before somebody looks at them (the published times "
+        "stop there too: they count neither parsing nor the making of bytes); `match_only_E`: the keys alone; "
         "`bytes_out`: payload bytes per message, `different_bytes`: those of different payloads, which are made once "
         "and shared; `ns_per_byte`: nanoseconds in all for each byte of `bytes_out`, `copy_ns_per_byte`: for copying "
         "it once; `unshared_times`: how many times as long it takes if each query's result is computed by itself. Two "
-        "return paths a query; one predicate path, three for feeds named so. In the published settings half of the "
-        "queries match each message, and what is delivered is a thousand times the message.\n\n"
+        "return paths a query; one predicate path, three for feeds named so. `-full`: binding paths as deep as they "
+        "may be. That is the reading that meets the only published number of matches (116 of 5,000 with three predicate "
+        "paths; here 77 for `library`, 911 with depths drawn uniformly, where half of the binding paths are the root "
+        "and return much of the message). With one predicate path more than half of the queries match in either "
+        "reading: some twenty bindings, ten values.\n\n"
         "Targets: 3 E for 10,000 queries, 10 E for 100,000; once results dominate, within four times a copy; without "
         "sharing at least five times as long at 40,000."
+    ),
+    "transformation_memory": (
+        "`deliver()`, with all results looked at. `peak_before_mb`: the process after it has matched the message and "
+        "counted nodes; `grown_by_results`: by how much the peak grows then, as a multiple of the results."
     ),
     "transformation_peers": "How many queries have a result was compared before timing.",
     "spark": (

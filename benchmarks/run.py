@@ -48,6 +48,10 @@ def _transformation(quick: bool) -> list[Row]:
     return [_apart("transformation", feed, str(count)) for feed, count in pairs if not quick or count == 100]
 
 
+def _transformation_memory(quick: bool) -> list[Row]:
+    return [] if quick else [_apart("memory", kind) for kind in transformation.LARGE_QUERIES]
+
+
 def _transformation_peers(quick: bool) -> list[Row]:
     return [] if quick else [row for feed in transformation.BINDING_DEPTH for row in _apart_many("peers100", feed)]
 
@@ -75,6 +79,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "mixed": _mixed,
     "threads": _threads,
     "transformation": _transformation,
+    "transformation_memory": _transformation_memory,
     "transformation_peers": _transformation_peers,
     "spark": _spark,
     "broker": _broker,
@@ -104,6 +109,7 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "mixed": changes.measure_mixed,
     "threads": changes.measure_threads,
     "transformation": transformation.measure,
+    "memory": transformation.measure_memory,
     "peers100": transformation_peers.measure,
     "forwarding": forwarding.measure,
 }

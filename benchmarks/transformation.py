@@ -1,13 +1,15 @@
 """For-Where-Return queries: from the bytes of a message to the payloads, in the published Bib and Book settings.
 
 ``library`` and ``manual`` are generated from the DTDs that come with Twigcast, which have the shape of the XQuery use
-cases' Bib and Book; ``bib`` and ``book`` are the real ones, where they are at hand. A feed's ``-3`` has three predicate
-paths a query, as one point of the published figure 6.8: few queries match then.
+cases' Bib and Book; ``bib`` and ``book`` are the real ones, where they are at hand. A feed's ``-full`` has binding
+paths that go as deep as they may, which meets the one published number of matches (see ``flwr_parts``); without, half
+of the binding paths are the root. ``-3`` has three predicate paths a query, as one point of the published figure 6.8.
 """
 
 from __future__ import annotations
 
 import gzip
+import resource
 import tarfile
 
 import pyarrow as pa
@@ -21,6 +23,12 @@ from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
 MESSAGES = 100
 BINDING_DEPTH = {"library": 2, "manual": 3}
 PREDICATES = 3
+LARGE_BYTES = 50_000_000
+LARGE_QUERIES = {
+    "each binding whole": ["for $i in /f/i return <r>{ $i }</r>"],
+    "where, a path": ["for $i in /f/i where $i/t return <r>{ $i/t }</r>"],
+    "both": ["for $i in /f/i return <r>{ $i }</r>", "for $i in /f/i where $i/t return <other>{ $i/t }</other>"],
+}
 UNSHARED_QUERIES = 40_000
 """The population of the published comparison of shared and separate plans."""
 
@@ -28,19 +36,20 @@ UNSHARED_QUERIES = 40_000
 def feeds() -> list[str]:
     """What can be measured here."""
     real = ["bib", "book"] if (SHARED / "usecases").is_dir() else []
-    return [*BINDING_DEPTH, *(f"{feed}-{PREDICATES}" for feed in BINDING_DEPTH), *real]
+    full = [f"{feed}-full" for feed in BINDING_DEPTH]
+    return [*BINDING_DEPTH, *full, *(f"{feed}-{PREDICATES}" for feed in (*BINDING_DEPTH, *full)), *real]
 
 
 def counts(feed: str) -> list[int]:
     """Sizes of populations."""
-    if feed in BINDING_DEPTH:
+    if feed in BINDING_DEPTH or feed.endswith("-full"):
         return [100, 10_000, UNSHARED_QUERIES, 100_000]
     return [10_000] if feed.endswith(f"-{PREDICATES}") else [100, 5_000]
 
 
 def messages(feed: str) -> list[bytes]:
     """The messages of a feed."""
-    base = feed.removesuffix(f"-{PREDICATES}")
+    base = feed.partition("-")[0]
     if base in BINDING_DEPTH:
         return list(PRESETS[base].make(bundled_dtd(base), MESSAGES, SEED))
     with tarfile.open(SHARED / "usecases" / f"{feed}-200.tar.gz") as archive:
@@ -50,14 +59,17 @@ def messages(feed: str) -> list[bytes]:
 
 def queries(feed: str, count: int) -> list[str]:
     """Distinct queries with two return paths each."""
-    base = feed.removesuffix(f"-{PREDICATES}")
+    base, *options = feed.split("-")
     if base in BINDING_DEPTH:
         # A hundred thousand distinct queries want larger domains than the published ten values.
-        values = 10 if count <= 10_000 or base != feed else 100
-        predicates = 1 if base == feed else PREDICATES
-        depth = BINDING_DEPTH[base]
         return flwr_queries(
-            bundled_dtd(base), count, SEED, binding_depth=depth, max_value=values, predicate_paths=predicates
+            bundled_dtd(base),
+            count,
+            SEED,
+            binding_depth=BINDING_DEPTH[base],
+            max_value=10 if count <= 10_000 else 100,
+            predicate_paths=PREDICATES if str(PREDICATES) in options else 1,
+            full_bindings="full" in options,
         )
     with gzip.open(SHARED / "usecases" / f"{feed}_flwr_q5000.txt.gz", "rt", encoding="utf-8") as file:
         return file.read().splitlines()[:count]
@@ -76,6 +88,10 @@ def measure(feed: str, count: str) -> Row:
         for batch in batches:
             subscriptions.match_batch(batch, deliver=True)
 
+    def know() -> None:
+        for body in bodies:
+            subscriptions.deliver(body)
+
     def match() -> None:
         for batch in batches:
             subscriptions.match_batch(batch)
@@ -89,7 +105,9 @@ def measure(feed: str, count: str) -> Row:
         for payload in plain:
             bytearray(payload)
 
-    expat, matching, delivering, copying = side_by_side(3, lambda: parse_with_expat(bodies), match, deliver, copy)
+    expat, matching, knowing, delivering, copying = side_by_side(
+        5, lambda: parse_with_expat(bodies), match, know, deliver, copy
+    )
     size = sum(delivered)
     return {
         "feed": feed,
@@ -100,6 +118,7 @@ def measure(feed: str, count: str) -> Row:
         "E_us": expat.median / len(bodies) * 1e6,
         "us": delivering.median / len(bodies) * 1e6,
         "E": delivering.median / expat.median,
+        "known_E": knowing.median / expat.median,
         "match_only_E": matching.median / expat.median,
         "ns_per_byte": delivering.median / size * 1e9,
         "copy_ns_per_byte": copying.median / size * 1e9,
@@ -119,3 +138,27 @@ def _unshared(subscriptions: SubscriptionSet, batches: list[pa.Array]) -> float:
     shared, unshared = side_by_side(3, lambda: deliver(True), lambda: deliver(False))
     subscriptions.engine.share_results(True)
     return unshared.median / shared.median
+
+
+def measure_memory(kind: str) -> Row:
+    """Peak memory of delivering one large message with many bindings, in a process of its own."""
+    item = b"<i><t>" + b"words and words " * 12 + b"</t></i>"
+    message = b"<f>" + item * (LARGE_BYTES // len(item)) + b"</f>"
+    subscriptions = SubscriptionSet([(str(number), query) for number, query in enumerate(LARGE_QUERIES[kind])])
+    subscriptions.count_nodes(message)
+    before = _peak_bytes()
+    results = sum(map(len, subscriptions.deliver(message).payloads))
+    peak = _peak_bytes()
+    return {
+        "queries": kind,
+        "message_mb": len(message) / 1e6,
+        "bindings": LARGE_BYTES // len(item),
+        "results_mb": results / 1e6,
+        "peak_before_mb": before / 1e6,
+        "peak_mb": peak / 1e6,
+        "grown_by_results": (peak - before) / results,
+    }
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

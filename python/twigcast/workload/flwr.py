@@ -50,6 +50,7 @@ def flwr_queries(
     descendant: float = 0.2,
     max_value: int = 10,
     domains: ValueDomains | None = None,
+    full_bindings: bool = False,
 ) -> list[str]:
     """Make different For-Where-Return queries, as texts. See :func:`flwr_parts`."""
     parts = flwr_parts(
@@ -63,6 +64,7 @@ def flwr_queries(
         descendant=descendant,
         max_value=max_value,
         domains=domains,
+        full_bindings=full_bindings,
     )
     return [query.text for query in parts]
 
@@ -79,6 +81,7 @@ def flwr_parts(
     descendant: float = 0.2,
     max_value: int = 10,
     domains: ValueDomains | None = None,
+    full_bindings: bool = False,
 ) -> list[FlwrQuery]:
     """Make different For-Where-Return queries, in parts.
 
@@ -96,6 +99,9 @@ def flwr_parts(
         max_value: size of all value domains (used if ``domains`` is not given).
         domains: the values; by default every domain has ``max_value`` values, as in ``documents`` with
             ``draw_domains(schema, seed, max_value=max_value, draw_sizes=False)``.
+        full_bindings: whether binding paths go as deep as they may, as the walks of path queries do, rather than to a
+            depth drawn uniformly. The publication does not say; its figure 6.8 (116 matches among 5,000 queries with
+            three predicate paths) is met by the former: 77 on ``library``, against 911 by the latter.
 
     Raises:
         WorkloadError: the parameters make no sense.
@@ -107,7 +113,7 @@ def flwr_parts(
     domains = domains or draw_domains(schema, seed, max_value=max_value, draw_sizes=False)
     random = Random(f"flwr {seed}")
     walker = Walker(ElementGraph(schema), random, descendant=descendant)
-    maker = _Maker(walker, random, domains, binding_depth, path_depth)
+    maker = _Maker(walker, random, domains, binding_depth, path_depth, full_bindings)
     found: dict[tuple[object, ...], FlwrQuery] = {}
     limit = TRIES_PER_QUERY * (count + 100)
     for _ in range(limit):
@@ -120,16 +126,26 @@ def flwr_parts(
 
 
 class _Maker:
-    def __init__(self, walker: Walker, random: Random, domains: ValueDomains, binding_depth: int, path_depth: int):
+    def __init__(
+        self,
+        walker: Walker,
+        random: Random,
+        domains: ValueDomains,
+        binding_depth: int,
+        path_depth: int,
+        full_bindings: bool,
+    ) -> None:
         self._walker = walker
         self._random = random
         self._comparable = comparable_items(domains)
         self._binding_depth = binding_depth
         self._path_depth = path_depth
+        self._full_bindings = full_bindings
 
     def make(self, predicate_paths: int, return_paths: int) -> FlwrQuery | None:
         """A query, or ``None`` if the element bound offers too little below it."""
-        steps = self._walker.steps(None, 1 + below(self._random, self._binding_depth))
+        deepest = self._binding_depth
+        steps = self._walker.steps(None, deepest if self._full_bindings else 1 + below(self._random, deepest))
         bound = steps[-1].element
         where: dict[str, str] = {}
         returns: dict[str, None] = {}
