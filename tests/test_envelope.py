@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from twigcast import Envelope, SubscriptionSet
 from twigcast.cli import app
+from twigcast.conversion import to_utf8
 from twigcast.errors import EnvelopeError
 
 XML = b"<f xmlns='urn:f' xmlns:p='urn:p'><i n='1'>x</i><p:j/></f>"
@@ -116,3 +117,24 @@ def test_the_pipeline_wraps_alike(subscriptions: SubscriptionSet) -> None:
         if delivery.rewritten
     ]
     assert rows == expected
+
+
+@pytest.mark.parametrize("envelope", [None, Envelope("p:e", "urn:<o>")])
+@pytest.mark.parametrize("message", [XML, ("<?xml version='1.0' encoding='utf-16'?>" + XML.decode()).encode("utf-16")])
+def test_the_pipeline_delivers_whole_messages(
+    subscriptions: SubscriptionSet, message: bytes, envelope: Envelope | None
+) -> None:
+    matching = pytest.importorskip("twigcast.spark.matching", reason="the pipeline needs PySpark")
+    matcher = matching.Matcher(subscriptions.engine, subscriptions.limits, envelope=envelope, whole=True)
+    ids = ["one", ODD, "three"]
+    batch = pa.RecordBatch.from_pydict({"message_id": ids, "xml": [message, XML, b"<f/>"]})
+    rows = [row for answers in matcher.answers(batch) for row in answers.deliveries().to_pylist()]
+    expected = [
+        {"message_id": name, "key": delivery.key, "payload": to_utf8(delivery.payload).decode()}
+        for name, xml in zip(ids[:2], [message, XML], strict=True)
+        for delivery in subscriptions.deliver(xml, envelope=envelope, message_id=name, whole=True)
+    ]
+    assert {row["key"] for row in expected} >= {"plain", "text"}
+    assert sorted(rows, key=repr) == sorted(expected, key=repr)
+    per_message = [row for answers in matcher.answers(batch) for by in answers.by_message() for row in by.to_pylist()]
+    assert sum(len(row["deliveries"]) for row in per_message) == len(expected)

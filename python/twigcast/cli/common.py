@@ -109,6 +109,9 @@ EnvelopeOption = Annotated[
         help="Put each result into an element of this name; a prefix is one given with --namespace.",
     ),
 ]
+WholeOption = Annotated[
+    bool, typer.Option("--whole", help="Give the message itself as payload where a query does not rewrite.")
+]
 OnBadOption = Annotated[
     OnBad, typer.Option("--on-bad-subscription", help="Stop at subscriptions that are refused, or go on without them.")
 ]

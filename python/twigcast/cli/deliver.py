@@ -22,9 +22,7 @@ def deliver(
         str,
         typer.Option("-o", "--output", metavar="DIR", help="Folder for deliveries.jsonl; - for standard output."),
     ],
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Give the message itself as payload where a query does not rewrite.")
-    ] = False,
+    whole: common.WholeOption = False,
     envelope: common.EnvelopeOption = None,
     record: common.RecordOption = None,
     include: common.IncludeOption = None,

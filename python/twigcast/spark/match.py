@@ -41,7 +41,9 @@ def match_messages(
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         engine, limits = load_engine(snapshot), snapshot.limits
-        matcher = Matcher(engine, limits, deliver=deliver, nodes=nodes, envelope=snapshot.envelope)
+        matcher = Matcher(
+            engine, limits, deliver=deliver, nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
+        )
         for batch in batches:
             for answers in matcher.answers(batch):
                 yield from answers.by_message()

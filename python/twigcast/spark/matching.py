@@ -18,6 +18,7 @@ from twigcast.conversion import to_utf8
 from twigcast.envelope import ESCAPES, Envelope
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
 from twigcast.limits import Limits
+from twigcast.prolog import without_prolog
 from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
 from twigcast.xquery.asking import Answers as EngineAnswers
 from twigcast.xquery.asking import match_batch
@@ -194,6 +195,7 @@ class Matcher:
         deliver: Whether to rewrite messages.
         nodes: Whether to count the selected nodes.
         envelope: What to put around each payload.
+        whole: Whether subscriptions that rewrite nothing get the message itself as payload.
     """
 
     def __init__(
@@ -204,8 +206,10 @@ class Matcher:
         deliver: bool = True,
         nodes: bool = False,
         envelope: Envelope | None = None,
+        whole: bool = False,
     ) -> None:
         self._envelope = envelope
+        self._whole = whole
         self._engine = engine
         self._limits = limits
         self._deliver = deliver
@@ -271,6 +275,8 @@ class Matcher:
             threads=1,
         )
         size = 2 * len(result.slots) + (_delivered_bytes(result) if self._deliver else 0)
+        if self._whole:
+            size += len(result.slots) * whole.nbytes // len(whole)
         if size > _ANSWER_BYTES_HIGH:
             self._step = max(1, self._step // 4)
         elif size < _ANSWER_BYTES_LOW:
@@ -289,13 +295,15 @@ class Matcher:
             given = payload_column(result, pa.large_string())
             has_payload = given.is_valid()
             payloads = given.filter(has_payload).dictionary_decode().cast(pa.string())
+            if self._whole and len(payloads) < len(slots):
+                has_payload, payloads = self._with_messages(given, xml, _parents(result))
         else:
             has_payload = pa.array([False]).take(pa.nulls(len(slots), pa.int8()).fill_null(0))
             payloads = pa.array([], pa.string())
         offsets = _int32(result.key_offsets)
         if self._envelope is not None:
             rewritten = pc.indices_nonzero(has_payload)
-            parents = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, slots)).take(rewritten)
+            parents = _parents(result).take(rewritten)
             payloads = _wrapped(self._envelope, payloads, ids.take(parents), self._keys.take(slots.take(rewritten)))
         return Answers(
             ids=ids,
@@ -309,6 +317,18 @@ class Matcher:
             rejections=[Rejection.of(row, error) for row, error in result.errors] + _undecided(result.failures),
             left_out=left_out,
         )
+
+    def _with_messages(
+        self, given: pa.DictionaryArray, xml: pa.LargeBinaryArray, parents: pa.Int64Array
+    ) -> tuple[pa.BooleanArray, pa.StringArray]:
+        """A payload for each match: the message where there is no other, fit for the envelope if there is one."""
+        rows = parents.filter(given.is_null())
+        asked = rows.unique()
+        prepared = to_utf8 if self._envelope is None else _inside
+        texts = [prepared(message).decode().removeprefix("\ufeff") for message in xml.take(asked).to_pylist()]
+        messages = pa.array(texts, pa.string()).take(pc.index_in(parents, asked))
+        rewritten = given.dictionary_decode().cast(pa.string())
+        return pa.repeat(True, len(given)), pc.coalesce(rewritten, messages)
 
     def _without_matches(
         self, ids: pa.StringArray, xml: pa.LargeBinaryArray, rejections: Sequence[Rejection]
@@ -350,6 +370,16 @@ def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[Rejection]
         Rejection(row, str(errors[0]) + (f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""))
         for row, errors in by_row.items()
     ]
+
+
+def _inside(message: bytes) -> bytes:
+    """A message as it stands in an envelope."""
+    return without_prolog(to_utf8(message))
+
+
+def _parents(result: EngineAnswers) -> pa.Int64Array:
+    """The row of the message, by match."""
+    return pc.list_parent_indices(pa.ListArray.from_arrays(_int32(result.key_offsets), _int32(result.slots)))
 
 
 def _int32(data: bytes) -> pa.Int32Array:

@@ -144,7 +144,9 @@ def answer_writing(
         context = TaskContext.get()
         assert context is not None
         partition, attempt = context.partitionId(), context.taskAttemptId()
-        matcher = Matcher(load_engine(snapshot), snapshot.limits, nodes=nodes, envelope=snapshot.envelope)
+        matcher = Matcher(
+            load_engine(snapshot), snapshot.limits, nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
+        )
         writer = AnswerWriter(Path(staging), partition, attempt)
         messages = size = 0
         for batch in read(batches):

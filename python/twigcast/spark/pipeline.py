@@ -44,6 +44,7 @@ def run_pipeline(
     include: str | None = None,
     nodes: bool = False,
     envelope: Envelope | None = None,
+    whole: bool = False,
     namespaces: Mapping[str, str] | None = None,
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
@@ -74,6 +75,8 @@ def run_pipeline(
         include: A pattern such as ``*.xml`` that names of files in folders and archives must match.
         nodes: Count the nodes that each subscription selects (takes longer).
         envelope: An element to put around each payload.
+        whole: Give the message itself as payload where a query does not rewrite; else only results are in
+            ``deliveries/``, and a message that many asked for is not repeated.
         namespaces: Prefixes of the subscriptions in a file, besides those they bring.
         dialect: How subscriptions in a file are read.
         limits: For messages, and for subscriptions in a file.
@@ -97,7 +100,7 @@ def run_pipeline(
     if once and not stream:
         raise PipelineError("once goes with stream: a batch job always stops when it is done")
     telling = reporter or Silent()
-    population = Population(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope)
+    population = Population(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
     _check_messages(messages, stream=stream)
     settings = StreamSettings(
         once,

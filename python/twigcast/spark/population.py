@@ -39,6 +39,9 @@ class Population:
     envelope: Envelope | None = None
     """Put around each payload."""
 
+    whole: bool = False
+    """Whether subscriptions that rewrite nothing get the message itself as payload."""
+
     def load(self) -> tuple[SubscriptionSet, Sequence[tuple[str, TwigcastError]]]:
         """The set as it is now, and the subscriptions that were refused.
 
@@ -112,4 +115,5 @@ class PopulationFeed:
         if len(refused) > _REFUSED_SHOWN:
             more = len(refused) - _REFUSED_SHOWN
             self._reporter.say(f"left out: {more:,} more subscriptions; twigcast check -s tells of all")
-        return publish(self._spark, subscriptions, len(refused), self._population.envelope)
+        population = self._population
+        return publish(self._spark, subscriptions, len(refused), population.envelope, whole=population.whole)

@@ -47,9 +47,17 @@ class Snapshot:
     envelope: Envelope | None = None
     """Put around each payload."""
 
+    whole: bool = False
+    """Whether subscriptions that rewrite nothing get the message itself as payload."""
+
 
 def publish(
-    spark: SparkSession, subscriptions: SubscriptionSet, refused: int = 0, envelope: Envelope | None = None
+    spark: SparkSession,
+    subscriptions: SubscriptionSet,
+    refused: int = 0,
+    envelope: Envelope | None = None,
+    *,
+    whole: bool = False,
 ) -> Snapshot:
     """Ship a subscription set to the workers, present and future, of a Spark application.
 
@@ -58,6 +66,7 @@ def publish(
         subscriptions: The set as it is now; later changes do not travel.
         refused: How many should have been in it.
         envelope: What to put around each payload.
+        whole: Whether subscriptions that rewrite nothing get the message itself as payload.
     """
     folder = Path(tempfile.mkdtemp(prefix="twigcast-"))
     # Executors that start later fetch it from here, so it stays as long as the driver does.
@@ -67,7 +76,7 @@ def publish(
     version = _digest(saved)
     named = saved.rename(folder / f"twigcast-{version}.snapshot")
     spark.sparkContext.addFile(os.fspath(named))
-    return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, refused, envelope)
+    return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, refused, envelope, whole)
 
 
 def load_engine(snapshot: Snapshot) -> Engine:
