@@ -52,8 +52,8 @@ _NOTES = {
         "return paths a query; one predicate path, three for feeds named so. `-full`: binding paths as deep as they "
         "may be. That is the reading that meets the only published number of matches (116 of 5,000 with three "
         "predicate paths; here 77 for `library`, 911 with depths drawn uniformly, where half of the binding paths are "
-        "the root and return much of the message). With one predicate path more than half of the queries match in either "
-        "reading: some twenty bindings, ten values.\n\n"
+        "the root and return much of the message). With one predicate path more than half of the queries match in "
+        "either reading: some twenty bindings, ten values.\n\n"
         "Targets: 3 E for 10,000 queries, 10 E for 100,000; once results dominate, within four times a copy; without "
         "sharing at least five times as long at 40,000."
     ),

@@ -30,7 +30,6 @@ from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.codd.twigs import TwigEngine, twig_of
 from twigcast.overlay.core import Address
 from twigcast.overlay.documents import read_document
-from twigcast.overlay.onyx.generalise import generalise
 from twigcast.overlay.onyx.simulation import OnyxShape, OnyxSimulation
 from twigcast.overlay.onyx.table import RoutingTable
 from twigcast.overlay.simulator import NetworkFaults, Simulator
@@ -87,7 +86,7 @@ def simulated(frozen: tuple[tuple[str, Any], ...], boxes_max: int | None = None)
     """
 
     def make_table() -> RoutingTable:
-        return RoutingTable(boxes_max=boxes_max, generalise=None if boxes_max is None else generalise)
+        return RoutingTable(boxes_max=boxes_max)
 
     simulation = OnyxSimulation(OnyxShape(seed=SEED, **dict(frozen)), make_table=make_table)
     simulation.run()
