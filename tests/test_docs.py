@@ -135,3 +135,10 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_decisions_are_numbered_in_their_names_and_titles() -> None:
+    pages = sorted(page for page in (REPOSITORY / "docs" / "decisions").glob("*.md") if page.name != "README.md")
+    titles = [page.read_text(encoding="utf-8").splitlines()[0] for page in pages]
+    assert [page.name[:5] for page in pages] == [f"{number:04}-" for number in range(1, len(pages) + 1)]
+    assert [title[:7] for title in titles] == [f"# {page.name[:4]}:" for page in pages]
