@@ -74,6 +74,9 @@ CHECKED_BYTES_MAX: Final = 256 << 20
 FREE_BYTES_MIN: Final = 1 << 20
 """With less room than this, a failed write is told as a full disk."""
 
+SCARCE_BYTES: Final = 64 << 20
+"""Room below which the log is kept short: more than is written between two checkpoints."""
+
 VACUUM_PAGES: Final = 2_000
 """Pages given back in one step, between which the writer goes on."""
 
@@ -281,7 +284,21 @@ class SqliteDatabase:
             except BaseException:
                 self._roll_back()
                 raise
+            if self._room() < SCARCE_BYTES:
+                self._settle()
         self._committed.set()
+
+    def _settle(self) -> None:
+        """Where room is scarce, move each transaction into the main file at once.
+
+        To move the log takes as much room as it grew by. What a full disk finds in it has to be little, or even the
+        room that is made then would not be enough to go on.
+        """
+        try:
+            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.OperationalError as error:
+            # The transaction is in the log; the checkpoints' thread tries again.
+            logger.debug("%s: not moved into the main file yet: %s", self.path, error)
 
     def _roll_back(self) -> None:
         """Undo what the transaction did; with a connection that cannot even do that, take a new one."""
