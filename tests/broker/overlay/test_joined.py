@@ -82,7 +82,7 @@ def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -
             await until(lambda: len(c.node.stored_horizons) == 2)
             c.node.horizons.clear()
             await publish(a.broker, MESSAGE.format(2), source="feed", message_id="m2")
-            await until(lambda: c.node.stored_horizons.get(a.node.identity) == 2)
+            await until(lambda: all(one.node.stored_horizons.get(a.node.identity) == 2 for one in (b, c)))
             for one, lane in zip((a, b, c), lanes, strict=True):
                 assert [d.message.message_id for d in await drain(one.broker, lane)] == ["m1", "m2"]
 
