@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -246,3 +247,21 @@ def test_lanes_in_postgresql(postgresql_server: PostgresqlServer) -> None:
             postgresql_server.drop_schema(database)
 
     run_state_machine_as_test(InPostgresql, settings=effort(8))
+
+
+@pytest.mark.usefixtures("setting_aside")
+def test_what_is_acknowledged_before_it_is_there_still_comes(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store")
+    try:
+        with store.transaction() as transaction:
+            keys = [NewSubscription(1, key, "//a", subscriber="x") for key in ("k0", "k1")]
+            first, second = (one for one in transaction.add_subscriptions(keys, at=0.0) if isinstance(one, Subscription))
+        for seq in (1, 2):
+            with store.transaction() as transaction:
+                transaction.add_messages([StoredMessage(seq, 1, "s", f"m{seq}", 0.0, b"<a/>")])
+                transaction.add_deliveries([NewDelivery(one.lane_id, seq, one.id, None) for one in (first, second)])
+                transaction.acknowledge(first.lane_id, [DeliveryId(seq, second.id), DeliveryId(seq + 9, first.id)])
+        pending = store.pending(first.lane_id, limit=9, bytes_max=1 << 20)
+        assert [delivery.id for delivery in pending] == [DeliveryId(1, first.id), DeliveryId(2, first.id)]
+    finally:
+        store.close()

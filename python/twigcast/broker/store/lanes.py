@@ -287,7 +287,9 @@ class LaneWrites(Writes):
         lane = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (lane_id,))
         if lane is None:
             return
-        wanted = {id_ for id_ in ids if max(id_) <= INTEGER_MAX}
+        # What is not stored yet cannot be acknowledged: a mark beyond it would swallow what is to come.
+        last = self.counters.value("seq")
+        wanted = {id_ for id_ in ids if id_.seq <= last and id_.subscription_id <= INTEGER_MAX}
         if lane_id in self.memory.lanes_set_aside:
             self._acknowledge_set_aside(lane_id, [id_ for id_ in wanted if id_.seq <= lane[0]])
         left = {id_ for id_ in wanted if id_.seq > lane[0]}
