@@ -255,7 +255,8 @@ def test_what_is_acknowledged_before_it_is_there_still_comes(tmp_path: Path) -> 
     try:
         with store.transaction() as transaction:
             keys = [NewSubscription(1, key, "//a", subscriber="x") for key in ("k0", "k1")]
-            first, second = (one for one in transaction.add_subscriptions(keys, at=0.0) if isinstance(one, Subscription))
+            added = transaction.add_subscriptions(keys, at=0.0)
+        first, second = (one for one in added if isinstance(one, Subscription))
         for seq in (1, 2):
             with store.transaction() as transaction:
                 transaction.add_messages([StoredMessage(seq, 1, "s", f"m{seq}", 0.0, b"<a/>")])
