@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ProcessPoolExecutor
 
+from tests.overlay.many_seeds import failures
 from tests.overlay.onyx.protocol.histories import run_history
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-HISTORIES = int(os.environ.get("TWIGCAST_HISTORIES", "300"))
+HISTORIES = int(os.environ.get("TWIGCAST_HISTORIES", "2000"))
 
 
 def test_nothing_is_lost_whatever_happens() -> None:
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(run_history, range(SEED, SEED + HISTORIES), chunksize=10)
-        violations = [violation for some in found for violation in some]
-    assert not violations, "\n".join(violations[:20])
+    # In fresh processes: a forked one would inherit what other tests have left of gRPC, whose finalizer waits for a
+    # thread that only the parent has.
+    assert not failures(run_history, range(SEED, SEED + HISTORIES))
