@@ -1,14 +1,17 @@
 //! Times matching alone, in processor time where the system tells it: `match_speed QUERIES FOLDER [ROUNDS]`, a query a
 //! line, a message a file. A round takes all messages, as often as the clock needs to tell the time of one.
 
+mod measuring;
+
 use std::error::Error;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::time::Instant;
 use std::{env, fs};
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
+
+use measuring::{processor_seconds, read_folder};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().collect();
@@ -49,18 +52,3 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Systems tell processor time in steps of a few milliseconds.
 const ROUND_SECONDS: f64 = 0.2;
-
-/// Seconds that this process has run, so that other work on the machine does not count; by the clock elsewhere.
-fn processor_seconds() -> f64 {
-    static CLOCK: OnceLock<Instant> = OnceLock::new();
-    let clock = CLOCK.get_or_init(Instant::now).elapsed().as_secs_f64();
-    let statistics = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let run = statistics.split_whitespace().next().and_then(|text| text.parse::<f64>().ok());
-    run.map_or(clock, |nanoseconds| nanoseconds / 1e9)
-}
-
-fn read_folder(folder: &Path) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
-    let mut paths: Vec<_> = fs::read_dir(folder)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
-    paths.sort();
-    Ok(paths.iter().map(fs::read).collect::<Result<_, _>>()?)
-}
