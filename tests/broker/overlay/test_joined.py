@@ -7,18 +7,21 @@ import logging
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.broker.hub.hubs import drain, publish, run, subscribe
-from tests.broker.overlay.overlays import part, until
+from tests.broker.overlay.flooding import FloodingNode
+from tests.broker.overlay.overlays import Part, part, until
 from twigcast.broker.errors import Conflict, StoreUnavailable
 from twigcast.broker.model import SubscriptionState, Tenant
+from twigcast.broker.overlay.node import NodeSettings
 from twigcast.broker.store.interface import Origin, Transaction
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 from twigcast.overlay.core import Effects
-from twigcast.overlay.onyx.model import Disjunct
+from twigcast.overlay.onyx.model import Disjunct, Message, Span
 
 MESSAGE = "<feed><item n='{}'/></feed>"
 
@@ -68,25 +71,61 @@ def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wante
     run(work())
 
 
+class Repeating(FloodingNode):
+    """Sends its first message with its second only, and every message twice; takes whatever comes as new."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        super().__init__(settings)
+        self._late: list[tuple[int, Any]] = []
+        self._calls = 0
+
+    def published(self, messages: Sequence[Message], upto: int, now: float) -> Effects:
+        self._late += super().published(messages, upto, now).sends * 2
+        self._calls += 1
+        if self._calls == 1:
+            return Effects([], [], [])
+        sends, self._late = self._late, []
+        return Effects(sends, [], [])
+
+    def _take(self, span: Span, sender: int | None) -> Effects:
+        self.horizons.pop(span.root, None)
+        return super()._take(span, sender)
+
+
 def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -> None:
-    """The same message of the same publisher, published at two brokers; and spans that are repeated."""
+    """The same messages of the same publisher, published at two brokers; and spans that are repeated."""
 
     async def work() -> None:
         stores = [new_store(name) for name in "abc"]
-        async with part(stores[0], "a") as a, part(stores[1], "b", a.target) as b, part(stores[2], "c", b.target) as c:
+        async with (
+            part(stores[0], "a", make=Repeating) as a,
+            part(stores[1], "b", a.target, make=Repeating) as b,
+            part(stores[2], "c", b.target, make=Repeating) as c,
+        ):
             await until(lambda: len(b.node.links) == 2 and c.node.links)
             lanes = [(await subscribe(one.broker, "k", "//item")).lane_id for one in (a, b, c)]
-            for one in (a, b):
-                await publish(one.broker, MESSAGE.format(1), source="feed", message_id="m1")
-            # Forgotten, and so taken again.
-            await until(lambda: len(c.node.stored_horizons) == 2)
-            c.node.horizons.clear()
-            await publish(a.broker, MESSAGE.format(2), source="feed", message_id="m2")
-            await until(lambda: all(one.node.stored_horizons.get(a.node.identity) == 2 for one in (b, c)))
+            # What is published first at each leaves it with the next, when the other has accepted the same.
+            for n, at in ((1, (a, b)), (2, (a,)), (3, (b,))):
+                for one in at:
+                    await publish(one.broker, MESSAGE.format(n), source="feed", message_id=f"m{n}")
+            for root, others in ((a, (b, c)), (b, (a, c))):
+                for one in others:
+                    await until(partial(_is_level, one, root))
             for one, lane in zip((a, b, c), lanes, strict=True):
-                assert [d.message.message_id for d in await drain(one.broker, lane)] == ["m1", "m2"]
+                found = [d.message.message_id for d in await drain(one.broker, lane)]
+                assert found[0] == "m1"
+                assert sorted(found) == ["m1", "m2", "m3"]
+            # Two messages twice from the other side; three at c, one of them from two sides.
+            async with asyncio.timeout(10):
+                while [(await one.overlay.report()).received.known for one in (a, b, c)] != [3, 3, 5]:
+                    await asyncio.sleep(0.01)
 
     run(work())
+
+
+def _is_level(one: Part, root: Part) -> bool:
+    """Whether a broker has stored all that another has published."""
+    return bool(one.node.stored_horizons.get(root.node.identity) == root.node.last)
 
 
 def test_what_was_missed_is_asked_for_again_after_a_restart(
