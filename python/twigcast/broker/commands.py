@@ -61,6 +61,9 @@ def serve(
     overlay_ca: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The authority of the certificates of all brokers.")
     ] = None,
+    overlay_registry: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="The brokers that hold the registry, separated by commas.")
+    ] = None,
     log_format: Annotated[_LogFormat | None, typer.Option(help="How is logged, on standard error.")] = None,
     log_level: Annotated[_LogLevel | None, typer.Option(help="What is logged.")] = None,
 ) -> None:
@@ -81,6 +84,7 @@ def serve(
         "overlay_cert": _text(overlay_cert),
         "overlay_key": _text(overlay_key),
         "overlay_ca": _text(overlay_ca),
+        "overlay_registry": overlay_registry,
         "log_format": log_format and log_format.value,
         "log_level": log_level and log_level.value,
     }

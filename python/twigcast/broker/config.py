@@ -200,6 +200,24 @@ class Settings(BaseSettings, TenantLimits):
         "`retention_bytes`, messages are kept that another broker has not got yet.",
     )
 
+    overlay_registry: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Names of the brokers that hold the registry of sources and profiles together, separated by "
+        "commas: one, or three or five, the same on all of these. Without it, the others say, or there is none.",
+    )
+    overlay_place: str = Field(
+        default="0,0",
+        description="Where this broker is, as `X,Y` on any map: sources and subscribers are sent to brokers near them.",
+    )
+    overlay_capacity: float = Field(
+        default=50e6, gt=0, description="Bytes a second that this broker takes from registered sources."
+    )
+    overlay_placement: Literal["nearest", "content", "both"] = Field(
+        default="both",
+        description="How the registry chooses the broker for a subscriber: the `nearest` one, one where the same is "
+        "wanted (`content`), or `both` weighed. It counts on the brokers that hold the registry.",
+    )
+
     metrics_public: bool = Field(
         default=False, description="Whether `/metrics` answers without a token; otherwise an admin token is needed."
     )
@@ -217,7 +235,7 @@ class Settings(BaseSettings, TenantLimits):
         "By default there are none.",
     )
 
-    @field_validator("trusted_hosts", "allowed_url_hosts", "join", mode="before")
+    @field_validator("trusted_hosts", "allowed_url_hosts", "join", "overlay_registry", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from twigcast.broker.overlay.node import Branch, Keep, NodeSettings, Peer, ReadAgain, Status
+from twigcast.broker.overlay.node import Branch, Keep, Learned, NodeSettings, Peer, ReadAgain, Said, Status
 from twigcast.overlay.core import Effects
-from twigcast.overlay.onyx.model import Message, Recover, Recovered, RoutingQuery, Span
+from twigcast.overlay.onyx.model import Message, Recover, Recovered, RoutingQuery, Source, Span
 
 
 class FloodingNode:
@@ -78,6 +78,18 @@ class FloodingNode:
 
     def recovered(self, answer: Recovered, now: float) -> Effects:
         return Effects([(answer.way[0], answer)], [], [])
+
+    def describe(self, source: Source, now: float) -> Effects:
+        return Effects([], [], [Learned(source)])
+
+    def relay(self, target: int, content: bytes, now: float) -> Effects:
+        return Effects([], [], [Said(self.identity, content)] if target == self.identity else [])
+
+    def labels(self) -> dict[int, str]:
+        return {self.identity: self.label} | dict.fromkeys(self.links, "")
+
+    def reached(self) -> frozenset[int]:
+        return frozenset(self.links)
 
     def matcher(self, query: RoutingQuery) -> Callable[[Message], bool]:
         return lambda message: True

@@ -43,7 +43,13 @@ class Part:
 
 @asynccontextmanager
 async def part(
-    store: Store, name: str | None, *join: Target, make: MakeNode = FloodingNode, port: int = 0, **options: Any
+    store: Store,
+    name: str | None,
+    *join: Target,
+    make: MakeNode = FloodingNode,
+    port: int = 0,
+    more: dict[str, Any] | None = None,
+    **options: Any,
 ) -> AsyncIterator[Part]:
     """A broker on a store that stays open, as a part of an overlay."""
     broker = RunningBroker(store, HubOptions(**options))
@@ -54,7 +60,7 @@ async def part(
         nodes.append(make(settings))
         return nodes[-1]
 
-    settings = OverlaySettings(name, ("127.0.0.1", port), "", join, None, QUICK, 2.0)
+    settings = OverlaySettings(name, ("127.0.0.1", port), "", join, None, QUICK, 2.0, **(more or {}))
     overlay = Overlay(broker, settings, make_node)
     try:
         await overlay.start()

@@ -17,8 +17,10 @@ from tests.broker.overlay.flooding import FloodingNode
 from tests.broker.overlay.overlays import QUICK
 from twigcast.broker.model import Scope
 from twigcast.broker.overlay.metrics import OverlayCollector
+from twigcast.broker.overlay.onyx import make_node
 from twigcast.broker.overlay.service import Overlay
 from twigcast.broker.overlay.settings import OverlaySettings
+from twigcast.limits import Limits
 from twigcast.overlay.onyx.network.tls import Target
 
 
@@ -116,6 +118,71 @@ def test_who_may_not_ask_is_refused(two: Two, tmp_path: Path) -> None:
         person.http.close()
     finally:
         alone.stop()
+
+
+def test_the_registry_is_asked_over_http(tmp_path: Path) -> None:
+    """Any broker registers, tells and refuses; whoever publishes as a registered source has to show its key."""
+    broker = BrokerWithConsole(tmp_path / "holder")
+    settings = OverlaySettings(
+        "holder", ("127.0.0.1", 0), "", (), None, QUICK, 2.0, url=broker.url, holders=("holder",)
+    )
+    overlay = Overlay(broker.broker, settings, make_node(Limits()))
+    broker.do(overlay.start())
+    broker.app.state.context.overlay = overlay
+    token = broker.token(Scope.ADMIN)
+    person = httpx2.Client(base_url=broker.url, headers={"authorization": f"Bearer {token}"}, timeout=30)
+    try:
+        assert person.get("/overlay/sources").json() == {"sources": []}
+        dtd = "<!ELEMENT feed (item*)><!ELEMENT item EMPTY>"
+        answer = person.put("/overlay/sources/wire%2Fone", json={"dtd": dtd, "rate": 2, "size": 50})
+        assert answer.status_code == 200, answer.text
+        key = answer.json()["key"]
+        assert answer.json()["broker"] == {"name": "holder", "url": broker.url}
+        wait(lambda: person.get("/overlay/sources").json()["sources"])
+        (entry,) = person.get("/overlay/sources").json()["sources"]
+        assert (entry["name"], entry["root"], entry["dtd"]) == ("wire/one", "holder", None)
+        assert person.get("/overlay/sources/wire%2Fone").json()["dtd"] == dtd
+        assert person.get("/overlay/sources/two").status_code == 404
+        assert person.put("/overlay/sources/bad", json={"dtd": "<!ELEMENT"}).status_code == 422
+
+        def publish(key: str | None, lines: bool = False) -> httpx2.Response:
+            headers = {} if key is None else {"Twigcast-Source-Key": key}
+            if lines:
+                line = b'{"xml": "<feed/>", "source": "wire/one"}'
+                headers["content-type"] = "application/x-ndjson"
+                return person.post("/messages", content=line, headers=headers)
+            headers["content-type"] = "application/xml"
+            return person.post("/messages", params={"source": "wire/one"}, content=b"<feed/>", headers=headers)
+
+        for lines in (False, True):
+            assert publish(None, lines).status_code == 403
+            assert publish("sk_no", lines).status_code == 403
+            assert publish(key, lines).status_code in (200, 201)
+        refused = person.put("/sources/wire%2Fone", json={"kind": "atom", "url": "https://example.org/feed"})
+        assert refused.status_code == 403, refused.text
+        choice = person.post("/overlay/choice", json={"query": "//item"})
+        assert choice.json() == {"broker": {"name": "holder", "url": broker.url}, "backup": None}
+        assert person.post("/overlay/choice", json={"query": "//item["}).json()["code"] == "query-syntax"
+        assert person.put("/overlay/profiles/desk", json={"query": "//item", "place": [1, 2]}).status_code == 200
+        assert person.delete("/overlay/profiles/desk").status_code == 204
+        assert person.delete("/overlay/brokers/nobody").status_code == 404
+        found = person.get("/overlay").json()
+        assert (found["registry"]["role"], found["sources"]) == ("leader", 1)
+        assert found["trouble_counts"]["source"] == 1
+        visitor = Person(broker)
+        visitor.sign_in(token)
+        words = visitor.get("/console/overlay").words
+        assert "wire/one" in words
+        assert "publishes as the source 'wire/one', and shows no key for it" in words
+        visitor.http.close()
+        assert person.delete("/overlay/sources/wire%2Fone").status_code == 403
+        gone = person.delete("/overlay/sources/wire%2Fone", headers={"Twigcast-Source-Key": key})
+        assert gone.status_code == 204
+        wait(lambda: publish(None).status_code == 201)
+    finally:
+        person.close()
+        broker.do(overlay.stop())
+        broker.stop()
 
 
 def test_metrics_are_told(two: Two) -> None:

@@ -103,3 +103,23 @@ def test_a_restored_store_is_another_broker(store: SqlStore, store_address: str,
             assert transaction.start_overlay("north", 1).instance != first.instance
     finally:
         again.close()
+
+
+def test_records_are_kept_replaced_and_removed_by_kind(store: SqlStore) -> None:
+    with store.transaction() as transaction:
+        transaction.set_overlay_records("log", {"002": b"b", "001": b"a"})
+        transaction.set_overlay_records("source", {"001": b"another kind"})
+    with store.transaction() as transaction:
+        transaction.set_overlay_records("log", {"002": b"c", "003": b""}, ["001", "004"])
+    assert list(store.overlay_records("log").items()) == [("002", b"c"), ("003", b"")]
+    assert store.overlay_records("source") == {"001": b"another kind"}
+    assert store.overlay_records("none") == {}
+
+
+def test_a_restored_store_has_forgotten_what_it_promised(store: SqlStore) -> None:
+    with store.transaction() as transaction:
+        transaction.start_overlay("north", 1)
+        transaction.set_overlay_records("registry", {"vote": b"[3, 7]"})
+    with store.transaction() as transaction:
+        assert transaction.forget_overlay_identity()
+    assert store.overlay_records("registry") == {}

@@ -24,6 +24,7 @@ from twigcast.broker.api import (
     overlay,
     problems,
     queries,
+    registry,
     sources,
     stream,
     subscriptions,
@@ -80,6 +81,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
         administration,
         operation,
         overlay,
+        registry,
         websocket,
     ):
         app.include_router(module.router)

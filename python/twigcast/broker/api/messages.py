@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from twigcast.broker.api import batches, problems
+from twigcast.broker.api.access import Principal
 from twigcast.broker.api.bodies import ContentType, read, unsupported
 from twigcast.broker.api.context import (
     NAME_LENGTH_MAX,
@@ -50,7 +51,7 @@ Seq = Annotated[int, Query(ge=0, le=_SEQ_MAX)]
     "/messages",
     status_code=201,
     response_model=AcceptedOut | BatchOut,
-    responses=problem_responses(413, 415, 422, 429, 503, 507) | {200: {"model": AcceptedOut | BatchOut}},
+    responses=problem_responses(409, 413, 415, 422, 429, 503, 507) | {200: {"model": AcceptedOut | BatchOut}},
     openapi_extra=publish_description(),
 )
 async def publish(request: Request) -> Response:
@@ -77,12 +78,14 @@ async def publish(request: Request) -> Response:
         if message_id is not None:
             raise Invalid("id: in a batch each message has its own")
         submissions = await batches.read_batch(request, shared.settings, principal.tenant_id, source)
+        _check_sources(request, shared, principal, {submission.source for submission in submissions})
         shared.rates.take(principal, len(submissions))
         outcomes = await _publish(shared, submissions)
         return Response(_batch(outcomes), 200, media_type=_JSON)
     if not kind.is_xml:
         raise unsupported(kind.media, "application/xml", "application/x-ndjson")
     body = await read(request, shared.settings.body_bytes_max)
+    _check_sources(request, shared, principal, {source})
     shared.rates.take(principal)
     (outcome,) = await _publish(shared, [Submission(principal.tenant_id, body, source, message_id, kind.charset)])
     if isinstance(outcome, RejectedMessage):
@@ -91,6 +94,14 @@ async def publish(request: Request) -> Response:
     return Response(
         orjson.dumps(_accepted(outcome)), status, {"Location": f"/messages/{outcome.seq}"}, media_type=_JSON
     )
+
+
+def _check_sources(request: Request, shared: Context, principal: Principal, sources: set[str]) -> None:
+    """In an overlay: nobody publishes as a source that is registered by somebody else, or elsewhere."""
+    if shared.overlay is not None:
+        key = request.headers.get("twigcast-source-key")
+        catalogue = shared.overlay.registering.catalogue
+        catalogue.check(principal.tenant.name, sources, key, f"token {principal.token.name}")
 
 
 def _parameter(request: Request, name: str) -> str | None:

@@ -51,6 +51,12 @@ def publish_description() -> dict[str, Any]:
         "parameters": [
             _query("source", "Where the message comes from; `default` where nothing is said."),
             _query("id", "The publisher's own id. A message is accepted once under an id from one source."),
+            {
+                "name": "Twigcast-Source-Key",
+                "in": "header",
+                "description": "In an overlay: the key of a source that is registered in its catalogue.",
+                "schema": {"type": "string"},
+            },
         ],
         "requestBody": {
             "required": True,

@@ -31,9 +31,13 @@ async def get_source(name: PathName, principal: Anyone, shared: Shared) -> Sourc
     return SourceOut.of(await _find(shared, principal, name))
 
 
-@router.put("/{name}", responses=problem_responses(422, 429, 503, 507) | {201: {"model": SourceOut}})
+@router.put("/{name}", responses=problem_responses(409, 422, 429, 503, 507) | {201: {"model": SourceOut}})
 async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: Shared, response: Response) -> SourceOut:
     """Register a source, or change one. With a kind other than `push` the broker polls it and publishes what is new."""
+    if shared.overlay is not None and body.kind != "push":
+        # What is polled is published here, under this name, without a key.
+        peer = f"token {principal.token.name}"
+        shared.overlay.registering.catalogue.check(principal.tenant.name, {name}, None, peer)
     url = None if body.url is None else await shared.urls.check(body.url)
     known = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
     is_new = all(source.name != name for source in known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,6 +14,13 @@ from twigcast.broker.api.overlay import overlay_of
 from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Scope, StoredMessage
+from twigcast.overlay.onyx.model import Source
+
+if TYPE_CHECKING:
+    from twigcast.broker.overlay.service import Overlay
+
+_SOURCES_MAX: Final = 500
+"""Sources of the catalogue that are listed."""
 
 DRAWN_MAX: Final = 40
 """Brokers that are drawn; of more there is a table only."""
@@ -41,6 +48,16 @@ class Line:
     ours: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """A source in the catalogue."""
+
+    tenant: str
+    name: str
+    source: Source
+    root: str
+
+
 def routes(desk: Desk) -> list[Route]:
     """The routes of this page."""
     return [desk.route("/overlay", overview, scope=Scope.ADMIN)]
@@ -49,7 +66,8 @@ def routes(desk: Desk) -> list[Route]:
 async def overview(visit: Visit) -> Response:
     """The overlay as this broker sees it."""
     visit.principal.require_operator()
-    found = OverlayOut.of(await overlay_of(visit.context).report())
+    overlay = overlay_of(visit.context)
+    found = OverlayOut.of(await overlay.report())
     dots, lines = drawing(found)
     return visit.page(
         "overlay.html",
@@ -59,7 +77,17 @@ async def overview(visit: Visit) -> Response:
         width=_WIDTH,
         height=_HEIGHT,
         troubles=found.troubles[::-1],
+        sources=_sources(overlay),
     )
+
+
+def _sources(overlay: Overlay) -> list[SourceRow]:
+    registering = overlay.registering
+    rows = []
+    for tenant, name, source in registering.catalogue.all()[:_SOURCES_MAX]:
+        root = registering.broker(source.root)
+        rows.append(SourceRow(tenant, name, source, str(source.root) if root is None else root.name))
+    return rows
 
 
 async def way_of(visit: Visit, message: StoredMessage) -> WayOut | None:

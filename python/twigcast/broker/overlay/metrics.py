@@ -8,7 +8,8 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from twigcast.broker.overlay.service import Overlay, Report
+from twigcast.broker.overlay.reports import Report
+from twigcast.broker.overlay.service import Overlay
 from twigcast.overlay.onyx.network.reports import LinkReport
 
 _OF_LINKS: Final[tuple[tuple[str, str, Callable[[LinkReport], float]], ...]] = (
@@ -60,6 +61,14 @@ def _counters(report: Report) -> Iterator[Metric]:
         ("forgotten", "Times that others asked for messages that retention had removed.", tallies.lost),
     ):
         yield CounterMetricFamily(f"twigcast_overlay_messages_{name}", text, value=value)
+    refused = CounterMetricFamily(
+        "twigcast_overlay_sources_refused",
+        "Messages under the name of a source that is somebody else's.",
+        labels=["tenant"],
+    )
+    for tenant, count in sorted(report.sources_refused.items()):
+        refused.add_metric([tenant], count)
+    yield refused
     troubles = CounterMetricFamily("twigcast_overlay_troubles", "Refusals and broken links, by kind.", labels=["kind"])
     for kind, count in sorted(report.trouble_counts.items()):
         troubles.add_metric([kind], count)
@@ -72,6 +81,7 @@ def _gauges(report: Report) -> Iterator[Metric]:
         ("brokers", "Brokers that are known to be part of the overlay, this one included.", len(status.peers)),
         ("links", "Links to neighbours.", len(report.links)),
         ("not_reached", "Brokers that are to be reached and are not.", len(report.dials)),
+        ("sources", "Sources in the catalogue.", report.sources),
         ("waiting_messages", "Messages of other brokers that wait for the store.", report.waiting_messages),
         ("waiting_bytes", "Their bytes.", report.waiting_bytes),
         ("wishes_waiting", "Subscriptions whose routing queries are still to be made.", report.wishes_waiting),

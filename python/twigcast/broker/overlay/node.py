@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.model import Message, Recovered, Root, RoutingQuery
+from twigcast.overlay.onyx.model import Message, Recovered, Root, RoutingQuery, Source
 from twigcast.overlay.onyx.network.driver import OverlayNode
 
 
@@ -65,6 +65,19 @@ class Warn(NamedTuple):
     reason: str
 
 
+class Learned(NamedTuple):
+    """A source of the catalogue is new, or something about it is."""
+
+    source: Source
+
+
+class Said(NamedTuple):
+    """The service of another broker says something to that of this one."""
+
+    origin: Address
+    content: bytes
+
+
 class Branch(NamedTuple):
     """What became, or would become, of a message on one link.
 
@@ -84,7 +97,7 @@ class Peer(NamedTuple):
 
     Attributes:
         identity: Its number.
-        label: Its name and address.
+        label: What it says of itself (see `twigcast.overlay.onyx.description`).
         links: Its neighbours and what the links cost.
     """
 
@@ -129,6 +142,12 @@ class BrokerNode(OverlayNode, Protocol):
     def recovered(self, answer: Recovered, now: float) -> Effects:
         """A piece of what `ReadAgain` asked for is on its way."""
 
+    def describe(self, source: Source, now: float) -> Effects:
+        """A source is new, or something about it is: all brokers are to know."""
+
+    def relay(self, target: Address, content: bytes, now: float) -> Effects:
+        """Say something to the service of another broker; it may be lost on the way."""
+
     def matcher(self, query: RoutingQuery) -> Callable[[Message], bool]:
         """Says of messages whether a routing query wants them; for any thread, one at a time."""
 
@@ -137,6 +156,12 @@ class BrokerNode(OverlayNode, Protocol):
 
     def branches(self, message: Message) -> list[Branch]:
         """What becomes of a message on each link, and why."""
+
+    def labels(self) -> dict[Address, str]:
+        """What each broker that is known says of itself, this one included."""
+
+    def reached(self) -> frozenset[Address]:
+        """The other brokers that can be reached now."""
 
     def status(self) -> Status:
         """What is told of it."""
@@ -148,7 +173,7 @@ class NodeSettings(NamedTuple):
     Attributes:
         identity: Its number.
         incarnation: Of this start.
-        label: Its name and address, for others.
+        label: What it says of itself to others (see `twigcast.overlay.onyx.description`).
         last: The last number that it gave.
         horizons: By root, how far it is known in the store.
         forms: Wire formats that this broker reads.

@@ -11,10 +11,12 @@ from twigcast.broker.overlay.node import (
     Break,
     BrokerNode,
     Keep,
+    Learned,
     MakeNode,
     NodeSettings,
     Peer,
     ReadAgain,
+    Said,
     Status,
     Warn,
 )
@@ -22,9 +24,9 @@ from twigcast.errors import TwigcastError
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address, Effects
 from twigcast.overlay.onyx.broker import OnyxBroker
-from twigcast.overlay.onyx.items import Accept, Asked, LostRange, Refused, Trouble
+from twigcast.overlay.onyx.items import Accept, Asked, CatalogueChanged, LostRange, Refused, Relayed, Trouble
 from twigcast.overlay.onyx.matching import RoutingMatcher
-from twigcast.overlay.onyx.model import Disjunct, Message, Recovered, Root, RoutingQuery
+from twigcast.overlay.onyx.model import Disjunct, Message, Recovered, Root, RoutingQuery, Source
 from twigcast.overlay.onyx.recovery import backwards
 from twigcast.overlay.onyx.table import RoutingTable
 
@@ -112,6 +114,14 @@ class OnyxNode:
         """A piece of an answer is on its way."""
         return _in_words(self._node.answer(answer, now))
 
+    def describe(self, source: Source, now: float) -> Effects:
+        """A source is new, or something about it is."""
+        return _in_words(self._node.describe(source, now))
+
+    def relay(self, target: Address, content: bytes, now: float) -> Effects:
+        """Say something to the service of another broker."""
+        return _in_words(self._node.relay(target, content, now))
+
     # Questions
 
     def matcher(self, query: RoutingQuery) -> Callable[[Message], bool]:
@@ -151,6 +161,14 @@ class OnyxNode:
             for neighbour in sorted(self._node.links)
         ]
 
+    def labels(self) -> dict[Address, str]:
+        """What each broker that is known says of itself."""
+        return {state.origin: state.where for state in self._node.topology}
+
+    def reached(self) -> frozenset[Address]:
+        """The other brokers that can be reached now."""
+        return frozenset(self._node.parents)
+
     def status(self) -> Status:
         """What is told of it."""
         node = self._node
@@ -182,6 +200,10 @@ def _item(item: Any) -> Any:
         return Break(item.neighbour, item.kind, item.reason)
     if isinstance(item, Trouble):
         return Warn(item.kind, item.reason)
+    if isinstance(item, CatalogueChanged):
+        return Learned(item.source)
+    if isinstance(item, Relayed):
+        return Said(item.origin, item.content)
     if isinstance(item, LostRange):
         reason = f"messages {item.after + 1:,} to {item.upto:,} of broker {item.root} are lost: it no longer has them"
         return Warn("lost", reason)

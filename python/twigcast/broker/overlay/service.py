@@ -20,18 +20,30 @@ from typing import Any, Final
 
 from twigcast.broker.errors import BrokerError, StoreUnavailable
 from twigcast.broker.model import Delivery, StoredMessage, Subscription, SubscriptionState
-from twigcast.broker.overlay.node import Break, BrokerNode, Keep, MakeNode, NodeSettings, ReadAgain, Status, Warn
-from twigcast.broker.overlay.receiving import Counts, Receiver
+from twigcast.broker.overlay.node import (
+    Break,
+    BrokerNode,
+    Keep,
+    Learned,
+    MakeNode,
+    NodeSettings,
+    ReadAgain,
+    Said,
+    Warn,
+)
+from twigcast.broker.overlay.receiving import Receiver
 from twigcast.broker.overlay.recovery import as_message, read_again
+from twigcast.broker.overlay.registering import Registering
+from twigcast.broker.overlay.reports import Report, Tallies, Way, WayBranch
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
 from twigcast.broker.overlay.thread import LoopThread
 from twigcast.broker.overlay.wishes import Wish, Wishes
 from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Origin, OverlayIdentity
+from twigcast.overlay.onyx.description import Description, read_description
 from twigcast.overlay.onyx.model import Message, Recovered, RoutingQuery, Span
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.greeting import identity_of
-from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble
 
 logger = logging.getLogger(__name__)
 
@@ -44,70 +56,6 @@ FORMS: Final = ("text",)
 _ROOM_SECONDS: Final = 0.02
 _REPORT_SECONDS: Final = 5.0
 _UPKEEP_SECONDS: Final = 1.0
-
-
-@dataclass(slots=True)
-class Tallies:
-    """What was passed on since the start."""
-
-    published: int = 0
-    """Messages published here that the node was told of."""
-    recovered: int = 0
-    """Messages published here that others asked for again."""
-    recoveries: int = 0
-    """Times that others asked."""
-    lost: int = 0
-    """Times that they asked for what retention had removed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How the overlay looks from here."""
-
-    name: str
-    identity: int
-    incarnation: int
-    where: str
-    links: list[LinkReport]
-    dials: list[DialReport]
-    troubles: list[Trouble]
-    trouble_counts: dict[str, int]
-    status: Status
-    names: dict[int, str]
-    received: Counts
-    tallies: Tallies
-    waiting_messages: int
-    waiting_bytes: int
-    wishes_waiting: int
-    wide_scopes: frozenset[str]
-
-    def name_of(self, identity: int) -> str:
-        """The name of a broker, as far as it is known."""
-        return self.names.get(identity) or str(identity)
-
-
-@dataclass(frozen=True, slots=True)
-class WayBranch:
-    """What becomes of a message on one link."""
-
-    neighbour: str
-    is_child: bool
-    """Whether the neighbour lies behind this broker, on the way from the message's root."""
-    wanted: tuple[str, ...]
-    """Routing queries that let it pass; empty: nobody behind the link wants it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """The way of a message through the overlay."""
-
-    root: str
-    """The broker that accepted it first."""
-    number: int
-    """Its number there."""
-    passed: list[str]
-    """The brokers that it passed, this one last."""
-    branches: list[WayBranch]
 
 
 @dataclass(slots=True)
@@ -143,6 +91,7 @@ class Overlay:
         self._loading: asyncio.Task[None] | None = None
         self._kept_above: int | None = None
         self.identity: OverlayIdentity
+        self.registering: Registering
 
     # Start and stop ---------------------------------------------------------------------------------------------------
 
@@ -165,6 +114,8 @@ class Overlay:
         self._names = {identity: root.name for identity, root in roots.items() if root.name} | {number: name}
         horizons = {identity: root.horizon for identity, root in roots.items() if root.horizon is not None}
         scopes = await asyncio.to_thread(self._scopes_in_use)
+        self.registering = Registering(broker, self._thread, self._settings, name, number)
+        await asyncio.to_thread(self.registering.load)
         self._thread.start()
         try:
             self._inside = await self._thread.run(self._build(asyncio.get_running_loop(), last, horizons, scopes))
@@ -200,10 +151,12 @@ class Overlay:
         )
         receiver = Receiver(self._broker.put, hub_loop, self._stored, driver.read, time.time)
         inside = self._inside = _Inside(node, driver, receiver, Wishes(self._want, self._unwant))
+        self.registering.join(node, driver)
         # Before there is any link: a broker that wants nothing is asked about nothing, and misses nothing.
         inside.wishes.begin(scopes)
         await driver.start()
-        inside.tasks = [asyncio.create_task(work) for work in (receiver.run(), inside.wishes.run(), self._look_after())]
+        works = (receiver.run(), inside.wishes.run(), self.registering.run(), self._look_after())
+        inside.tasks = [asyncio.create_task(work) for work in works]
         for task in inside.tasks:
             task.add_done_callback(_see)
         return inside
@@ -216,7 +169,15 @@ class Overlay:
     def _label(self) -> str:
         settings = self._settings
         listen = "" if settings.listen is None else "{}:{}".format(*settings.listen)
-        return f"{self.identity.name} {settings.where or listen}".strip()
+        described = Description(
+            self.identity.name,
+            settings.where or listen,
+            settings.url,
+            settings.place,
+            settings.capacity,
+            settings.holders if self.identity.name in settings.holders else (),
+        )
+        return str(described)
 
     async def stop(self) -> None:
         """Take part no more; what has arrived is stored. The hub runs still."""
@@ -310,11 +271,14 @@ class Overlay:
                 self._inside.recoveries.add(task)
                 task.add_done_callback(self._inside.recoveries.discard)
                 task.add_done_callback(_see)
+            elif isinstance(item, Learned):
+                self.registering.learned(item.source)
+            elif isinstance(item, Said):
+                self.registering.heard(item.origin, item.content)
             elif isinstance(item, Break):
                 self._inside.driver.links.break_off(item.neighbour, item.kind, item.reason)
             elif isinstance(item, Warn):
-                self._inside.driver.troubles.add(item.kind, self.identity.name, item.reason)
-                logger.error("%s", item.reason, extra={"kind": item.kind})
+                self._inside.driver.tell(item.kind, self.identity.name, item.reason)
 
     async def _read_again(self, asked: ReadAgain) -> None:
         """Answer what another broker asks for again, no faster than the next broker on the way takes it."""
@@ -376,7 +340,7 @@ class Overlay:
         """Learn the names of brokers, and from where on messages are to be kept for them."""
         while True:
             self._kept_above = self._inside.node.kept_above()
-            names = {peer.identity: peer.label.partition(" ")[0] for peer in self._inside.node.status().peers}
+            names = {peer.identity: read_description(peer.label).name for peer in self._inside.node.status().peers}
             names |= {link.identity: link.peer.name for link in self._inside.driver.links.all()}
             new = {identity: name for identity, name in names.items() if name and self._names.get(identity) != name}
             if new:
@@ -445,6 +409,9 @@ class Overlay:
             waiting_bytes=size,
             wishes_waiting=inside.wishes.waiting,
             wide_scopes=inside.wishes.wide_scopes,
+            registry=self.registering.report(),
+            sources=self.registering.catalogue.count,
+            sources_refused=dict(self.registering.catalogue.refused),
         )
 
 

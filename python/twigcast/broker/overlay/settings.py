@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import math
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from twigcast.overlay.onyx.network.errors import CertificateError
 from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target, host_and_port, is_loopback, target_of
+from twigcast.overlay.onyx.registration import Place, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,14 @@ class OverlaySettings:
     certificates: Certificates | None
     network: NetworkSettings
     retention_factor: float
+    url: str = ""
+    """At which clients reach it; empty: not known."""
+    place: Place = (0.0, 0.0)
+    capacity: float = 0.0
+    """Bytes a second that it takes from sources; 0: not said."""
+    holders: tuple[str, ...] = ()
+    """Names of the brokers that hold the registry; empty: others say, or none does."""
+    placement: Placement = Placement.BOTH
 
     @classmethod
     def of(cls, settings: Settings) -> OverlaySettings | None:
@@ -48,6 +59,11 @@ class OverlaySettings:
             certificates,
             NetworkSettings(queue_bytes_max=settings.overlay_queue_bytes_max),
             settings.overlay_retention_factor,
+            url=_url(settings),
+            place=_place(settings.overlay_place),
+            capacity=settings.overlay_capacity,
+            holders=_holders(settings.overlay_registry),
+            placement=Placement(settings.overlay_placement),
         )
 
 
@@ -62,6 +78,43 @@ def _name(given: str | None) -> str | None:
     ):
         raise ConfigError(f"the setting 'overlay_identity' cannot be used: {given!r} is no name without spaces")
     return given
+
+
+def _holders(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) != len(names):
+        raise ConfigError("the setting 'overlay_registry' cannot be used: it names a broker twice")
+    for name in names:
+        if not name.isprintable() or " " in name:
+            raise ConfigError(f"the setting 'overlay_registry' cannot be used: {name!r} is no name of a broker")
+    return tuple(sorted(names))
+
+
+def _place(given: str) -> Place:
+    try:
+        x, y = (float(part) for part in given.split(","))
+    except ValueError:
+        raise ConfigError(f"the setting 'overlay_place' cannot be used: {given!r} is not of the form X,Y") from None
+    if not math.isfinite(x) or not math.isfinite(y):
+        raise ConfigError(f"the setting 'overlay_place' cannot be used: {given!r} is no place")
+    return x, y
+
+
+def _url(settings: Settings) -> str:
+    """Where clients reach the broker, as far as its settings tell."""
+    if settings.public_url is not None:
+        return settings.public_url
+    if not settings.port or is_unspecified(settings.host):
+        return ""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}"
+
+
+def is_unspecified(host: str) -> bool:
+    """Whether a host stands for all addresses of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def _certificates(settings: Settings) -> Certificates | None:

@@ -299,7 +299,13 @@ class Transaction(Protocol):
         """
 
     def forget_overlay_identity(self) -> bool:
-        """Be no broker of an overlay any more, so that the next start makes a new one; whether it was one."""
+        """Be no broker of an overlay any more, so that the next start makes a new one; whether it was one.
+
+        What it held of the registry is forgotten too: what it promised others may be newer than this store.
+        """
+
+    def set_overlay_records(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str] = ()) -> None:
+        """Keep or replace some of what the overlay keeps under names, and remove some."""
 
     def set_horizons(self, horizons: Mapping[int, int], *, at: float) -> None:
         """Up to where all messages of these brokers are known."""
@@ -470,6 +476,9 @@ class Store(Protocol):
 
     def overlay_origin(self, seq: int) -> Origin | None:
         """Where a message came from; ``None``: it was published here."""
+
+    def overlay_records(self, kind: str) -> dict[str, bytes]:
+        """What the overlay keeps of one kind, by name, in the order of names."""
 
     def own_messages(self, *, after: int, up_to: int, limit: int, bytes_max: int) -> list[StoredMessage]:
         """Messages of all tenants that were published here, in order; about ``bytes_max`` bytes, at least one."""

@@ -31,6 +31,10 @@ class OverlayReads(Reads):
         row = self.first("SELECT root, number, way FROM overlay_origins WHERE seq = ?", (seq,))
         return None if row is None else Origin(row[0], row[1], tuple(json.loads(row[2])))
 
+    def overlay_records(self, kind: str) -> dict[str, bytes]:
+        rows = self.rows("SELECT name, value FROM overlay_records WHERE kind = ? ORDER BY name", (kind,))
+        return {name: bytes(value) for name, value in rows}
+
     def own_messages(self, *, after: int, up_to: int, limit: int, bytes_max: int) -> list[StoredMessage]:
         rows = self.rows(
             "SELECT m.seq, m.size FROM messages m WHERE m.seq > ? AND m.seq <= ? AND NOT EXISTS "
@@ -74,7 +78,15 @@ class OverlayWrites(Writes):
         return found
 
     def forget_overlay_identity(self) -> bool:
+        # A vote that was given, and entries that others count on, may be newer than what is restored.
+        self.session.execute("DELETE FROM overlay_records")
         return bool(self.session.execute("DELETE FROM overlay_self"))
+
+    def set_overlay_records(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str] = ()) -> None:
+        names = sorted({*put, *gone})
+        self.session.many("DELETE FROM overlay_records WHERE kind = ? AND name = ?", [(kind, name) for name in names])
+        rows = [(kind, name, value) for name, value in sorted(put.items())]
+        self.session.insert("overlay_records", ("kind", "name", "value"), rows)
 
     def set_horizons(self, horizons: Mapping[int, int], *, at: float) -> None:
         self._put_roots(horizons)

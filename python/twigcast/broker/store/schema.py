@@ -18,7 +18,7 @@ Why the tables are as they are:
 - ``counters`` gives out ids. They are never used again, also after the newest row was removed. ``forgotten`` is the
   highest sequence number that retention has removed. ``access`` grows when tokens or limits of tenants change.
 - ``overlay_origins`` has a row for each message that came from another broker of an overlay, none for the broker's own:
-  a broker without an overlay writes nothing there.
+  a broker without an overlay writes nothing there. ``overlay_records`` is small: sources, and a log of changes to them.
 """
 
 from __future__ import annotations
@@ -150,6 +150,11 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             PRIMARY KEY (seq, number)) {clustered}""",
         "ALTER TABLE deliveries ADD COLUMN shared {int}",
         "INSERT INTO counters (name, value) VALUES ('access', 0), ('websub_request', 0)",
+    ),
+    # 6: the catalogue of an overlay, and the log of those that hold its registry
+    (
+        """CREATE TABLE overlay_records (
+            kind {key} NOT NULL, name {key} NOT NULL, value {blob} NOT NULL, PRIMARY KEY (kind, name)) {clustered}""",
     ),
 )
 

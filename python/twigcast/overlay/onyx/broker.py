@@ -1,7 +1,8 @@
 """The node of a broker in an overlay: links, wishes, attachments, messages; no input or output of its own.
 
 Its parts: ``flooding`` (greetings, link states, the catalogue), ``attachments`` (who is whose parent, and from when on
-spans count), ``passing`` (messages and silence down the trees, reports up), ``recovery`` (gaps).
+spans count), ``passing`` (messages and silence down the trees, reports up), ``recovery`` (gaps), ``relaying`` (what
+services of brokers say to each other).
 
 What must survive a crash, and is kept by the application: the broker's own messages with their numbers, the
 subscriptions, the horizons as they came with `Accept`, and a greater incarnation at each start. All else is told anew.
@@ -14,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from twigcast.overlay.core import Address, Effects, LinkSettings, Node
-from twigcast.overlay.onyx import attachments, flooding, passing, recovery
+from twigcast.overlay.onyx import attachments, flooding, passing, recovery, relaying
 from twigcast.overlay.onyx.items import Refused, Trouble
 from twigcast.overlay.onyx.misbehaviour import Misbehaviour
 from twigcast.overlay.onyx.model import (
@@ -28,6 +29,7 @@ from twigcast.overlay.onyx.model import (
     Message,
     Recover,
     Recovered,
+    Relay,
     Root,
     RoutingDelta,
     RoutingQuery,
@@ -122,6 +124,7 @@ class OnyxBroker(Node):
         Known: passing.on_known,
         Recover: recovery.on_recover,
         Recovered: recovery.on_recovered,
+        Relay: relaying.on_relay,
     }
 
     def __init__(
@@ -252,6 +255,12 @@ class OnyxBroker(Node):
         """An entry of the catalogue is new here, or a later version."""
         self.now = now
         flooding.learn(self, source, None)
+        return self.drain()
+
+    def relay(self, target: Address, content: bytes, now: float) -> Effects:
+        """Say something to the service of another broker; it may be lost on the way."""
+        self.now = now
+        relaying.send(self, target, content)
         return self.drain()
 
     def forget(self, broker: Address, now: float) -> Effects:

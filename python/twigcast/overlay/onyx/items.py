@@ -70,6 +70,13 @@ class CatalogueChanged(NamedTuple):
     source: Source
 
 
+class Relayed(NamedTuple):
+    """Another broker's service says something to that of this one."""
+
+    origin: Address
+    content: bytes
+
+
 class Routed(NamedTuple):
     """Where a message went from here (only with the setting `trace`).
 

@@ -271,6 +271,7 @@ class Source(NamedTuple):
         rate: Messages a second that it expects to publish.
         size: Bytes of a message that it expects.
         is_gone: It publishes no more.
+        owner: SHA-256, in hexadecimal, of the key that its publishers show; empty: none is asked for.
     """
 
     name: str
@@ -280,7 +281,29 @@ class Source(NamedTuple):
     rate: float = 0.0
     size: int = 0
     is_gone: bool = False
+    owner: str = ""
 
     def size_bytes(self) -> int:
         """Texts and numbers."""
-        return HEADER_BYTES + 33 + len(self.name) + len(self.schema)
+        return HEADER_BYTES + 33 + len(self.name) + len(self.schema) + len(self.owner)
+
+
+@carries(Traffic.CONTROL)
+class Relay(NamedTuple):
+    """To one broker, passed on towards it as messages of its tree would come from it. May be lost on the way.
+
+    Attributes:
+        origin: Who has sent it first.
+        target: Whom it is for.
+        hops: Links that it has passed.
+        content: What the services of the two brokers say to each other.
+    """
+
+    origin: Address
+    target: Address
+    hops: int
+    content: bytes
+
+    def size_bytes(self) -> int:
+        """The content and three numbers."""
+        return HEADER_BYTES + 20 + len(self.content)

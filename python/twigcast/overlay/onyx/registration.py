@@ -57,12 +57,15 @@ class RegisterSource(NamedTuple):
     schema: str = ""
     rate: float = 1.0
     size: int = 1_000
+    #: SHA-256 of its key, in hexadecimal; what has another one is another source.
+    owner: str = ""
 
 
 class RemoveSource(NamedTuple):
     """A source publishes no more."""
 
     name: str
+    owner: str = ""
 
 
 class RegisterProfile(NamedTuple):
@@ -84,6 +87,12 @@ class Assigned(NamedTuple):
 
     broker: Address | None
     backup: Address | None
+
+
+class Taken(NamedTuple):
+    """Reply: another source has this name."""
+
+    name: str
 
 
 class Moved(NamedTuple):
@@ -133,7 +142,8 @@ class Registry:
         """Carry out a command of the log.
 
         Returns:
-            `Assigned` for what is registered, `Moved` for a broker that is gone, otherwise whether there was anything.
+            `Assigned` for what is registered, `Taken` where the name is another's, `Moved` for a broker that is gone,
+            otherwise whether there was anything.
         """
         match command:
             case AddBroker():
@@ -148,7 +158,7 @@ class Registry:
             case RegisterSource():
                 return self._register_source(index, command)
             case RemoveSource():
-                return self._remove_source(index, command.name)
+                return self._remove_source(index, command)
             case RegisterProfile():
                 return self._register_profile(command)
             case RemoveProfile():
@@ -157,8 +167,10 @@ class Registry:
 
     # Sources.
 
-    def _register_source(self, index: int, source: RegisterSource, prefer: Address | None = None) -> Assigned:
+    def _register_source(self, index: int, source: RegisterSource, prefer: Address | None = None) -> Assigned | Taken:
         known = self._sources.get(source.name)
+        if known is not None and known[0].owner != source.owner:
+            return Taken(source.name)
         if known is None or known[1].broker is None:
             assigned = self._assign(lambda broker: self._root_cost(broker, source), prefer)
         else:
@@ -168,7 +180,7 @@ class Registry:
         self._sources[source.name] = source, assigned
         if assigned.broker is not None:
             self.catalogue[source.name] = Source(
-                source.name, index, assigned.broker, source.schema, source.rate, source.size
+                source.name, index, assigned.broker, source.schema, source.rate, source.size, owner=source.owner
             )
         return assigned
 
@@ -181,10 +193,13 @@ class Registry:
         if broker in self._brokers:
             self._brokers[broker].volume += volume
 
-    def _remove_source(self, index: int, name: str) -> bool:
-        known = self._sources.pop(name, None)
+    def _remove_source(self, index: int, command: RemoveSource) -> bool | Taken:
+        name, known = command.name, self._sources.get(command.name)
         if known is None:
             return False
+        if known[0].owner != command.owner:
+            return Taken(name)
+        del self._sources[name]
         self._add_volume(known[1].broker, -_volume(known[0]))
         if name in self.catalogue:
             self.catalogue[name] = self.catalogue[name]._replace(version=index, is_gone=True)
@@ -236,6 +251,7 @@ class Registry:
                 del self._sources[name]
                 self._add_volume(assigned.broker, -_volume(source))
                 fresh = self._register_source(index, source, prefer=_survivor(assigned, broker))
+                assert isinstance(fresh, Assigned)
                 if fresh.broker not in (None, assigned.broker):
                     sources.append(self.catalogue[name])
         profiles = []
@@ -246,6 +262,15 @@ class Registry:
                 if fresh.broker is not None and fresh.broker != before.broker:
                     profiles.append((name, fresh.broker))
         return Moved(tuple(sources), tuple(profiles))
+
+    @property
+    def brokers(self) -> dict[Address, AddBroker]:
+        """The brokers that offer their services."""
+        return {number: AddBroker(number, state.place, state.capacity) for number, state in self._brokers.items()}
+
+    def choose(self, wish: RegisterProfile) -> Assigned:
+        """Which broker a profile would get now; nothing is registered."""
+        return self._assign(lambda broker: self._host_cost(broker, wish), None)
 
     def _assign(self, cost: Callable[[Address], float], prefer: Address | None) -> Assigned:
         """The cheapest broker, or the preferred one; and the cheapest other as its backup."""

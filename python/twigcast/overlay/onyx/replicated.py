@@ -128,8 +128,10 @@ class Appended(NamedTuple):
         return HEADER_BYTES + 17
 
 
-#: Entries in one message.
+#: Entries in one message...
 _ENTRIES_MAX = 64
+#: ... and characters of their commands, except that there is always one.
+_CHARACTERS_MAX = 1 << 20
 
 
 class Replica(Node):
@@ -284,7 +286,7 @@ class Replica(Node):
     def _tell(self, member: Address) -> None:
         log, before = self.durable.log, self.upcoming[member] - 1
         before_term = log[before - 1].term if before else 0
-        entries = tuple(log[before : before + _ENTRIES_MAX])
+        entries = _fitting(log[before : before + _ENTRIES_MAX])
         self.send(member, Append(self.durable.term, before, before_term, entries, self.committed))
 
     def on_append(self, sender: Address, append: Append) -> None:
@@ -354,3 +356,13 @@ class Replica(Node):
         Append: on_append,
         Appended: on_appended,
     }
+
+
+def _fitting(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """As many of the entries as go into one message."""
+    size = 0
+    for count, entry in enumerate(entries):
+        size += len(entry.command) if isinstance(entry.command, str) else 0
+        if count and size > _CHARACTERS_MAX:
+            return tuple(entries[:count])
+    return tuple(entries)

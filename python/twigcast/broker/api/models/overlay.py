@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field
 
 from twigcast.broker.api.models.common import Model, moment
+from twigcast.overlay.onyx.description import Description, read_description
 
 if TYPE_CHECKING:
-    from twigcast.broker.overlay.service import Report, Way
+    from twigcast.broker.overlay.registering import Choice
+    from twigcast.broker.overlay.registry.registrar import RegistryReport
+    from twigcast.broker.overlay.reports import Report, Way
     from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble
 
 
@@ -99,10 +102,27 @@ class PeerOut(Model):
     name: str
     identity: str
     label: str = Field(description="Its name and address.")
+    url: str | None = Field(description="Where its clients reach it, as far as it says.")
+    place: tuple[float, float] = Field(description="Where it is, on whatever map the brokers agree on.")
+    holds_registry: bool = Field(description="Whether it is one of those that hold the registry.")
     neighbours: list[NeighbourOut]
     towards: str | None = Field(description="The neighbour that lies towards it; null: it is this broker.")
     horizon: int | None = Field(description="All its messages up to this number are known here.")
     missing: int = Field(description="Numbers below those that have come since that are asked for again.")
+
+
+class RegistryOut(Model):
+    """The registry of sources and profiles, as this broker sees it."""
+
+    holders: list[str] = Field(description="Names of the brokers that hold it; empty: none does.")
+    role: str | None = Field(description="leader, follower or candidate; null: this broker does not hold it.")
+    leader: str | None = Field(description="Which one leads, as far as it is known here.")
+    entries: int = Field(description="Of the log that this broker holds: how many are carried out.")
+
+    @classmethod
+    def of(cls, report: RegistryReport) -> Self:
+        """It as it is shown."""
+        return cls(holders=list(report.holders), role=report.role, leader=report.leader, entries=report.entries)
 
 
 class OverlayOut(Model):
@@ -127,6 +147,8 @@ class OverlayOut(Model):
     waiting_messages: int = Field(description="Messages of others that wait for the store.")
     waiting_bytes: int
     wishes_waiting: int = Field(description="Subscriptions whose routing queries are still to be made.")
+    registry: RegistryOut
+    sources: int = Field(description="Sources that are registered in the overlay.")
 
     @classmethod
     def of(cls, report: Report) -> Self:
@@ -152,6 +174,8 @@ class OverlayOut(Model):
             waiting_messages=report.waiting_messages,
             waiting_bytes=report.waiting_bytes,
             wishes_waiting=report.wishes_waiting,
+            registry=RegistryOut.of(report.registry),
+            sources=report.sources,
         )
 
 
@@ -160,11 +184,15 @@ def _peers(report: Report) -> list[PeerOut]:
     found = []
     for peer in status.peers:
         towards = status.parents.get(peer.identity)
+        description = read_description(peer.label)
         found.append(
             PeerOut(
                 name=report.name_of(peer.identity),
                 identity=str(peer.identity),
-                label=peer.label,
+                label=description.label,
+                url=description.url or None,
+                place=description.place,
+                holds_registry=description.name in report.registry.holders,
                 neighbours=[NeighbourOut(name=report.name_of(one), cost=cost) for one, cost in peer.links],
                 towards=None if towards is None else report.name_of(towards),
                 horizon=status.horizons.get(peer.identity),
@@ -204,3 +232,78 @@ class WayOut(Model):
             for branch in way.branches
         ]
         return cls(root=way.root, number=way.number, passed=way.passed, links=links)
+
+
+class RegistrationIn(Model):
+    """A source, as it is registered."""
+
+    place: tuple[float, float] = Field(
+        (0.0, 0.0), description="Where it is, on the map of `overlay_place`: a broker near it becomes its root."
+    )
+    dtd: str = Field("", max_length=512 << 10, description="Its schema, as a DTD; empty: none is known.")
+    rate: float = Field(1.0, ge=0, le=1e9, description="Messages a second that it expects to publish.")
+    size: int = Field(1_000, ge=0, le=1 << 40, description="Bytes of a message that it expects.")
+
+
+class ChosenOut(Model):
+    """A broker that was chosen."""
+
+    name: str
+    url: str | None = Field(description="Where its clients reach it; null: it does not say.")
+
+    @classmethod
+    def of(cls, broker: Description) -> Self:
+        """It as it is shown."""
+        return cls(name=broker.name, url=broker.url or None)
+
+
+class ChoiceOut(Model):
+    """Which broker serves a source or a subscriber."""
+
+    broker: ChosenOut
+    backup: ChosenOut | None = Field(description="Which one would, if that one were gone.")
+
+    @classmethod
+    def of(cls, choice: Choice) -> Self:
+        """It as it is shown."""
+        backup = None if choice.backup is None else ChosenOut.of(choice.backup)
+        return cls(broker=ChosenOut.of(choice.broker), backup=backup)
+
+
+class RegisteredOut(ChoiceOut):
+    """A registered source: where it publishes, and with which key."""
+
+    key: str = Field(description="To be sent as `Twigcast-Source-Key` with each message, and to change the source.")
+
+
+class SourceEntryOut(Model):
+    """A source in the catalogue."""
+
+    name: str
+    root: str = Field(description="The broker at which it publishes.")
+    url: str | None = Field(description="Where that is reached; null: it does not say.")
+    version: int = Field(description="Grows with each change.")
+    rate: float
+    size: int
+    dtd: str | None = Field(description="Its schema; null: it is not asked for, or none is known.")
+
+
+class CatalogueOut(Model):
+    """The catalogue of an overlay, for one tenant."""
+
+    sources: list[SourceEntryOut]
+
+
+class ProfileIn(Model):
+    """What a subscriber would subscribe to, for a broker to be chosen."""
+
+    query: str = Field(max_length=1 << 20)
+    namespaces: dict[str, str] = Field(default_factory=dict)
+    place: tuple[float, float] = Field((0.0, 0.0), description="Where the subscriber is.")
+
+
+class MovedOut(Model):
+    """What became of the sources and profiles of a broker that is gone."""
+
+    sources: int = Field(description="Sources that publish at another broker now.")
+    profiles: int = Field(description="Profiles whose host is another broker now.")

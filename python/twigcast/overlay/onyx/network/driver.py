@@ -157,6 +157,11 @@ class Driver:
         """What went wrong with links."""
         return self.links.troubles
 
+    def tell(self, kind: str, peer: str, reason: str) -> None:
+        """Remember and log something that a person should know."""
+        self.troubles.add(kind, peer, reason)
+        logger.error("%s", reason, extra={"peer": peer, "kind": kind})
+
     # The node ---------------------------------------------------------------------------------------------------------
 
     def act(self, effects: Effects) -> None:

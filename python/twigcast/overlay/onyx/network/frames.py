@@ -25,6 +25,7 @@ from twigcast.overlay.onyx.model import (
     Message,
     Recover,
     Recovered,
+    Relay,
     Root,
     RoutingDelta,
     Source,
@@ -332,11 +333,24 @@ def _put_source(out: bytearray, source: Source) -> None:
     put_real(out, source.rate)
     put_number(out, source.size)
     out.append(source.is_gone)
+    put_text(out, source.owner)
 
 
 def _source(reader: Reader) -> Source:
     name, version, root = reader.text(NAME_MAX), reader.number(), reader.number()
-    return Source(name, version, root, reader.text(SCHEMA_BYTES_MAX), reader.real(), reader.number(), _flag(reader))
+    schema, rate, size, is_gone = reader.text(SCHEMA_BYTES_MAX), reader.real(), reader.number(), _flag(reader)
+    return Source(name, version, root, schema, rate, size, is_gone, reader.text(NAME_MAX))
+
+
+def _put_relay(out: bytearray, relay: Relay) -> None:
+    put_number(out, relay.origin)
+    put_number(out, relay.target)
+    put_number(out, relay.hops)
+    put_bytes(out, relay.content)
+
+
+def _relay(reader: Reader) -> Relay:
+    return Relay(reader.number(), reader.number(), reader.number(), reader.bytes(BODY_BYTES_MAX))
 
 
 # What the driver itself says ------------------------------------------------------------------------------------------
@@ -436,6 +450,7 @@ CODECS: Final[dict[type, Codec]] = {
     Known: Codec(24, _put_known, _known),
     Detach: Codec(25, _put_detach, _detach),
     Source: Codec(26, _put_source, _source),
+    Relay: Codec(27, _put_relay, _relay),
 }
 """By class of message."""
 

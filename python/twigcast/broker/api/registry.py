@@ -1,0 +1,137 @@
+"""``/overlay/sources`` and its like: the registry of the overlay, asked by way of any of its brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+
+from twigcast.broker.api.context import NAME_LENGTH_MAX, Context, Operator, PathName, Publisher, Shared, Subscriber
+from twigcast.broker.api.models.overlay import (
+    CatalogueOut,
+    ChoiceOut,
+    ChosenOut,
+    MovedOut,
+    ProfileIn,
+    RegisteredOut,
+    RegistrationIn,
+    SourceEntryOut,
+)
+from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.api.overlay import overlay_of
+from twigcast.broker.errors import NotFound
+from twigcast.overlay.onyx.description import Description
+from twigcast.overlay.onyx.model import RoutingQuery, Source
+from twigcast.overlay.onyx.routing import routing_query
+
+if TYPE_CHECKING:
+    from twigcast.broker.overlay.registering import Registering
+
+router = APIRouter(tags=["overlay"], responses=problem_responses(401, 403, 404))
+
+SourceKey = Annotated[
+    str | None,
+    Header(
+        alias="Twigcast-Source-Key",
+        max_length=NAME_LENGTH_MAX,
+        description="The key of a registered source, as its registration has given it.",
+    ),
+]
+"""Parameter type: what proves that somebody is a registered source."""
+
+
+@router.get("/overlay/sources")
+async def sources(
+    principal: Subscriber,
+    shared: Shared,
+    dtd: Annotated[bool, Query(description="Whether to give the schemas themselves too.")] = False,
+) -> CatalogueOut:
+    """Show the catalogue: all registered sources, and at which broker each publishes."""
+    registering = _registering(shared)
+    found = registering.catalogue.sources(principal.tenant.name)
+    return CatalogueOut(sources=[_entry(registering, name, one, dtd=dtd) for name, one in found.items()])
+
+
+@router.get("/overlay/sources/{name}")
+async def source(name: PathName, principal: Subscriber, shared: Shared) -> SourceEntryOut:
+    """Show a registered source, with its schema."""
+    registering = _registering(shared)
+    found = registering.catalogue.source(principal.tenant.name, name)
+    if found is None:
+        raise NotFound(f"there is no registered source {name!r}")
+    return _entry(registering, name, found, dtd=True)
+
+
+@router.put("/overlay/sources/{name}", responses=problem_responses(422, 503))
+async def register_source(
+    name: PathName, body: RegistrationIn, principal: Publisher, shared: Shared, key: SourceKey = None
+) -> RegisteredOut:
+    """Register a source, or change what is known of it.
+
+    The answer names the broker at which it is to publish, and its key. From then on, messages under its name are
+    accepted there alone, and with this key alone. A source that is registered keeps its broker; its key is needed to
+    change it. A key that is given with the first registration becomes the source's.
+    """
+    key, choice = await _registering(shared).register_source(
+        principal.tenant.name, name, key, place=body.place, schema=body.dtd, rate=body.rate, size=body.size
+    )
+    chosen = ChoiceOut.of(choice)
+    return RegisteredOut(broker=chosen.broker, backup=chosen.backup, key=key)
+
+
+@router.delete("/overlay/sources/{name}", status_code=204, responses=problem_responses(422, 503))
+async def remove_source(name: PathName, principal: Publisher, shared: Shared, key: SourceKey = None) -> Response:
+    """Take a source out of the catalogue; its name is free then."""
+    await _registering(shared).remove_source(principal.tenant.name, name, key)
+    return Response(status_code=204)
+
+
+@router.post("/overlay/choice", responses=problem_responses(422, 503))
+async def choose(body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
+    """Say which broker a subscriber should subscribe at: near it, and where the same is wanted."""
+    wanted = await _wanted(body, principal.tenant.name)
+    return ChoiceOut.of(await _registering(shared).choose(body.place, wanted))
+
+
+@router.put("/overlay/profiles/{name}", responses=problem_responses(422, 503))
+async def register_profile(name: PathName, body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
+    """The same, and remember it: the broker counts as the host of this profile when others are chosen."""
+    wanted = await _wanted(body, principal.tenant.name)
+    registering = _registering(shared)
+    return ChoiceOut.of(await registering.register_profile(principal.tenant.name, name, body.place, wanted))
+
+
+@router.delete("/overlay/profiles/{name}", status_code=204, responses=problem_responses(422, 503))
+async def remove_profile(name: PathName, principal: Subscriber, shared: Shared) -> Response:
+    """Forget a profile."""
+    await _registering(shared).remove_profile(principal.tenant.name, name)
+    return Response(status_code=204)
+
+
+@router.delete("/overlay/brokers/{name}", responses=problem_responses(409, 422, 503))
+async def remove_broker(name: PathName, principal: Operator, shared: Shared) -> MovedOut:
+    """Say that a broker that cannot be reached is gone for good: its sources and profiles get other brokers."""
+    moved = await _registering(shared).remove_broker(name)
+    return MovedOut(sources=len(moved.sources), profiles=len(moved.profiles))
+
+
+def _entry(registering: Registering, name: str, source: Source, *, dtd: bool) -> SourceEntryOut:
+    root = ChosenOut.of(registering.broker(source.root) or Description(str(source.root)))
+    return SourceEntryOut(
+        name=name,
+        root=root.name,
+        url=root.url,
+        version=source.version,
+        rate=source.rate,
+        size=source.size,
+        dtd=(source.schema or None) if dtd else None,
+    )
+
+
+async def _wanted(body: ProfileIn, scope: str) -> RoutingQuery:
+    return await asyncio.to_thread(routing_query, body.query, body.namespaces, "xpath", scope)
+
+
+def _registering(shared: Context) -> Registering:
+    return overlay_of(shared).registering

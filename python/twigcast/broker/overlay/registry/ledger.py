@@ -1,0 +1,104 @@
+"""What a holder of the registry must not forget: its term, its vote, its log, and which brokers the others are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+import orjson
+
+from twigcast.broker.errors import StoreUnavailable
+from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.replicated import Durable, Entry
+
+logger = logging.getLogger(__name__)
+
+_STATE: Final = "registry"
+_LOG: Final = "registry-log"
+_RETRY_SECONDS: Final = 0.5
+
+
+class Records(Protocol):
+    """Where brokers of an overlay keep things by kind and name."""
+
+    def load(self, kind: str) -> dict[str, bytes]:
+        """All of a kind, in the order of their names. Blocks."""
+
+    def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> Awaitable[None]:
+        """Keep some and remove some, at once and durably.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+
+
+class Ledger:
+    """Keeps it.
+
+    Args:
+        records: Where.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        state = records.load(_STATE)
+        told = orjson.loads(state.get("vote", b"[0, null]"))
+        log = [Entry(*orjson.loads(text)) for text in records.load(_LOG).values()]
+        self.durable = Durable(told[0], told[1], log)
+        #: By name of another holder, which broker that is.
+        self.members: dict[str, Address] = orjson.loads(state.get("members", b"{}"))
+        self._kept_vote = (self.durable.term, self.durable.voted_for)
+        self._kept_members = dict(self.members)
+        self._kept_log = list(log)
+
+    async def keep(self) -> None:
+        """Write what has changed, however long the store does not answer."""
+        await self._keep(_STATE, self._state(), ())
+        log, kept = self.durable.log, self._kept_log
+        same = min(len(log), len(kept))
+        # Where the last entries are the same, so are those before: nothing is ever changed inside the log.
+        while same and kept[same - 1] is not log[same - 1]:
+            same -= 1
+        if same < max(len(log), len(kept)):
+            fresh = {_name(index): orjson.dumps(tuple(entry)) for index, entry in enumerate(log[same:], same)}
+            await self._keep(_LOG, fresh, [_name(index) for index in range(len(log), len(kept))])
+            self._kept_log = list(log)
+
+    def _state(self) -> dict[str, bytes]:
+        put = {}
+        vote = (self.durable.term, self.durable.voted_for)
+        if vote != self._kept_vote:
+            put["vote"], self._kept_vote = orjson.dumps(vote), vote
+        if self.members != self._kept_members:
+            put["members"], self._kept_members = orjson.dumps(self.members), dict(self.members)
+        return put
+
+    async def _keep(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
+        await keep(self._records.save, kind, put, gone)
+
+
+async def keep(
+    save: Callable[[str, Mapping[str, bytes], Iterable[str]], Awaitable[None]],
+    kind: str,
+    put: Mapping[str, bytes],
+    gone: Iterable[str],
+) -> None:
+    """Save, however long the store does not answer."""
+    if not put and not gone:
+        return
+    waited = False
+    while True:
+        try:
+            await save(kind, put, gone)
+        except StoreUnavailable as error:
+            logger.log(logging.DEBUG if waited else logging.WARNING, "the registry waits for the store: %s", error)
+            waited = True
+            await asyncio.sleep(_RETRY_SECONDS)
+        else:
+            return
+
+
+def _name(index: int) -> str:
+    return f"{index:012d}"

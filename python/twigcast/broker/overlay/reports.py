@@ -1,0 +1,79 @@
+"""What is told of the overlay: for the API, the console and the metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twigcast.broker.overlay.node import Status
+from twigcast.broker.overlay.receiving import Counts
+from twigcast.broker.overlay.registry.registrar import RegistryReport
+from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble
+
+
+@dataclass(slots=True)
+class Tallies:
+    """What was passed on since the start."""
+
+    published: int = 0
+    """Messages published here that the node was told of."""
+    recovered: int = 0
+    """Messages published here that others asked for again."""
+    recoveries: int = 0
+    """Times that others asked."""
+    lost: int = 0
+    """Times that they asked for what retention had removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How the overlay looks from here."""
+
+    name: str
+    identity: int
+    incarnation: int
+    where: str
+    links: list[LinkReport]
+    dials: list[DialReport]
+    troubles: list[Trouble]
+    trouble_counts: dict[str, int]
+    status: Status
+    names: dict[int, str]
+    received: Counts
+    tallies: Tallies
+    waiting_messages: int
+    waiting_bytes: int
+    wishes_waiting: int
+    wide_scopes: frozenset[str]
+    registry: RegistryReport
+    sources: int
+    """That are registered."""
+    sources_refused: dict[str, int]
+    """By tenant: messages under the name of a source that is somebody else's."""
+
+    def name_of(self, identity: int) -> str:
+        """The name of a broker, as far as it is known."""
+        return self.names.get(identity) or str(identity)
+
+
+@dataclass(frozen=True, slots=True)
+class WayBranch:
+    """What becomes of a message on one link."""
+
+    neighbour: str
+    is_child: bool
+    """Whether the neighbour lies behind this broker, on the way from the message's root."""
+    wanted: tuple[str, ...]
+    """Routing queries that let it pass; empty: nobody behind the link wants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way of a message through the overlay."""
+
+    root: str
+    """The broker that accepted it first."""
+    number: int
+    """Its number there."""
+    passed: list[str]
+    """The brokers that it passed, this one last."""
+    branches: list[WayBranch]

@@ -1,0 +1,305 @@
+"""The registry among real brokers: who holds it, who asks, what is refused, and what survives a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.hub.hubs import run
+from tests.broker.overlay.overlays import Part, part, until
+from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
+from twigcast.broker.overlay.onyx import make_node
+from twigcast.broker.overlay.registry import asking
+from twigcast.broker.overlay.registry.asking import NoRegistry
+from twigcast.broker.overlay.registry.catalogue import scope_and_name, source_name
+from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import SqlStore
+from twigcast.limits import Limits
+from twigcast.overlay.onyx.model import Source
+from twigcast.overlay.onyx.routing import routing_query
+
+HOLDERS = ("a", "b", "c")
+DTD = "<!ELEMENT feed (item*)><!ELEMENT item EMPTY><!ATTLIST item n CDATA #REQUIRED>"
+NewStore = Callable[[str], SqlStore]
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Iterator[NewStore]:
+    """Opens stores by name."""
+    opened: list[SqlStore] = []
+
+    def open_(name: str) -> SqlStore:
+        opened.append(open_store(tmp_path / name))
+        return opened[-1]
+
+    yield open_
+    for store in opened:
+        store.close()
+
+
+def broker(store: SqlStore, name: str, *join: Any, port: int = 0, **more: Any) -> Any:
+    settings = {"url": f"http://{name}.example", "capacity": 1e6} | more
+    if name in HOLDERS:
+        settings.setdefault("holders", HOLDERS)
+    return part(store, name, *join, make=make_node(Limits()), port=port, more=settings)
+
+
+@contextlib.asynccontextmanager
+async def row(stores: dict[str, SqlStore], *names: str) -> AsyncIterator[dict[str, Part]]:
+    """Brokers in a row, each far from the others."""
+    async with contextlib.AsyncExitStack() as stack:
+        parts: dict[str, Part] = {}
+        before: list[Any] = []
+        for number, name in enumerate(names):
+            made = await stack.enter_async_context(broker(stores[name], name, *before, place=(float(number * 10), 0.0)))
+            parts[name] = made
+            before = [made.target]
+        yield parts
+
+
+async def register(at: Part, name: str, key: str | None = None, *, x: float = 0.0, dtd: str = "") -> tuple[str, str]:
+    """Register a source; its key and the name of its root."""
+    key, choice = await at.overlay.registering.register_source(
+        "default", name, key, place=(x, 0.0), schema=dtd, rate=1.0, size=100
+    )
+    return key, choice.broker.name
+
+
+def entry(at: Part, name: str) -> Source | None:
+    return at.overlay.registering.catalogue.source("default", name)
+
+
+def check(at: Part, name: str, key: str | None) -> None:
+    at.overlay.registering.catalogue.check("default", {name}, key, "token robin")
+
+
+def test_any_broker_registers_sources_and_all_know_them_with_their_schemas(new_store: NewStore) -> None:
+    async def work() -> None:
+        names = ("a", "b", "c", "d")
+        async with row({name: new_store(name) for name in names}, *names) as parts:
+            d = parts["d"]
+            await until(lambda: len(parts["a"].overlay.registering.brokers()) == 4)
+            # d holds nothing and was told nothing: it learns from the others who holds the registry.
+            await until(lambda: d.overlay.registering.report().holders == HOLDERS)
+            key, root = await register(d, "news", x=19.0, dtd=DTD)
+            assert root == "c"
+            for at in parts.values():
+                await until(partial(entry, at, "news"))
+                found = entry(at, "news")
+                assert found is not None
+                assert (found.schema, found.root) == (DTD, parts["c"].node._node.address)
+            # It is changed with its key alone, and keeps its root.
+            assert await register(parts["a"], "news", key, x=0.0) == (key, "c")
+            with pytest.raises(Forbidden, match="not its key"):
+                await register(parts["b"], "news", "sk_another")
+            with pytest.raises(Forbidden, match="key"):
+                await d.overlay.registering.remove_source("default", "news", None)
+            with pytest.raises(Invalid, match="schema"):
+                await register(d, "other", dtd="<!ELEMENT")
+            reports = [at.overlay.registering.report() for at in parts.values()]
+            assert sum(report.role == "leader" for report in reports) == 1
+            await parts["b"].overlay.registering.remove_source("default", "news", key)
+            await until(lambda: not any(entry(at, "news") for at in parts.values()))
+            with pytest.raises(NotFound):
+                await d.overlay.registering.remove_source("default", "news", key)
+
+    run(work())
+
+
+def test_who_sends_another_sources_id_is_refused_and_named(
+    new_store: NewStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with row({name: new_store(name) for name in HOLDERS}, *HOLDERS) as parts:
+            await until(lambda: len(parts["b"].overlay.registering.brokers()) == 3)
+            key, root = await register(parts["b"], "news", x=10.0)
+            assert root == "b"
+            a, b = parts["a"], parts["b"]
+            await until(lambda: entry(a, "news") and entry(b, "news"))
+            check(b, "news", key)
+            check(b, "unregistered", None)
+            for wrong in (None, "sk_wrong"):
+                with pytest.raises(Forbidden, match="this is not its key"):
+                    check(b, "news", wrong)
+            with pytest.raises(Conflict, match=r"publishes at the broker b \(http://b\.example\)"):
+                check(a, "news", key)
+            await until(lambda: "source" in b.overlay._inside.driver.troubles.counts)
+            report = await b.overlay.report()
+            (trouble,) = [one for one in report.troubles if one.kind == "source"]
+            assert trouble.peer == "token robin"
+            assert "'news'" in trouble.reason
+
+    run(work())
+    assert "token robin publishes as the source 'news', and shows no key for it" in caplog.text
+
+
+def test_the_registry_survives_the_loss_of_one_holder_and_a_restart_of_all(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = {name: new_store(name) for name in HOLDERS}
+    kept: dict[str, str] = {}
+
+    async def first() -> None:
+        async with row(stores, "a", "b") as parts:
+            # Two of three are enough.
+            await until(lambda: len(parts["a"].overlay.registering.brokers()) == 2)
+            kept["key"], _ = await register(parts["a"], "news", dtd=DTD)
+
+    async def alone() -> None:
+        monkeypatch.setattr(asking, "PATIENCE_SECONDS", 3.0)
+        async with broker(stores["b"], "b") as b:
+            # Without any link the catalogue is known, and what needs others is refused.
+            assert entry(b, "news") is not None
+            with pytest.raises(NoRegistry, match="too few can be reached"):
+                await register(b, "more")
+        monkeypatch.undo()
+
+    async def again() -> None:
+        async with row(stores, *HOLDERS) as parts:
+            await until(lambda: len(parts["c"].overlay.registering.brokers()) == 3)
+            with pytest.raises(Forbidden):
+                await register(parts["c"], "news")
+            await register(parts["c"], "news", kept["key"], dtd=DTD)
+            await until(lambda: all(entry(at, "news") for at in parts.values()))
+            # c was not there when it began; it holds all of the log now.
+            await until(lambda: parts["c"].overlay.registering.report().entries >= 2)
+
+    for work in (first, alone, again):
+        run(work())
+
+
+def test_subscribers_are_sent_where_they_are_near_and_where_the_same_is_wanted(new_store: NewStore) -> None:
+    async def work() -> None:
+        async with row({name: new_store(name) for name in HOLDERS}, *HOLDERS) as parts:
+            registering = parts["c"].overlay.registering
+            await until(lambda: len(registering.brokers()) == 3)
+            wanted = routing_query("//item[@n = 1]")
+            near = await registering.register_profile("default", "p1", (20.0, 1.0), wanted)
+            assert (near.broker.name, near.broker.url) == ("c", "http://c.example")
+            assert near.backup is not None
+            chosen = await registering.choose((9.0, 0.0), wanted)
+            assert chosen.broker.name == "b"
+            await registering.remove_profile("default", "p1")
+            with pytest.raises(NotFound):
+                await registering.remove_profile("default", "p1")
+            with pytest.raises(Conflict, match="can be reached"):
+                await registering.remove_broker("b")
+            with pytest.raises(NotFound):
+                await registering.remove_broker("z")
+
+    run(work())
+
+
+def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore) -> None:
+    async def work() -> None:
+        stores = {name: new_store(name) for name in (*HOLDERS, "d")}
+        async with row(stores, *HOLDERS) as parts:
+            a = parts["a"]
+            async with broker(stores["d"], "d", a.target, place=(-10.0, 0.0)) as d:
+                await until(lambda: len(a.overlay.registering.brokers()) == 4)
+                key, root = await register(a, "far", x=-10.0)
+                assert root == "d"
+                await until(lambda: entry(d, "far"))
+                check(d, "far", key)
+            await until(lambda: len(a.overlay.registering.brokers()) == 3)
+            moved = await a.overlay.registering.remove_broker("d")
+            assert len(moved.sources) == 1
+            await until(lambda: (found := entry(a, "far")) and found.root == a.node._node.address)
+            check(a, "far", key)
+
+    run(work())
+
+
+def test_a_holder_that_lost_its_store_is_not_listened_to(new_store: NewStore) -> None:
+    """It has forgotten what it promised: it must not vote again in a term in which it has voted."""
+
+    async def work() -> None:
+        stores = {name: new_store(name) for name in (*HOLDERS, "again")}
+        async with broker(stores["a"], "a") as a, broker(stores["b"], "b", a.target) as b:
+            async with broker(stores["c"], "c", b.target) as c:
+                await until(lambda: len(c.overlay.registering.brokers()) == 3)
+                await register(c, "news")
+                ledger = a.overlay.registering._ledger
+                assert ledger is not None
+                await until(lambda: "c" in ledger.members)
+            async with broker(stores["again"], "c", b.target):
+                await until(lambda: "registry" in a.overlay._inside.driver.troubles.counts, seconds=30)
+                assert any("another store" in t.reason for t in a.overlay._inside.driver.troubles.latest)
+                # The others are a majority without it.
+                await register(b, "more")
+
+    run(work())
+
+
+def test_without_holders_nothing_is_registered_and_all_else_works(new_store: NewStore) -> None:
+    async def work() -> None:
+        async with broker(new_store("x"), "x") as x:
+            with pytest.raises(NoRegistry, match="overlay_registry"):
+                await register(x, "news")
+            check(x, "news", None)
+
+    run(work())
+
+
+def test_brokers_that_name_different_holders_say_so(new_store: NewStore) -> None:
+    async def work() -> None:
+        one = broker(new_store("a"), "a", holders=("a",))
+        async with one as a, broker(new_store("b"), "b", a.target, holders=("a", "b")) as b:
+            await until(lambda: all("registry" in at.overlay._inside.driver.troubles.counts for at in (a, b)))
+
+    run(work())
+
+
+def test_names_of_tenants_and_sources_are_kept_apart() -> None:
+    pairs = [("a", "b c"), ("a b", "c"), ("", "x"), ("1 a", "b"), ("a", "1 a b")]
+    names = [source_name(*pair) for pair in pairs]
+    assert len(set(names)) == len(pairs)
+    assert [scope_and_name(name) for name in names] == pairs
+    assert scope_and_name("no such name") == ("", "no such name")
+
+
+def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_store: NewStore) -> None:
+    """The ledger waits: nothing is told before it is durable."""
+    from twigcast.broker.errors import StoreUnavailable
+    from twigcast.broker.overlay.registry.ledger import Ledger
+    from twigcast.overlay.onyx.replicated import Entry
+
+    class Failing:
+        def __init__(self) -> None:
+            self.failures = 2
+            self.kept: dict[str, dict[str, bytes]] = {}
+
+        def load(self, kind: str) -> dict[str, bytes]:
+            return dict(sorted(self.kept.get(kind, {}).items()))
+
+        async def save(self, kind: str, put: Any, gone: Any) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise StoreUnavailable("it does not answer")
+            kept = self.kept.setdefault(kind, {})
+            for name in gone:
+                kept.pop(name, None)
+            kept.update(put)
+
+    async def work() -> None:
+        records = Failing()
+        ledger = Ledger(records)
+        ledger.durable.term, ledger.durable.voted_for = 3, 7
+        ledger.durable.log += [Entry(1, None, None), Entry(2, "r", "command"), Entry(2, "s", "x")]
+        ledger.members["b"] = 5
+        await ledger.keep()
+        assert records.failures == 0
+        # A tail that is replaced, and one that is cut off.
+        ledger.durable.log[1:] = [Entry(3, "t", "other")]
+        await ledger.keep()
+        again = Ledger(records)
+        assert again.durable == ledger.durable
+        assert again.members == {"b": 5}
+
+    asyncio.run(work())
