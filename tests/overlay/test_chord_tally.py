@@ -9,10 +9,12 @@ import pytest
 
 from tests.overlay.overlay_population import random_messages, random_queries
 from twigcast.overlay.chord import indexing, iterative, publication
+from twigcast.overlay.chord.automaton import Automaton, EncodedPaths, labels_of
 from twigcast.overlay.chord.build import build_ring
-from twigcast.overlay.chord.messages import Notification, Visited
+from twigcast.overlay.chord.messages import Notification, RecExpand, Visited
+from twigcast.overlay.chord.places import Places
 from twigcast.overlay.chord.settings import ChordSettings
-from twigcast.overlay.chord.tally import Automaton, Network, Places, labels_of
+from twigcast.overlay.chord.tally import Network
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import linear_parts
 from twigcast.overlay.simulator import Simulator
@@ -23,6 +25,10 @@ def plain(seed: int, count: int) -> list[Path]:
     """Linear queries without predicates."""
     chosen = [q for q in random_queries(seed, 40 * count, branching=False) if not linear_parts(q)[0].predicates]
     return chosen[:count]
+
+
+def automaton_of(queries: list[Path]) -> Automaton:
+    return Automaton(EncodedPaths(linear_parts(query)[0].labels for query in queries))
 
 
 class Simulated:
@@ -54,12 +60,9 @@ class Simulated:
 def test_tally_equals_simulation(hosts: int, virtual_nodes: int) -> None:
     queries = plain(hosts, 60)
     simulated = Simulated(hosts, virtual_nodes, queries)
-    automaton = Automaton()
-    for query in queries:
-        automaton.add(linear_parts(query)[0].labels)
+    automaton = automaton_of(queries)
     places = Places(hosts, virtual_nodes)
     network = Network(automaton, places)
-    network.place_states()
     generator = random.Random(hosts)
     states = [state for peer in simulated.peers for state in peer.store.states.values()]
     assert len(states) == len(automaton)
@@ -71,29 +74,28 @@ def test_tally_equals_simulation(hosts: int, virtual_nodes: int) -> None:
     assert network.storage()[0] == per_host
     for document in random_messages(hosts, 12, "tally"):
         publisher = generator.randrange(len(simulated.peers))
+        before = simulated.simulator.counters.messages[RecExpand]
         items = simulated.publish(publisher, document, publication.publish)
         visits = [item for item in items if isinstance(item, Visited)]
-        network.load.clear()
+        network.load[:] = 0
         tally = network.publish(document, places.index_of[publisher])
         assert tally.messages == len(visits)
+        assert tally.hops == simulated.simulator.counters.messages[RecExpand] - before
         assert tally.latency_steps == max(visit.steps for visit in visits)
         assert tally.latency_hops == max(visit.hops for visit in visits)
         assert tally.matched == sum(isinstance(item, Notification) for item in items)
         loads = [0] * hosts
         for peer in simulated.peers:
             loads[peer.host(peer.address)] += peer.filtering_load
-        assert [network.load[host] for host in range(hosts)] == loads
+        assert network.load.tolist() == loads
 
 
 @pytest.mark.parametrize("hosts", [1, 9, 30])
 def test_tally_of_the_iterative_method(hosts: int) -> None:
     queries = plain(hosts + 100, 60)
     simulated = Simulated(hosts, 1, queries)
-    automaton = Automaton()
-    for query in queries:
-        automaton.add(linear_parts(query)[0].labels)
+    automaton = automaton_of(queries)
     network = Network(automaton, Places(hosts))
-    network.place_states()
     for number, document in enumerate(random_messages(hosts, 8, "iter")):
         publisher = number % hosts
         items = simulated.publish(publisher, document, iterative.publish_iteratively)
@@ -106,20 +108,16 @@ def test_tally_of_the_iterative_method(hosts: int) -> None:
 
 
 def test_shedding_spreads_the_load() -> None:
-    automaton = Automaton()
-    for query in plain(3, 150):
-        automaton.add(linear_parts(query)[0].labels)
-    network = Network(automaton, Places(50))
-    network.place_states()
+    network = Network(automaton_of(plain(3, 150)), Places(50))
     documents = random_messages(3, 20, "shed")
     for document in documents:
         network.publish(document, 0)
-    before = max(network.load.values())
+    before = network.load.max()
     network.shed(window=20)
-    network.load.clear()
+    network.load[:] = 0
     for document in documents:
         network.publish(document, 0)
-    assert max(network.load.values()) < before
+    assert network.load.max() < before
 
 
 def test_plain_paths_in_text() -> None:

@@ -6,13 +6,15 @@ number for number; that makes a million queries a matter of minutes. Averages ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from twigcast.experiments.model import Measured, Point
-from twigcast.overlay.chord.tally import Automaton, FilteringTally, Network, Places, labels_of
+from twigcast.overlay.chord.automaton import Automaton, EncodedPaths, labels_of
+from twigcast.overlay.chord.places import Places
+from twigcast.overlay.chord.tally import FilteringTally, Network
 from twigcast.overlay.documents import Document, read_document
 from twigcast.workload import DTD_NAMES, PRESETS, bundled_dtd, path_queries
 from twigcast.workload.errors import WorkloadExhaustedError
@@ -52,33 +54,33 @@ def _queries_of(dtd: str, count: int, distinct: bool, **parameters: Any) -> list
         except WorkloadExhaustedError:
             # A small DTD has no more different ones: others repeat.
             return (found * (count // max(1, len(found)) + 1))[:count]
-        asked = min(count, asked * 8)
+        # By 64,000 a small DTD has run out: from there on all at once.
+        asked = count if asked >= 64_000 else min(count, asked * 8)
     return found
 
 
 def make_documents(dtds: Sequence[str], count: int) -> list[Document]:
-    """Messages, in turn from every DTD."""
+    """Messages, in turn from every DTD; experiments with equal ones share them."""
+    return list(_documents(tuple(dtds), count))
+
+
+@lru_cache(maxsize=2)
+def _documents(dtds: tuple[str, ...], count: int) -> tuple[Document, ...]:
     each = -(-count // len(dtds))
-    presets = ALONE if tuple(dtds) == NITF else MIXED
+    presets = ALONE if dtds == NITF else MIXED
     made = [list(presets[dtd].make(bundled_dtd(dtd), each, SEED)) for dtd in dtds]
     mixed = [xml for group in zip(*made, strict=True) for xml in group]
-    return [read_document(f"m{number}", xml) for number, xml in enumerate(mixed[:count])]
+    return tuple(read_document(f"m{number}", xml) for number, xml in enumerate(mixed[:count]))
 
 
-def grown(
-    dtds: Sequence[str], distinct: bool, steps: Sequence[int], hosts: int, **parameters: Any
-) -> Iterator[tuple[int, Network]]:
-    """The network after each step of indexing."""
-    automaton = Automaton()
-    network = Network(automaton, Places(hosts))
-    queries = make_queries(dtds, steps[-1], distinct=distinct, **parameters)
-    done = 0
-    for step in steps:
-        for query in queries[done:step]:
-            automaton.add(labels_of(query))
-        done = step
-        network.place_states()
-        yield step, network
+def make_paths(dtds: Sequence[str], count: int, *, distinct: bool, **parameters: Any) -> EncodedPaths:
+    """The same queries, encoded; experiments with equal ones share them."""
+    return _paths(tuple(dtds), count, distinct, tuple(sorted(parameters.items())))
+
+
+@lru_cache(maxsize=2)
+def _paths(dtds: tuple[str, ...], count: int, distinct: bool, chosen: tuple[tuple[str, Any], ...]) -> EncodedPaths:
+    return EncodedPaths(labels_of(query) for query in make_queries(dtds, count, distinct=distinct, **dict(chosen)))
 
 
 PUBLISHERS = 16
@@ -87,7 +89,7 @@ PUBLISHERS = 16
 
 def published(network: Network, documents: Sequence[Document], *, iteratively: bool = False) -> list[FilteringTally]:
     """Publish messages from several peers in turn."""
-    count = len(network.places.identifiers)
+    count = len(network.places)
     publishers = [number % PUBLISHERS * 7919 % count for number in range(len(documents))]
     publish = network.publish_all_iteratively if iteratively else network.publish_all
     return publish(documents, publishers)
@@ -116,7 +118,11 @@ def _growth(frozen: tuple[tuple[str, Any], ...]) -> tuple[Measured, ...]:
     series = parameters["series"]
     documents = make_documents(parameters["dtds"], parameters["documents"])
     rows: list[Measured] = []
-    for x, network in grown(parameters["dtds"], parameters["distinct"], parameters["steps"], parameters["hosts"]):
+    steps = parameters["steps"]
+    paths = make_paths(parameters["dtds"], steps[-1], distinct=parameters["distinct"])
+    places = Places(parameters["hosts"])
+    for x in steps:
+        network = Network(Automaton(paths, x), places)
         rows += averaged(series, x, published(network, documents))
         if parameters.get("both"):
             rows += averaged("iterative", x, published(network, documents, iteratively=True))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, NamedTuple
 
 from twigcast.experiments import store
 from twigcast.experiments.model import Experiment, Measured, Point, Scale
@@ -16,26 +16,40 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-def measure_point(experiment: str, point: Point) -> list[Measured]:
+class Done(NamedTuple):
+    """What came of a point, or of all of them: the samples, and the processor time they took."""
+
+    measured: list[Measured]
+    processor_seconds: float
+
+
+def measure_point(experiment: str, point: Point) -> Done:
     """Measure one point of an experiment, found by its id: what a Spark task does."""
     from twigcast.experiments.registry import experiment_by_id
 
-    return experiment_by_id(experiment).measure(point)
+    started = process_time()
+    measured = experiment_by_id(experiment).measure(point)
+    return Done(measured, process_time() - started)
 
 
-def run_here(experiment: Experiment, scale: Scale) -> list[Measured]:
+def run_here(experiment: Experiment, scale: Scale) -> Done:
     """All points of an experiment, one after the other."""
-    return [measured for point in experiment.sweep[scale] for measured in measure_point(experiment.id, point)]
+    return _gathered(measure_point(experiment.id, point) for point in experiment.sweep[scale])
 
 
-def run_on_spark(spark: SparkSession, experiment: Experiment, scale: Scale) -> list[Measured]:
+def _gathered(parts: Iterable[Done]) -> Done:
+    done = list(parts)
+    return Done([row for part in done for row in part.measured], sum(part.processor_seconds for part in done))
+
+
+def run_on_spark(spark: SparkSession, experiment: Experiment, scale: Scale) -> Done:
     """All points of an experiment, each as a task of its own."""
     points = list(experiment.sweep[scale])
     name = experiment.id  # the task looks the experiment up: functions stay where they are
     spark.sparkContext.setJobDescription(f"{experiment.id}: {experiment.title}")
     tasks = spark.sparkContext.parallelize(list(enumerate(points)), len(points))
     done = tasks.map(lambda task: (task[0], measure_point(name, task[1]))).collect()
-    return [measured for _, part in sorted(done, key=lambda item: item[0]) for measured in part]
+    return _gathered(part for _, part in sorted(done, key=lambda item: item[0]))
 
 
 def run(
@@ -58,13 +72,16 @@ def run(
     written = []
     for experiment in experiments:
         started = perf_counter()
-        measured = run_on_spark(spark, experiment, scale) if spark else run_here(experiment, scale)
+        done = run_on_spark(spark, experiment, scale) if spark else run_here(experiment, scale)
         seconds = perf_counter() - started
         about = {
             "seconds": round(seconds, 1),
+            "processor_seconds": round(done.processor_seconds, 1),
             "points": len(experiment.sweep[scale]),
             "runner": spark.sparkContext.master if spark else "this process",
         }
-        written.append(store.save(output, experiment.id, scale, measured, about))
-        progress(f"{experiment.id}: {about['points']} points in {seconds:.1f} s")
+        written.append(store.save(output, experiment.id, scale, done.measured, about))
+        progress(
+            f"{experiment.id}: {about['points']} points in {seconds:.1f} s, {done.processor_seconds:.1f} s of processor"
+        )
     return written

@@ -14,7 +14,7 @@ def points(steps: tuple[int, ...], documents: int, hosts: int) -> list[Point]:
     return [Point("all", {**parameters, "steps": steps, "documents": documents, "hosts": hosts})]
 
 
-SWEEP: dict[Scale, list[Point]] = {"small": points(SMALL, 14, 1000), "paper": points(PAPER, 14, 1000)}
+SWEEP: dict[Scale, list[Point]] = {"small": points(SMALL, 14, 1000), "paper": points(PAPER, 1000, 1000)}
 TABLE = Table(
     {**MEASURES, "kilobytes": "kB a message", "states": "states", "indexing_messages": "indexing messages a query"},
     "queries",
@@ -35,7 +35,7 @@ EXPERIMENTS = (
         title="Traffic of the iterative and the recursive method",
         source="Miliaraki 2008, figure 3a",
         settings="NITF, 1,000 peers, 200,000 to 1,000,000 distinct queries of depth 10, W = DS = 0.2, l = 0. "
-        "Averages over 14 messages of 30 kB (published: 1,000 of 36.5 kB); small: 5,000 to 20,000 queries",
+        "Averages over 1,000 messages of 36 kB (published: 36.5 kB); small: 5,000 to 20,000 queries, 14 messages",
         dtd="news",
         sweep=SWEEP,
         measure=measure_growth,

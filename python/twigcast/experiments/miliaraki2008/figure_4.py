@@ -1,24 +1,20 @@
 """Figure 4: the size of the automaton by DTD."""
 
-from twigcast.experiments.chord_runs import make_queries
+from twigcast.experiments.chord_runs import make_paths
 from twigcast.experiments.claims import custom
 from twigcast.experiments.model import Experiment, Figure, Measured, Point, Results, Scale
-from twigcast.overlay.chord.tally import Automaton, labels_of
+from twigcast.overlay.chord.automaton import Automaton
 from twigcast.workload import DTD_NAMES
 
 
 def measure(point: Point) -> list[Measured]:
     """States after half of the queries, and after all."""
     half, whole = point.parameters["steps"]
-    automaton = Automaton()
+    paths = make_paths((str(point.x),), whole, distinct=False)
     rows = []
-    queries = make_queries((str(point.x),), whole, distinct=False)
-    for number, query in enumerate(queries, 1):
-        automaton.add(labels_of(query))
-        if number in (half, whole):
-            series = "half" if number == half else "all"
-            rows.append(Measured(series, point.x, "states", (float(len(automaton)),)))
-            rows.append(Measured(series, point.x, "queries", (float(number),)))
+    for series, number in (("half", half), ("all", whole)):
+        rows.append(Measured(series, point.x, "states", (float(len(Automaton(paths, number))),)))
+        rows.append(Measured(series, point.x, "queries", (float(min(number, len(paths))),)))
     return rows
 
 

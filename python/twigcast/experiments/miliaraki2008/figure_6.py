@@ -2,10 +2,12 @@
 
 import math
 
-from twigcast.experiments.chord_runs import AGGREGATED, MEASURES, NITF, averaged, grown, make_documents, published
+from twigcast.experiments.chord_runs import AGGREGATED, MEASURES, NITF, averaged, make_documents, make_paths, published
 from twigcast.experiments.claims import custom
 from twigcast.experiments.model import Experiment, Figure, Measured, Point, Results, Scale, Table
-from twigcast.overlay.chord.tally import Network, Places
+from twigcast.overlay.chord.automaton import Automaton
+from twigcast.overlay.chord.places import Places
+from twigcast.overlay.chord.tally import Network
 
 SETS = (("NITF distinct", NITF), ("aggregated distinct", AGGREGATED))
 
@@ -14,12 +16,10 @@ def measure(point: Point) -> list[Measured]:
     """One automaton on rings of growing size."""
     parameters = point.parameters
     documents = make_documents(parameters["dtds"], parameters["documents"])
-    ((_, network),) = grown(parameters["dtds"], True, (parameters["queries"],), 2)
+    automaton = Automaton(make_paths(parameters["dtds"], parameters["queries"], distinct=True))
     rows: list[Measured] = []
     for hosts in parameters["peers"]:
-        ring = Network(network.automaton, Places(hosts))
-        ring.place_states()
-        tallies = published(ring, documents)
+        tallies = published(Network(automaton, Places(hosts)), documents)
         rows += averaged(str(point.x), hosts, tallies)
         per_message = sum(t.hops for t in tallies) / sum(t.messages for t in tallies)
         rows.append(Measured(str(point.x), hosts, "hops_per_message", (per_message,)))
@@ -35,11 +35,11 @@ def points(peers: tuple[int, ...], queries: int, documents: int) -> list[Point]:
 
 SWEEP: dict[Scale, list[Point]] = {
     "small": points((250, 500, 1000), 10_000, 14),
-    "paper": points((1000, 2000, 3000, 4000, 5000), 1_000_000, 7),
+    "paper": points((1000, 2000, 3000, 4000, 5000), 1_000_000, 1000),
 }
 BEYOND: dict[Scale, list[Point]] = {
     "small": points((1000, 10_000), 5_000, 7),
-    "paper": points((1000, 10_000, 100_000), 1_000_000, 7),
+    "paper": points((1000, 10_000, 100_000), 1_000_000, 1000),
 }
 
 
@@ -70,7 +70,8 @@ EXPERIMENTS = (
         id="M-F6",
         title="Latency against the number of peers",
         source="Miliaraki 2008, figure 6",
-        settings="1,000 to 5,000 peers, 1,000,000 distinct queries, 7 messages; small: 250 to 1,000, 10,000 queries",
+        settings="1,000 to 5,000 peers, 1,000,000 distinct queries, 1,000 messages; small: 250 to 1,000, 10,000 "
+        "queries, 14 messages",
         sweep=SWEEP,
         measure=measure,
         shows=Figure("number of peers", "latency (hops)", metric="latency_hops"),
@@ -84,7 +85,7 @@ EXPERIMENTS = (
         id="M-F6+",
         title="Beyond: latency up to 100,000 peers",
         source="ours, after Miliaraki 2008, figure 6",
-        settings="1,000 to 100,000 peers, 1,000,000 distinct queries, 7 messages; small: 1,000 and 10,000 peers",
+        settings="1,000 to 100,000 peers, 1,000,000 distinct queries, 1,000 messages; small: 1,000 and 10,000 peers, 7",
         sweep=BEYOND,
         measure=measure,
         shows=Figure("number of peers", "latency (hops)", metric="latency_hops"),

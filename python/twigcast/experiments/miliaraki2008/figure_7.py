@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
-from twigcast.experiments.chord_runs import AGGREGATED, NITF, grown, make_documents, published
+from twigcast.experiments.chord_runs import AGGREGATED, NITF, make_documents, make_paths, published
 from twigcast.experiments.claims import custom
 from twigcast.experiments.model import Experiment, Figure, Measured, Point, Results, Scale
-from twigcast.overlay.chord.tally import Network, Places
+from twigcast.overlay.chord.automaton import Automaton
+from twigcast.overlay.chord.places import Places
+from twigcast.overlay.chord.tally import Network
 from twigcast.overlay.counters import gini, shares
 
 RANKS = (0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -25,12 +27,10 @@ def _curve(series: str, loads: Sequence[float]) -> list[Measured]:
 
 def measure_storage(point: Point) -> list[Measured]:
     """Transitions and states stored by the peers, ranked, without and with virtual nodes."""
-    ((_, network),) = grown(NITF, True, (point.parameters["queries"],), 2)
+    automaton = Automaton(make_paths(NITF, point.parameters["queries"], distinct=True))
     rows: list[Measured] = []
     for virtual_nodes in (1, 3, 10):
-        ring = Network(network.automaton, Places(point.parameters["hosts"], virtual_nodes))
-        ring.place_states()
-        transitions, states = ring.storage()
+        transitions, states = Network(automaton, Places(point.parameters["hosts"], virtual_nodes)).storage()
         name = "one place a peer" if virtual_nodes == 1 else f"{virtual_nodes} virtual nodes"
         rows += _curve(name, transitions)
         top = sorted(states, reverse=True)[: len(states) // 5]
@@ -42,7 +42,7 @@ def measure_filtering(point: Point) -> list[Measured]:
     """Filtering messages received by the peers, ranked: without balancing, with virtual nodes, with shedding, both."""
     parameters = point.parameters
     documents = make_documents(parameters["dtds"], parameters["documents"])
-    ((_, network),) = grown(parameters["dtds"], True, (parameters["queries"],), 2)
+    automaton = Automaton(make_paths(parameters["dtds"], parameters["queries"], distinct=True))
     rows: list[Measured] = []
     for name, virtual_nodes, share in (
         ("no balancing", 1, 0.0),
@@ -51,15 +51,14 @@ def measure_filtering(point: Point) -> list[Measured]:
         ("virtual nodes and shedding", 3, 0.1),
         ("10 virtual nodes and shedding", 10, 0.1),
     ):
-        ring = Network(network.automaton, Places(parameters["hosts"], virtual_nodes))
-        ring.place_states()
+        ring = Network(automaton, Places(parameters["hosts"], virtual_nodes))
         published(ring, documents)
         if share:
             copied = ring.shed(share=share, replicas=10, window=len(documents))
             rows.append(Measured(name, 100.0, "states_copied", (float(copied),)))
-            ring.load.clear()
+            ring.load[:] = 0
             published(ring, documents)
-        rows += _curve(name, [ring.load[host] for host in range(parameters["hosts"])])
+        rows += _curve(name, ring.load.tolist())
     return rows
 
 
@@ -81,14 +80,14 @@ def _after(results: Results) -> tuple[bool, str]:
 
 def _filtering(part: str, name: str, dtds: tuple[str, ...]) -> Experiment:
     small = {"dtds": dtds, "documents": 14, "queries": 10_000, "hosts": 200}
-    paper = {"dtds": dtds, "documents": 14, "queries": 1_000_000, "hosts": 1000}
+    paper = {"dtds": dtds, "documents": 1000, "queries": 1_000_000, "hosts": 1000}
     sweep: dict[Scale, list[Point]] = {"small": [Point(name, small)], "paper": [Point(name, paper)]}
     return Experiment(
         id=f"M-F7{part}",
         title=f"Filtering load, {name}",
         source=f"Miliaraki 2008, figure 7{part}",
-        settings="1,000 peers, 1,000,000 distinct queries, 14 messages; 3 virtual nodes; states with more than 10 % of "
-        "a peer's messages copied to 10 holders. Small: 200 peers, 10,000 queries",
+        settings="1,000 peers, 1,000,000 distinct queries, 1,000 messages; 3 virtual nodes; states with more than 10 % "
+        "of a peer's messages copied to 10 holders. Small: 200 peers, 10,000 queries, 14 messages",
         sweep=sweep,
         measure=measure_filtering,
         shows=Figure("percent of peers, heaviest first", "share of the load (%)", metric="share"),

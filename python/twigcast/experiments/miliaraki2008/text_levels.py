@@ -2,13 +2,24 @@
 
 from itertools import pairwise
 
-from twigcast.experiments.chord_runs import MEASURES, NITF, averaged, grown, make_documents, make_queries, published
+from twigcast.experiments.chord_runs import (
+    MEASURES,
+    NITF,
+    averaged,
+    make_documents,
+    make_paths,
+    make_queries,
+    published,
+)
 from twigcast.experiments.claims import custom, rises
 from twigcast.experiments.model import Experiment, Figure, Measured, Point, Results, Scale, Table
 from twigcast.overlay.chord import indexing, publication
+from twigcast.overlay.chord.automaton import Automaton
 from twigcast.overlay.chord.build import build_ring
 from twigcast.overlay.chord.messages import RecExpand, Visited
+from twigcast.overlay.chord.places import Places
 from twigcast.overlay.chord.settings import ChordSettings
+from twigcast.overlay.chord.tally import Network
 from twigcast.overlay.simulator import Simulator
 from twigcast.query import Path, child, descendant
 
@@ -66,7 +77,8 @@ def measure_mix(point: Point) -> list[Measured]:
     rows: list[Measured] = []
     for series in ("wildcard", "descendant"):
         mix = {"wildcard": 0.2, "descendant": 0.2, series: float(point.x)}
-        ((_, network),) = grown(NITF, True, (parameters["queries"],), 1000, **mix)
+        paths = make_paths(NITF, parameters["queries"], distinct=True, **mix)
+        network = Network(Automaton(paths), Places(1000))
         rows += averaged(series, point.x, published(network, documents))
         rows.append(Measured(series, point.x, "states", (float(len(network.automaton)),)))
     return rows
@@ -78,7 +90,7 @@ LEVELS: dict[Scale, list[Point]] = {
 }
 MIX: dict[Scale, list[Point]] = {
     "small": [Point(share, {"queries": 2000, "documents": 7}) for share in (0.0, 0.2, 0.4)],
-    "paper": [Point(share, {"queries": 100_000, "documents": 20}) for share in (0.0, 0.2, 0.4, 0.6)],
+    "paper": [Point(share, {"queries": 100_000, "documents": 1000}) for share in (0.0, 0.2, 0.4, 0.6)],
 }
 
 
@@ -119,7 +131,7 @@ EXPERIMENTS = (
         id="M-mix",
         title="More wildcards and descendant steps",
         source="announced in Miliaraki 2008, not shown",
-        settings="NITF, 1,000 peers, 100,000 distinct queries; small: 2,000",
+        settings="NITF, 1,000 peers, 100,000 distinct queries, 1,000 messages; small: 2,000 queries, 7 messages",
         dtd="news",
         sweep=MIX,
         measure=measure_mix,

@@ -27,6 +27,13 @@ class LabelPath:
         self.counts: dict[int, int] = {}
         self.below: dict[str, LabelPath] = {}
 
+    def documents(self) -> int:
+        """The documents that have it, as bits."""
+        bits = bytearray(max(self.counts, default=0) // 8 + 1)
+        for number in self.counts:
+            bits[number >> 3] |= 1 << (number & 7)
+        return int.from_bytes(bits, "little")
+
 
 def merge_documents(documents: Sequence[Document]) -> LabelPath:
     """The label paths of all documents; the returned one is empty and stands for the documents themselves."""

@@ -6,166 +6,23 @@ branches that reach one state with one element behave alike from there on, so it
 and the longest way to them; and elements with one label path behave alike, in all messages. A test compares every
 number with the simulator's.
 
-The automaton is kept as integer arrays and dictionaries; it can be built for 10^7 queries on one machine.
+States are looked at a label path at a time, as arrays. What the self-loops and the `*` edges of the states at a path
+lead to is the same for every longer path, so only the edges with its last name are followed for each.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from twigcast.overlay.chord.identifiers import identifier_of_address
+import numpy as np
+import numpy.typing as npt
+
+from twigcast.overlay.chord.automaton import EPSILON_CODE, Automaton, Integers, Numbers
 from twigcast.overlay.chord.label_paths import LabelPath, merge_documents
+from twigcast.overlay.chord.places import Places
 from twigcast.overlay.documents import Document
-from twigcast.overlay.paths import EPSILON, WILDCARD
-
-import hashlib  # isort: skip
-
-
-class Automaton:
-    """The shared automaton of a set of linear paths: states in order of creation, the start state first.
-
-    Attributes:
-        edges: For every state its edges, label to state.
-        parent: For every state the state before it.
-        label: For every state the label of the edge that leads to it.
-        accepting: For every state the number of queries it accepts.
-        queries: Number of queries.
-        walked: Messages that indexing took: one for every state of every query's automaton.
-    """
-
-    def __init__(self) -> None:
-        self.edges: list[dict[str, int] | None] = [None]
-        self.parent: list[int] = [-1]
-        self.label: list[str] = ["start"]
-        self.accepting: list[int] = [0]
-        self.queries = 0
-        self.walked = 0
-
-    def add(self, labels: Sequence[str]) -> int:
-        """Index a query; returns its accepting state."""
-        state = 0
-        for label in labels:
-            edges = self.edges[state]
-            if edges is None:
-                edges = self.edges[state] = {}
-            target = edges.get(label)
-            if target is None:
-                target = edges[label] = len(self.parent)
-                self.edges.append(None)
-                self.parent.append(state)
-                self.label.append(label)
-                self.accepting.append(0)
-            state = target
-        self.accepting[state] += 1
-        self.queries += 1
-        self.walked += len(labels) + 1
-        return state
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    def targets(self, state: int, label: str) -> list[int]:
-        """States reached from a state by an element (the rules of `State.targets`)."""
-        edges = self.edges[state]
-        found = [state] if self.label[state] == EPSILON else []
-        if not edges:
-            return found
-        if label in edges:
-            found.append(edges[label])
-        if WILDCARD in edges:
-            found.append(edges[WILDCARD])
-        if EPSILON in edges:
-            found.extend(self.targets(edges[EPSILON], label))
-        return found
-
-    def transitions(self, state: int) -> int:
-        """Edges of a state, and its self-loop."""
-        edges = self.edges[state]
-        return (len(edges) if edges else 0) + (self.label[state] == EPSILON)
-
-    def keys(self) -> Iterable[str]:
-        """Keys of all states, in order."""
-        keys: list[str] = []
-        for parent, label in zip(self.parent, self.label, strict=True):
-            key = label if parent < 0 else f"{keys[parent]}/{label}"
-            keys.append(key)
-            yield key
-
-
-class Places:
-    """A converged ring as arrays: who owns a key, and how many hops a lookup takes.
-
-    Args:
-        hosts: Number of hosts.
-        virtual_nodes: Places of each.
-        bits: Size of the circle.
-    """
-
-    def __init__(self, hosts: int, virtual_nodes: int = 1, bits: int = 160) -> None:
-        self.bits = bits
-        self.hosts = hosts
-        self.virtual_nodes = virtual_nodes
-        count = hosts * virtual_nodes
-        refs = sorted((identifier_of_address(address, bits), address) for address in range(count))
-        self.identifiers = [identifier for identifier, _ in refs]
-        self.addresses = [address for _, address in refs]
-        self.index_of = {address: index for index, address in enumerate(self.addresses)}
-        self._hops: dict[tuple[int, int], int] = {}
-        self._fingers: list[list[int] | None] = [None] * count
-
-    def owner(self, key: str) -> int:
-        """Index (in order of place) of the owner of a key."""
-        digest = hashlib.sha1(key.encode(), usedforsecurity=False).digest()
-        identifier = int.from_bytes(digest, "big") % (1 << self.bits)
-        return bisect_left(self.identifiers, identifier) % len(self.identifiers)
-
-    def host(self, index: int) -> int:
-        """Host of the node at an index."""
-        return self.addresses[index] // self.virtual_nodes
-
-    def hops(self, start: int, end: int) -> int:
-        """Hops over the network of a lookup from one node for a key of another (indexes)."""
-        if start == end:
-            return 0
-        known = self._hops.get((start, end))
-        if known is not None:
-            return known
-        count = len(self.identifiers)
-        gap = (end - start) % count
-        following = start
-        # Fingers by rank: gaps of the distinct fingers in nodes. The last one strictly before the owner is next,
-        # or the successor.
-        best = 1
-        for rank in self._finger_ranks(start):
-            if rank < gap:
-                best = max(best, rank)
-        following = (start + best) % count
-        hops = int(self.host(start) != self.host(following)) + self.hops(following, end)
-        self._hops[start, end] = hops
-        return hops
-
-    def _finger_ranks(self, start: int) -> list[int]:
-        known = self._fingers[start]
-        if known is not None:
-            return known
-        circle = 1 << self.bits
-        count = len(self.identifiers)
-        own = self.identifiers[start]
-        ranks: list[int] = []
-        power = 0
-        while power < self.bits:
-            index = bisect_left(self.identifiers, (own + (1 << power)) % circle) % count
-            rank = (index - start) % count
-            if rank == 0:
-                break
-            ranks.append(rank)
-            power = ((self.identifiers[index] - own) % circle).bit_length()
-        # A node also knows its successors, as many as fit its list.
-        self._fingers[start] = ranks
-        return ranks
 
 
 @dataclass(slots=True)
@@ -187,46 +44,85 @@ class FilteringTally:
     matched: int = 0
 
 
-@dataclass(slots=True)
+class Reached(NamedTuple):
+    """States that messages reach.
+
+    Attributes:
+        states: The states, each once.
+        branches: How many branches of the recursive method reach each with one element.
+        ways: Hops of the longest way to each.
+    """
+
+    states: Integers
+    branches: Integers
+    ways: Integers
+
+    @staticmethod
+    def of(states: Integers, branches: Integers, ways: Integers) -> Reached:
+        """Gather what reaches the same state."""
+        if not len(states):
+            return Reached(states, branches, ways)
+        order = np.argsort(states, kind="stable")
+        states = states[order]
+        firsts = np.flatnonzero(np.concatenate(([True], states[1:] != states[:-1])))
+        return Reached(
+            states[firsts], np.add.reduceat(branches[order], firsts), np.maximum.reduceat(ways[order], firsts)
+        )
+
+    def and_(self, other: Reached) -> Reached:
+        """These states and others."""
+        return Reached(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+
+class Traffic(NamedTuple):
+    """Where an element's messages go: what they reach, how many there are, and their routed hops."""
+
+    reached: Reached
+    messages: int
+    hops: int
+
+
 class Network:
     """An automaton on a ring.
 
     Attributes:
         automaton: The automaton.
         places: The ring.
-        owners: For every state the index of its owner.
+        owners: For every state the node that owns it.
         load: Filtering messages received, by host.
+        accesses: Messages for every state.
         copies: Extra holders of hot states, by state (load shedding).
     """
 
-    automaton: Automaton
-    places: Places
-    owners: list[int] = field(default_factory=list)
-    load: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    accesses: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    copies: dict[int, list[int]] = field(default_factory=dict)
+    def __init__(self, automaton: Automaton, places: Places) -> None:
+        """Place all states."""
+        self.automaton = automaton
+        self.places = places
+        self.owners: Numbers = places.owners(automaton.digests())
+        self.accesses: Integers = np.zeros(len(automaton), np.int64)
+        self.load: npt.NDArray[np.float64] = np.zeros(places.hosts)
+        self.copies: dict[int, list[int]] = {}
+        self._from_parent, self._from_above = self._steps()
 
-    def place_states(self) -> None:
-        """Find the owners of states that have none yet."""
-        known = len(self.owners)
-        for number, key in enumerate(self.automaton.keys()):
-            if number >= known:
-                self.owners.append(self.places.owner(key))
+    def _steps(self) -> tuple[Integers, Integers]:
+        """For every state the hops from its parent's owner, and from the one above a self-looping parent."""
+        automaton, owners = self.automaton, self.owners
+        parents = np.maximum(automaton.parent, 0)
+        near = self.places.hops(owners[parents], owners).astype(np.int64)
+        below = np.flatnonzero(automaton.label[parents] == EPSILON_CODE)
+        far = np.zeros(len(automaton), np.int64)
+        far[below] = self.places.hops(owners[parents[parents[below]]], owners[below])
+        return near, far
 
     def storage(self) -> tuple[list[int], list[int]]:
         """Per host: transitions stored and states stored, with l = 0 (copies of self-looping children included)."""
-        transitions = [0] * self.places.hosts
-        states = [0] * self.places.hosts
-        automaton = self.automaton
-        for state, owner in enumerate(self.owners):
-            host = self.places.host(owner)
-            transitions[host] += automaton.transitions(state)
-            states[host] += 1
-            edges = automaton.edges[state]
-            below = edges.get(EPSILON) if edges else None
-            if below is not None:
-                transitions[host] += automaton.transitions(below)
-        return transitions, states
+        hosts, automaton = self.places.host[self.owners], self.automaton
+        size = automaton.transitions()
+        above = np.flatnonzero(automaton.epsilon >= 0)
+        size[above] += automaton.transitions()[automaton.epsilon[above]]
+        count = self.places.hosts
+        states = np.bincount(hosts, minlength=count)
+        return np.bincount(hosts, size, count).astype(np.int64).tolist(), states.tolist()
 
     def shed(self, share: float = 0.10, replicas: int = 10, window: int = 100) -> int:
         """Copy hot states, by the accesses counted so far, until no peer has one. Returns how many are copied.
@@ -234,21 +130,24 @@ class Network:
         A peer sheds its hottest state when that takes more than a share of the peer's messages; peers with fewer than
         `window` messages measure nothing. The start state is always copied.
         """
-        keys = list(self.automaton.keys())
-        by_owner: dict[int, list[int]] = defaultdict(list)
-        for state in self.accesses:
-            by_owner[self.owners[state]].append(state)
+        seen = np.flatnonzero(self.accesses)
+        seen = seen[np.lexsort((-self.accesses[seen], self.owners[seen]))]
+        firsts = np.flatnonzero(np.diff(self.owners[seen], prepend=-1))
         hot = {0}
-        for states in by_owner.values():
-            total = sum(self.accesses[state] for state in states)
-            for state in sorted(states, key=lambda state: -self.accesses[state]):
-                if total < window or self.accesses[state] <= share * total:
+        for states in np.split(seen, firsts[1:]):
+            total = int(self.accesses[states].sum())
+            for state in states.tolist():
+                accesses = int(self.accesses[state])
+                if total < window or accesses <= share * total:
                     break
                 hot.add(state)
-                total -= self.accesses[state] - self.accesses[state] // (replicas + 1)
+                total -= accesses - accesses // (replicas + 1)
         for state in sorted(hot):
-            self.copies[state] = [self.places.owner(f"{keys[state]}#{copy}") for copy in range(1, replicas + 1)]
+            key = self.automaton.key(state)
+            self.copies[state] = [self.places.owner(f"{key}#{copy}") for copy in range(1, replicas + 1)]
         return len(hot)
+
+    # The recursive method.
 
     def publish(self, document: Document, publisher: int) -> FilteringTally:
         """The recursive method with l = 0 for one message."""
@@ -259,77 +158,84 @@ class Network:
 
         Args:
             documents: The messages.
-            publishers: Index of the publishing node of each.
+            publishers: The node that publishes each.
         """
-        first = [self.places.hops(publisher, self.owners[0]) for publisher in publishers]
+        first = self.places.hops(publishers, int(self.owners[0])).tolist()
         tallies = [FilteringTally(1, hops, 1, hops) for hops in first]
-        accesses: dict[int, int] = defaultdict(int, {0: len(documents)})
-        matched: dict[int, int] = defaultdict(int)
-        self._descend(merge_documents(documents), {0: (1, 0)}, 1, _Batch(tallies, first, accesses, matched))
+        accesses: Integers = np.zeros(len(self.automaton), np.int64)
+        accesses[0] = len(documents)
+        batch = _Batch(tallies, first, accesses, _Matched(self.automaton, len(documents)))
+        one = np.ones(1, np.int64)
+        self._descend(merge_documents(documents), Reached(0 * one, one, 0 * one), 1, batch)
         self._note_accesses(accesses)
-        self._count_matches(tallies, matched)
+        batch.matched.count(tallies)
         return tallies
 
-    def _descend(self, path: LabelPath, states: dict[int, tuple[int, int]], depth: int, batch: _Batch) -> None:
-        """Go on from the states that a label path leads to: state -> (branches, hops of the longest way)."""
-        accepting, accesses, matched = self.automaton.accepting, batch.accesses, batch.matched
+    def _descend(self, path: LabelPath, active: Reached, depth: int, batch: _Batch) -> None:
+        """Go on from the states that a label path leads to."""
+        sources = _Sources.of(self.automaton, active)
+        anyway = self._anyway(active, sources)
+        elements = documents = 0
         for below in path.below.values():
-            reached, messages, hops = self._reach(states, below.label)
-            if not reached:
+            named = self._named(sources, below.label)
+            longest = max((int(t.reached.ways.max()) for t in (anyway, named) if t.messages), default=-1)
+            if longest < 0:
                 continue
-            longest = max(way for _, way in reached.values())
-            elements = documents = 0
-            for number, count in below.counts.items():
-                tally = batch.tallies[number]
-                tally.messages += count * messages
-                tally.hops += count * hops
-                tally.latency_steps = max(tally.latency_steps, depth + 1)
-                tally.latency_hops = max(tally.latency_hops, batch.first[number] + longest)
-                elements += count
-                documents |= 1 << number
-            for state, (branches, _) in reached.items():
-                accesses[state] += branches * elements
-                if accepting[state]:
-                    matched[state] |= documents
+            self._count(below, anyway.messages + named.messages, anyway.hops + named.hops, longest, depth, batch)
+            some, having = sum(below.counts.values()), below.documents()
+            batch.note(named.reached, some, having)
+            elements += some
+            documents |= having
             if below.below:
-                self._descend(below, reached, depth + 1, batch)
+                self._descend(below, anyway.reached.and_(named.reached), depth + 1, batch)
+        batch.note(anyway.reached, elements, documents)
 
-    def _reach(self, states: dict[int, tuple[int, int]], label: str) -> tuple[dict[int, tuple[int, int]], int, int]:
-        """What an element leads to from these states: states, messages, routed hops."""
-        automaton, owners, hops_between = self.automaton, self.owners, self.places.hops
-        reached: dict[int, tuple[int, int]] = {}
-        messages = hops = 0
-        for state, (branches, way) in states.items():
-            for target in automaton.targets(state, label):
-                step = hops_between(owners[state], owners[target])
-                messages += branches
-                hops += branches * step
-                before = reached.get(target)
-                if before is None:
-                    reached[target] = branches, way + step
-                else:
-                    reached[target] = before[0] + branches, max(before[1], way + step)
-        return reached, messages, hops
+    @staticmethod
+    def _count(below: LabelPath, messages: int, hops: int, longest: int, depth: int, batch: _Batch) -> None:
+        for number, count in below.counts.items():
+            tally = batch.tallies[number]
+            tally.messages += count * messages
+            tally.hops += count * hops
+            tally.latency_steps = max(tally.latency_steps, depth + 1)
+            tally.latency_hops = max(tally.latency_hops, batch.first[number] + longest)
 
-    def _note_accesses(self, accesses: Mapping[int, int]) -> None:
-        places, owners, load = self.places, self.owners, self.load
-        for state, number in accesses.items():
-            self.accesses[state] += number
-            holders = self.copies.get(state, ())
-            share = number / (len(holders) + 1) if holders else number
-            load[places.host(owners[state])] += share
+    def _anyway(self, active: Reached, sources: _Sources) -> Traffic:
+        """What any element leads to: self-looping states, and `*` edges."""
+        automaton, count = self.automaton, len(active.states)
+        loops = np.flatnonzero(automaton.label[active.states] == EPSILON_CODE)
+        wild = automaton.wildcard[sources.states].astype(np.int64)
+        edges = np.flatnonzero(wild >= 0)
+        # A self-loop leads to where the branch is already; an edge to a self-looping state from the one above it.
+        entered = np.arange(count, len(sources.states))
+        targets = np.concatenate((active.states[loops], sources.states[entered], wild[edges]))
+        steps = np.concatenate(
+            (
+                np.zeros(len(loops), np.int64),
+                self._from_parent[sources.states[entered]],
+                self._hops(sources, edges, wild[edges]),
+            )
+        )
+        return _traffic(targets, sources, np.concatenate((loops, entered, edges)), steps)
+
+    def _named(self, sources: _Sources, label: str) -> Traffic:
+        """What an element leads to by its name."""
+        edges, targets = self.automaton.named(sources.states, label)
+        return _traffic(targets, sources, edges, self._hops(sources, edges, targets))
+
+    def _hops(self, sources: _Sources, edges: Integers, targets: Integers) -> Integers:
+        """Hops of the messages along edges: sent by the owner of the source, or of the state above it."""
+        return np.where(edges < sources.direct, self._from_parent[targets], self._from_above[targets])
+
+    def _note_accesses(self, accesses: Integers) -> None:
+        self.accesses += accesses
+        shares = accesses.astype(np.float64)
+        for state, holders in self.copies.items():
+            shares[state] /= len(holders) + 1
             for holder in holders:
-                load[places.host(holder)] += share
+                self.load[self.places.host[holder]] += shares[state]
+        self.load += np.bincount(self.places.host[self.owners], shares, self.places.hosts)
 
-    def _count_matches(self, tallies: Sequence[FilteringTally], matched: Mapping[int, int]) -> None:
-        queries: dict[int, int] = defaultdict(int)
-        for state, documents in matched.items():
-            queries[documents] += self.automaton.accepting[state]
-        for documents, count in queries.items():
-            while documents:
-                lowest = documents & -documents
-                tallies[lowest.bit_length() - 1].matched += count
-                documents ^= lowest
+    # The iterative method.
 
     def publish_iteratively(self, document: Document, publisher: int) -> FilteringTally:
         """The iterative method for one message."""
@@ -338,46 +244,120 @@ class Network:
     def publish_all_iteratively(self, documents: Sequence[Document], publishers: Sequence[int]) -> list[FilteringTally]:
         """The iterative method: the publisher asks for every active state at every element, and waits for answers."""
         tallies = [FilteringTally() for _ in documents]
-        matched: dict[int, int] = defaultdict(int)
-        self._ask(merge_documents(documents), {0}, _Questions(tallies, publishers, matched))
-        self._count_matches(tallies, matched)
+        costs = {publisher: self._question(publisher) for publisher in set(publishers)}
+        batch = _Questions(tallies, publishers, costs, _Matched(self.automaton, len(documents)))
+        self._ask(merge_documents(documents), np.zeros(1, np.int64), batch)
+        batch.matched.count(tallies)
         return tallies
 
-    def _ask(self, path: LabelPath, states: set[int], batch: _Questions) -> None:
+    def _question(self, publisher: int) -> Numbers:
+        """Hops of a question to every node, and of its answer."""
+        places = self.places
+        ways = places.hops(publisher, np.arange(len(places)))
+        ways += places.host != places.host[publisher]
+        return ways
+
+    def _ask(self, path: LabelPath, active: Integers, batch: _Questions) -> None:
         """Ask for the states that are active at a label path, once for every element below it."""
-        asked: dict[int, int] = defaultdict(int)
-        for state in states:
-            asked[self.owners[state]] += 1
         costs: dict[int, tuple[int, int]] = {}
+        owners = self.owners[active]
+        sources = _Sources.of(self.automaton, Reached(active, active, active))
+        anyway = self._reached_anyway(active, sources)
+        documents = 0
         for below in path.below.values():
-            documents = 0
             for number, count in below.counts.items():
                 publisher, tally = batch.publishers[number], batch.tallies[number]
                 if publisher not in costs:
-                    costs[publisher] = self._question(asked, publisher)
+                    ways = batch.costs[publisher][owners]
+                    costs[publisher] = int(ways.sum()), int(ways.max())
                 hops, slowest = costs[publisher]
-                tally.messages += 2 * count * len(states)
+                tally.messages += 2 * count * len(active)
                 tally.hops += count * hops
                 tally.latency_steps += 2 * count
                 tally.latency_hops += count * slowest
-                documents |= 1 << number
-            reached = {target for state in states for target in self.automaton.targets(state, below.label)}
-            for state in reached:
-                if self.automaton.accepting[state]:
-                    batch.matched[state] |= documents
-            if reached and below.below:
-                self._ask(below, reached, batch)
+            named = np.unique(self.automaton.named(sources.states, below.label)[1])
+            having = below.documents()
+            batch.matched.note(named, having)
+            documents |= having
+            if below.below and len(anyway) + len(named):
+                self._ask(below, np.concatenate((anyway, named)), batch)
+        batch.matched.note(anyway, documents)
 
-    def _question(self, asked: Mapping[int, int], publisher: int) -> tuple[int, int]:
-        """Hops of all questions and answers for one element, and of the slowest."""
-        places = self.places
-        host = places.host(publisher)
-        hops = slowest = 0
-        for owner, number in asked.items():
-            way = places.hops(publisher, owner) + int(places.host(owner) != host)
-            hops += number * way
-            slowest = max(slowest, way)
-        return hops, slowest
+    def _reached_anyway(self, active: Integers, sources: _Sources) -> Integers:
+        """The states any element leads to."""
+        automaton = self.automaton
+        loops = active[automaton.label[active] == EPSILON_CODE]
+        wild = automaton.wildcard[sources.states]
+        return np.unique(np.concatenate((loops, sources.states[sources.direct :], wild[wild >= 0])))
+
+
+class _Sources(NamedTuple):
+    """States whose edges are followed: the active ones, then the self-looping ones that these lead to.
+
+    `direct` is the number of the active ones.
+    """
+
+    states: Integers
+    branches: Integers
+    ways: Integers
+    direct: int
+
+    @staticmethod
+    def of(automaton: Automaton, active: Reached) -> _Sources:
+        entered = automaton.epsilon[active.states]
+        above = np.flatnonzero(entered >= 0)
+        return _Sources(
+            np.concatenate((active.states, entered[above])),
+            np.concatenate((active.branches, active.branches[above])),
+            np.concatenate((active.ways, active.ways[above])),
+            len(active.states),
+        )
+
+
+def _traffic(targets: Integers, sources: _Sources, edges: Integers, steps: Integers) -> Traffic:
+    branches = sources.branches[edges]
+    reached = Reached.of(targets, branches, sources.ways[edges] + steps)
+    return Traffic(reached, int(branches.sum()), int((branches * steps).sum()))
+
+
+class _Matched:
+    """Which documents reach which accepting states: a row of bits for every state that one has reached."""
+
+    def __init__(self, automaton: Automaton, documents: int) -> None:
+        self._accepting = automaton.accepting
+        self._row_of: Numbers = np.full(len(automaton), -1, np.int32)
+        self._documents = documents
+        self._used = 0
+        self._rows: npt.NDArray[np.uint64] = np.zeros((1024, -(-documents // 64)), "<u8")
+
+    def note(self, states: Integers, documents: int) -> None:
+        """Some documents (as bits) reach some states, each given once."""
+        states = states[self._accepting[states] > 0]
+        if not len(states) or not documents:
+            return
+        new = states[self._row_of[states] < 0]
+        self._row_of[new] = np.arange(self._used, self._used + len(new))
+        self._used += len(new)
+        if self._used > len(self._rows):
+            more = np.zeros((max(self._used, len(self._rows)), self._rows.shape[1]), "<u8")
+            self._rows = np.concatenate((self._rows, more))
+        bits = np.frombuffer(documents.to_bytes(8 * self._rows.shape[1], "little"), "<u8")
+        self._rows[self._row_of[states]] |= bits
+
+    def count(self, tallies: Sequence[FilteringTally]) -> None:
+        """Add up the queries that each document has matched."""
+        reached = np.flatnonzero(self._row_of >= 0)
+        totals: Integers = np.zeros(len(tallies), np.int64)
+        for begin in range(0, len(reached), _ROWS):
+            states = reached[begin : begin + _ROWS]
+            bits = np.unpackbits(self._rows[self._row_of[states]].view(np.uint8), axis=1, bitorder="little")
+            totals += self._accepting[states] @ bits[:, : len(tallies)]
+        for tally, total in zip(tallies, totals.tolist(), strict=True):
+            tally.matched += total
+
+
+_ROWS = 1 << 13
+"""Rows of bits that are added up at once, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,8 +366,13 @@ class _Batch:
 
     tallies: Sequence[FilteringTally]
     first: Sequence[int]
-    accesses: dict[int, int]
-    matched: dict[int, int]
+    accesses: Integers
+    matched: _Matched
+
+    def note(self, reached: Reached, elements: int, documents: int) -> None:
+        """States are reached with so many elements of some documents."""
+        self.accesses[reached.states] += reached.branches * elements
+        self.matched.note(reached.states, documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,9 +381,5 @@ class _Questions:
 
     tallies: Sequence[FilteringTally]
     publishers: Sequence[int]
-    matched: dict[int, int]
-
-
-def labels_of(path: str) -> list[str]:
-    """The labels of a plain path in text, `/a//b/*`, as the generator makes it: names, wildcards, no predicates."""
-    return [step or EPSILON for step in path[1:].split("/")]
+    costs: dict[int, Numbers] = field(repr=False)
+    matched: _Matched = field(repr=False)
