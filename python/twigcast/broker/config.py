@@ -218,6 +218,12 @@ class Settings(BaseSettings, TenantLimits):
         "wanted (`content`), or `both` weighed. It counts on the brokers that hold the registry.",
     )
 
+    overlay_reduce: bool = Field(
+        default=False,
+        description="Whether links carry only the part of messages that the subscriptions behind them take. What "
+        "another broker stores is then that part, which is all that a replay finds there.",
+    )
+
     metrics_public: bool = Field(
         default=False, description="Whether `/metrics` answers without a token; otherwise an admin token is needed."
     )

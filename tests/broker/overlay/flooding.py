@@ -8,6 +8,7 @@ from typing import Any
 from twigcast.broker.overlay.node import Branch, Keep, Learned, NodeSettings, Peer, ReadAgain, Said, Status
 from twigcast.overlay.core import Effects
 from twigcast.overlay.onyx.model import Message, Recover, Recovered, RoutingQuery, Source, Span
+from twigcast.overlay.onyx.projection import Part
 
 
 class FloodingNode:
@@ -67,7 +68,9 @@ class FloodingNode:
         self.stored_horizons.update(horizons)
         return Effects([], [], [])
 
-    def want(self, wishes: Mapping[Hashable, RoutingQuery], now: float) -> Effects:
+    def want(
+        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Part] | None = None
+    ) -> Effects:
         self.wishes.update(wishes)
         return Effects([], [], [])
 

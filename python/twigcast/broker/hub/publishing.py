@@ -215,7 +215,11 @@ def _reason(error: Rejection) -> str:
 
 def _of_source(outcome: Outcome, source: str, bound: Mapping[int, str]) -> Outcome:
     """What a message of a source is for: not for those that are bound to another one, by slot."""
-    places = [place for place, slot in enumerate(outcome.slots) if bound.get(slot, source) == source]
+    return at_places(outcome, [place for place, slot in enumerate(outcome.slots) if bound.get(slot, source) == source])
+
+
+def at_places(outcome: Outcome, places: Sequence[int]) -> Outcome:
+    """An outcome for some of those that it is for."""
     if len(places) == len(outcome.slots):
         return outcome
     payloads = outcome.payloads

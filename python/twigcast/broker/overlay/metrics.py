@@ -54,6 +54,7 @@ def _counters(report: Report) -> Iterator[Metric]:
         ("stored", "Messages of other brokers that a subscription here matched.", received.stored),
         ("unwanted", "Messages of other brokers that no subscription here matched.", received.unwanted),
         ("known", "Messages of other brokers that were stored already.", received.known),
+        ("reduced", "Times that only a part of a message was passed on.", report.status.counts.get("reduced", 0)),
         ("refused", "Messages of other brokers that are kept as rejected.", received.refused),
         ("unstorable", "Messages of other brokers that could not be stored.", received.lost),
         ("asked_again", "Messages published here that others asked for again.", tallies.recovered),

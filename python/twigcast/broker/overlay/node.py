@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from twigcast.overlay.core import Address, Effects
 from twigcast.overlay.onyx.model import Message, Recovered, Root, RoutingQuery, Source
 from twigcast.overlay.onyx.network.driver import OverlayNode
+from twigcast.overlay.onyx.projection import Part
 
 
 class Keep(NamedTuple):
@@ -85,11 +86,13 @@ class Branch(NamedTuple):
         neighbour: The broker at its other end.
         is_child: Whether it lies below this broker in the tree of the message's root.
         wanted: Routing query, as texts, that lets the message pass; empty: none does.
+        reduced: The query whose result is sent in place of the message; empty: the message itself is.
     """
 
     neighbour: Address
     is_child: bool
     wanted: tuple[str, ...]
+    reduced: str = ""
 
 
 class Peer(NamedTuple):
@@ -115,6 +118,7 @@ class Status(NamedTuple):
         horizons: By root, how far it is known.
         gaps: By root, how many numbers below that are asked for again.
         parents: By root, the next broker towards it.
+        counts: What the node has done since its start, by name.
     """
 
     peers: tuple[Peer, ...]
@@ -122,6 +126,7 @@ class Status(NamedTuple):
     horizons: Mapping[Root, int]
     gaps: Mapping[Root, int]
     parents: Mapping[Root, Address]
+    counts: Mapping[str, int] = {}
 
 
 class BrokerNode(OverlayNode, Protocol):
@@ -133,8 +138,10 @@ class BrokerNode(OverlayNode, Protocol):
     def stored(self, horizons: Mapping[Root, int], now: float) -> Effects:
         """So far others are known in the store."""
 
-    def want(self, wishes: Mapping[Hashable, RoutingQuery], now: float) -> Effects:
-        """Subscriptions here, by key, want this from now on."""
+    def want(
+        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Part] | None = None
+    ) -> Effects:
+        """Subscriptions here, by key, want this from now on; of the messages, those among `parts` take that part."""
 
     def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
         """These want nothing any more."""
@@ -177,6 +184,7 @@ class NodeSettings(NamedTuple):
         last: The last number that it gave.
         horizons: By root, how far it is known in the store.
         forms: Wire formats that this broker reads.
+        reduces: Whether messages are reduced on links to what is taken behind them.
     """
 
     identity: Address
@@ -185,6 +193,7 @@ class NodeSettings(NamedTuple):
     last: int
     horizons: Mapping[Root, int]
     forms: tuple[str, ...]
+    reduces: bool = False
 
 
 class MakeNode(Protocol):

@@ -27,7 +27,9 @@ from twigcast.overlay.onyx.broker import OnyxBroker
 from twigcast.overlay.onyx.items import Accept, Asked, CatalogueChanged, LostRange, Refused, Relayed, Trouble
 from twigcast.overlay.onyx.matching import RoutingMatcher
 from twigcast.overlay.onyx.model import Disjunct, Message, Recovered, Root, RoutingQuery, Source
+from twigcast.overlay.onyx.projection import Part, query_of
 from twigcast.overlay.onyx.recovery import backwards
+from twigcast.overlay.onyx.settings import OnyxSettings
 from twigcast.overlay.onyx.table import RoutingTable
 
 logger = logging.getLogger(__name__)
@@ -64,10 +66,12 @@ class OnyxNode:
             settings.identity,
             settings.incarnation,
             self._table,
+            OnyxSettings(reduces=settings.reduces),
             last=settings.last,
             horizons=settings.horizons,
             where=settings.label,
             forms=settings.forms,
+            limits=limits,
         )
 
     # From the network
@@ -102,9 +106,12 @@ class OnyxNode:
         """So far others are known in the store."""
         return _in_words(self._node.stored(horizons, now))
 
-    def want(self, wishes: Mapping[Hashable, RoutingQuery], now: float) -> Effects:
+    def want(
+        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Part] | None = None
+    ) -> Effects:
         """Subscriptions want this from now on."""
-        return _together(self._node.subscribe(key, query, now) for key, query in wishes.items())
+        taken = parts or {}
+        return _together(self._node.subscribe(key, query, now, taken.get(key)) for key, query in wishes.items())
 
     def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
         """These want nothing any more."""
@@ -157,9 +164,15 @@ class OnyxNode:
                 neighbour,
                 neighbour in children,
                 tuple(sorted(map(_as_text, holding.get(neighbour, ())))[:_WANTED_SHOWN]),
+                self._reduced(neighbour, message),
             )
             for neighbour in sorted(self._node.links)
         ]
+
+    def _reduced(self, neighbour: Address, message: Message) -> str:
+        reductions = self._node.reductions
+        part = None if reductions is None else reductions.part_for(neighbour, message)
+        return "" if part is None else query_of(part).text
 
     def labels(self) -> dict[Address, str]:
         """What each broker that is known says of itself."""
@@ -179,6 +192,7 @@ class OnyxNode:
             {root: known.horizon for root, known in knowledge.items() if known.horizon is not None},
             {root: sum(gap.upto - gap.after for gap in known.gaps()) for root, known in knowledge.items()},
             dict(node.parents),
+            dict(node.counts),
         )
 
 

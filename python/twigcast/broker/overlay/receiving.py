@@ -12,16 +12,19 @@ import asyncio
 import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.hub.group import Group, Operation
-from twigcast.broker.hub.population import Outcome
-from twigcast.broker.hub.publishing import Publication
+from twigcast.broker.hub.population import Outcome, TenantPopulation
+from twigcast.broker.hub.publishing import Publication, at_places
 from twigcast.broker.model import Accepted, Submission
 from twigcast.broker.store.interface import Origin
 from twigcast.overlay.onyx.model import Message
+from twigcast.overlay.onyx.parts import read_part
+from twigcast.overlay.onyx.projection import Part, covers, part_of
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +44,8 @@ class _Foreign(Submission):
     """A message that another broker has accepted."""
 
     origin: Origin = field(kw_only=True)
+    reduced: str = field(default="", kw_only=True)
+    """The part of the message that this is (see :mod:`twigcast.overlay.onyx.parts`); empty: the whole."""
 
 
 @dataclass(slots=True)
@@ -86,6 +91,7 @@ class Receive(Operation):
                 message.source,
                 message.message_id,
                 origin=Origin(message.root, message.number, message.path),
+                reduced=message.reduced,
             )
             for message in self._received
             if message.scope in numbers
@@ -117,6 +123,9 @@ class _Reception(Publication):
 
     def _accept(self, submission: Submission, body: bytes, outcome: Outcome) -> Accepted:
         assert isinstance(submission, _Foreign)
+        if submission.reduced:
+            population = self._group.population.of(submission.tenant_id)
+            outcome = _sufficing(outcome, submission.reduced, population)
         if not outcome.slots and not outcome.undecided:
             self.counts.unwanted += 1
             return Accepted(0, submission.message_id or "", 0)
@@ -275,3 +284,26 @@ def _copy(done: Future[Any], answer: Future[Any]) -> None:
 def _sum(counts: Counts, more: Counts) -> None:
     for name in Counts.__slots__:
         setattr(counts, name, getattr(counts, name) + getattr(more, name))
+
+
+def _sufficing(outcome: Outcome, reduced: str, population: TenantPopulation) -> Outcome:
+    """What a part of a message is for: those whose results it gives.
+
+    The node asks for the whole where a part does not suffice. This is for subscriptions that it had not heard of when
+    it took the message: they are too new for a message that was accepted before.
+    """
+    part = read_part(reduced)
+
+    def suffices(number: int) -> bool:
+        query = population.engine[str(number)]
+        taken = _part(query.query, tuple(query.namespaces.items()), query.dialect or "xpath")
+        return part is not None and covers(part, taken)
+
+    places = [place for place, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
+    undecided = [one for one in outcome.undecided if suffices(int(one.key))]
+    return at_places(replace(outcome, undecided=undecided), places)
+
+
+@lru_cache(10_000)
+def _part(query: str, namespaces: tuple[tuple[str, str], ...], dialect: str) -> Part | None:
+    return part_of(query, dict(namespaces), dialect)

@@ -64,6 +64,8 @@ class WayBranch:
     """Whether the neighbour lies behind this broker, on the way from the message's root."""
     wanted: tuple[str, ...]
     """Routing queries that let it pass; empty: nobody behind the link wants it."""
+    reduced: str
+    """The query whose result is sent in its place; empty: the message itself is sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from twigcast.overlay.onyx.description import Description, read_description
 from twigcast.overlay.onyx.model import Message, Recovered, RoutingQuery, Span
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.greeting import identity_of
+from twigcast.overlay.onyx.projection import Part
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class Overlay:
         settings, identity = self._settings, self.identity
         number = identity_of(identity.name, identity.instance)
         node = self._make_node(
-            NodeSettings(number, identity.incarnation, self._label(), last, horizons, FORMS),
+            NodeSettings(number, identity.incarnation, self._label(), last, horizons, FORMS, reduces=settings.reduces),
         )
         driver = Driver(
             node,
@@ -150,7 +151,9 @@ class Overlay:
             join=settings.join,
         )
         receiver = Receiver(self._broker.put, hub_loop, self._stored, driver.read, time.time)
-        inside = self._inside = _Inside(node, driver, receiver, Wishes(self._want, self._unwant))
+        inside = self._inside = _Inside(
+            node, driver, receiver, Wishes(self._want, self._unwant, reduces=settings.reduces)
+        )
         self.registering.join(node, driver)
         # Before there is any link: a broker that wants nothing is asked about nothing, and misses nothing.
         inside.wishes.begin(scopes)
@@ -249,9 +252,9 @@ class Overlay:
 
     # To and from the node; in the overlay's thread --------------------------------------------------------------------
 
-    def _want(self, wishes: Mapping[Hashable, RoutingQuery]) -> None:
+    def _want(self, wishes: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Part]) -> None:
         inside = self._inside
-        inside.driver.act(inside.node.want(wishes, time.monotonic()))
+        inside.driver.act(inside.node.want(wishes, time.monotonic(), parts))
 
     def _unwant(self, keys: list[Hashable]) -> None:
         inside = self._inside
@@ -386,7 +389,7 @@ class Overlay:
             self._name(root),
             number,
             [self._name(one) for one in passed],
-            [WayBranch(self._name(one.neighbour), one.is_child, one.wanted) for one in branches],
+            [WayBranch(self._name(one.neighbour), one.is_child, one.wanted, one.reduced) for one in branches],
         )
 
     def _report(self) -> Report:

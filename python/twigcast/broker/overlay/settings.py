@@ -37,6 +37,8 @@ class OverlaySettings:
     holders: tuple[str, ...] = ()
     """Names of the brokers that hold the registry; empty: others say, or none does."""
     placement: Placement = Placement.BOTH
+    reduces: bool = False
+    """Whether messages are reduced on links to what is taken behind them."""
 
     @classmethod
     def of(cls, settings: Settings) -> OverlaySettings | None:
@@ -64,6 +66,7 @@ class OverlaySettings:
             capacity=settings.overlay_capacity,
             holders=_holders(settings.overlay_registry),
             placement=Placement(settings.overlay_placement),
+            reduces=settings.overlay_reduce,
         )
 
 

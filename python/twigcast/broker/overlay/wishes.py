@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from twigcast.errors import TwigcastError
 from twigcast.overlay.onyx.model import RoutingQuery
+from twigcast.overlay.onyx.projection import Part, part_of
 from twigcast.overlay.onyx.routing import everything, routing_query
 
 logger = logging.getLogger(__name__)
@@ -40,14 +41,18 @@ class Wishes:
     Args:
         want: Adds or replaces the routing queries under some keys.
         unwant: Removes those under some keys.
+        reduces: Whether it is told too what part of messages each takes.
     """
 
     def __init__(
         self,
-        want: Callable[[Mapping[Hashable, RoutingQuery]], None],
+        want: Callable[[Mapping[Hashable, RoutingQuery], Mapping[Hashable, Part]], None],
         unwant: Callable[[list[Hashable]], None],
+        *,
+        reduces: bool = False,
     ) -> None:
         self._want = want
+        self._reduces = reduces
         self._unwant = unwant
         self._fresh: deque[Wish] = deque()
         self._stored: deque[Wish] = deque()
@@ -73,7 +78,7 @@ class Wishes:
         """Ask for everything in the scopes in which there are subscriptions."""
         self._wide |= set(scopes)
         if scopes:
-            self._want({("everything", scope): everything(scope) for scope in scopes})
+            self._want({("everything", scope): everything(scope) for scope in scopes}, {})
 
     def start_with(self, wishes: list[Wish]) -> None:
         """Some of those that were there at the start; what was heard of them since counts more."""
@@ -112,6 +117,7 @@ class Wishes:
         """Make routing queries for a moment."""
         end = time.perf_counter() + SLICE_SECONDS
         made: dict[Hashable, RoutingQuery] = {}
+        parts: dict[Hashable, Part] = {}
         while self._fresh or self._stored:
             if self._fresh:
                 wish = self._fresh.popleft()
@@ -124,10 +130,13 @@ class Wishes:
                 if wish.id in self._current:
                     continue
             made[wish.id] = _routing_query(wish)
+            part = _part(wish) if self._reduces else None
+            if part is not None:
+                parts[wish.id] = part
             if time.perf_counter() >= end:
                 break
         if made:
-            self._want(made)
+            self._want(made, parts)
 
     def _narrow(self) -> None:
         """All is known: ask for it, and no longer for everything."""
@@ -145,3 +154,12 @@ def _routing_query(wish: Wish) -> RoutingQuery:
         # The engine takes it, so it counts.
         logger.warning("everything is asked for, for subscription %d: %s", wish.id, error)
         return everything(wish.scope)
+
+
+def _part(wish: Wish) -> Part | None:
+    """What a subscription takes of a message; ``None``: the whole."""
+    try:
+        return part_of(wish.query, wish.namespaces, wish.dialect)
+    except TwigcastError:
+        # As above: it has been told of there.
+        return None

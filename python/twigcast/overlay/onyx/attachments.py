@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx import flooding, passing
+from twigcast.overlay.onyx import flooding, passing, reducing
 from twigcast.overlay.onyx.items import Settled
 from twigcast.overlay.onyx.misbehaviour import Misbehaviour
 from twigcast.overlay.onyx.model import Attach, Attached, Detach, Root, RoutingDelta
@@ -106,6 +106,7 @@ def _tell_wishes(node: OnyxBroker) -> None:
     parents = {stream.parent for stream in node.streams.values()}
     for neighbour in sorted(node.peers):
         if neighbour in parents or node.deltas_sent[neighbour]:
+            reducing.tell(node, neighbour)
             delta = node.table.delta(neighbour)
             if delta is not None:
                 for part in _parts(delta, node.deltas_sent[neighbour], node.settings.disjuncts_per_delta):
@@ -187,7 +188,7 @@ def _settle_children(node: OnyxBroker, stream: Stream) -> None:
     waiting = [child for child, state in stream.children.items() if not state.is_answered]
     parent = stream.parent
     is_root = stream.root == node.address
-    told = -1 if parent is None else node.deltas_sent[parent]
+    told = -1 if parent is None else reducing.told(node, parent)
     if is_root or (stream.is_confirmed and stream.confirmed_told == told):
         for child in waiting:
             _answer(node, stream, child)
@@ -209,7 +210,7 @@ def _may_go_on(node: OnyxBroker, hops: int) -> bool:
 def _attach(node: OnyxBroker, stream: Stream, parent: Address, hops: int) -> None:
     stream.is_wanting = False
     stream.number += 1
-    stream.told[stream.number] = node.deltas_sent[parent]
+    stream.told[stream.number] = reducing.told(node, parent)
     stream.sent_at = node.now
     node.send(parent, Attach(stream.root, stream.number, hops))
     node.arm("attach", node.settings.attach_delay)

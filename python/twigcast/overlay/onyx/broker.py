@@ -1,8 +1,8 @@
 """The node of a broker in an overlay: links, wishes, attachments, messages; no input or output of its own.
 
 Its parts: ``flooding`` (greetings, link states, the catalogue), ``attachments`` (who is whose parent, and from when on
-spans count), ``passing`` (messages and silence down the trees, reports up), ``recovery`` (gaps), ``relaying`` (what
-services of brokers say to each other).
+spans count), ``passing`` (messages and silence down the trees, reports up), ``recovery`` (gaps), ``reducing``
+(what of messages suffices on a link), ``relaying`` (what services of brokers say to each other).
 
 What must survive a crash, and is kept by the application: the broker's own messages with their numbers, the
 subscriptions, the horizons as they came with `Accept`, and a greater incarnation at each start. All else is told anew.
@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from twigcast.limits import Limits
 from twigcast.overlay.core import Address, Effects, LinkSettings, Node
-from twigcast.overlay.onyx import attachments, flooding, passing, recovery, relaying
+from twigcast.overlay.onyx import attachments, flooding, passing, recovery, reducing, relaying
 from twigcast.overlay.onyx.items import Refused, Trouble
 from twigcast.overlay.onyx.misbehaviour import Misbehaviour
 from twigcast.overlay.onyx.model import (
@@ -29,6 +30,7 @@ from twigcast.overlay.onyx.model import (
     Message,
     Recover,
     Recovered,
+    Reduce,
     Relay,
     Root,
     RoutingDelta,
@@ -36,6 +38,7 @@ from twigcast.overlay.onyx.model import (
     Source,
     Span,
 )
+from twigcast.overlay.onyx.projection import Part
 from twigcast.overlay.onyx.settings import OnyxSettings
 from twigcast.overlay.onyx.streams import Knowledge, Stream
 from twigcast.overlay.onyx.table import Trees
@@ -89,6 +92,7 @@ class OnyxBroker(Node):
         where: How others reach it.
         forms: Wire formats that it can read, the dearest first.
         route: Finds the neighbours that want a message; where bodies come in other forms than text.
+        limits: Of messages and queries, where messages are reduced.
     """
 
     __slots__ = (
@@ -102,6 +106,7 @@ class OnyxBroker(Node):
         "links",
         "parents",
         "peers",
+        "reductions",
         "route",
         "settings",
         "settling",
@@ -117,6 +122,7 @@ class OnyxBroker(Node):
         LinkState: flooding.on_link_state,
         Source: flooding.on_source,
         RoutingDelta: attachments.on_routing_delta,
+        Reduce: reducing.on_reduce,
         Attach: attachments.on_attach,
         Attached: attachments.on_attached,
         Detach: attachments.on_detach,
@@ -139,12 +145,15 @@ class OnyxBroker(Node):
         where: str = "",
         forms: tuple[str, ...] = ("text",),
         route: Route | None = None,
+        limits: Limits | None = None,
     ) -> None:
         super().__init__(address, LinkSettings(), incarnation)
         self.table = table
         self.settings = settings or OnyxSettings()
         self.forms = forms
         self.route: Route = route or self._route
+        #: What is taken of messages, here and by neighbours; `None`: they are not reduced.
+        self.reductions = reducing.Reductions(limits) if self.settings.reduces else None
         self.topology = Topology(address, incarnation, where, shared=self.settings.shared_tree)
         #: Neighbours whose link is up, and what they greeted with.
         self.links: set[Address] = set()
@@ -204,10 +213,19 @@ class OnyxBroker(Node):
 
     # What the application wants.
 
-    def subscribe(self, key: Hashable, wanted: RoutingQuery, now: float) -> Effects:
-        """A subscription is new, or is replaced."""
+    def subscribe(self, key: Hashable, wanted: RoutingQuery, now: float, part: Part | None = None) -> Effects:
+        """A subscription is new, or is replaced.
+
+        Args:
+            key: Names it.
+            wanted: Its routing query.
+            now: Time.
+            part: What it takes of a message; `None`: the whole.
+        """
         self.now = now
         self.table.subscribe(key, wanted)
+        if self.reductions is not None:
+            self.reductions.subscribe(key, wanted, part)
         self.soon()
         return self.drain()
 
@@ -215,6 +233,8 @@ class OnyxBroker(Node):
         """A subscription is gone."""
         self.now = now
         if self.table.unsubscribe(key):
+            if self.reductions is not None:
+                self.reductions.unsubscribe(key)
             self.soon()
         return self.drain()
 
@@ -339,6 +359,8 @@ class OnyxBroker(Node):
             self.topology.drop_link(neighbour)
             attachments.link_down(self, neighbour)
             self.table.forget(neighbour)
+            if self.reductions is not None:
+                self.reductions.forget(neighbour)
             self.move()
 
     def _route(self, message: Message, among: Iterable[Address]) -> frozenset[Address]:

@@ -58,6 +58,7 @@ class Message(NamedTuple):
         form: Name of the wire format; `text` unless negotiated otherwise.
         path: The brokers it has passed, the root first; to see loops, and to tell its way.
         published: Time of acceptance at the root, in seconds.
+        reduced: The part of the message that the body is (see `parts`); empty: the whole.
     """
 
     root: Root
@@ -70,6 +71,7 @@ class Message(NamedTuple):
     form: str = "text"
     path: tuple[Address, ...] = ()
     published: float = 0.0
+    reduced: str = ""
 
 
 @carries(Traffic.DATA)
@@ -88,7 +90,7 @@ class Span(NamedTuple):
     def size_bytes(self) -> int:
         """The body, and the fields around it."""
         message = self.message
-        return HEADER_BYTES + 24 + (0 if message is None else len(message.body) + 64)
+        return HEADER_BYTES + 24 + (0 if message is None else len(message.body) + len(message.reduced) + 64)
 
 
 @carries(Traffic.CONTROL)
@@ -156,6 +158,23 @@ class RoutingDelta(NamedTuple):
                 1 if isinstance(roots, str) else len(roots)
             )
         return size + sum(sum(len(path.text) + 2 for path in disjunct.paths) for disjunct in self.unwanted)
+
+
+@carries(Traffic.INDEXING)
+class Reduce(NamedTuple):
+    """To a neighbour: what the sender takes of the messages that it wants from it; all of it, in place of the last one.
+
+    Attributes:
+        parts: By scope, the text of a part (see `parts`); empty: the whole.
+        rest: Whether of all other scopes the whole may be wanted; otherwise nothing is.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    rest: bool = False
+
+    def size_bytes(self) -> int:
+        """Texts."""
+        return HEADER_BYTES + 1 + sum(len(scope) + len(text) + 4 for scope, text in self.parts)
 
 
 @carries(Traffic.CONTROL)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from twigcast.errors import RejectedMessage
 from twigcast.overlay.core import Address
+from twigcast.overlay.onyx import reducing
 from twigcast.overlay.onyx.items import Accept, Routed
 from twigcast.overlay.onyx.misbehaviour import Misbehaviour
 from twigcast.overlay.onyx.model import Known, Message, Span
@@ -58,6 +59,14 @@ def _check(node: OnyxBroker, span: Span) -> None:
 def take(node: OnyxBroker, stream: Stream, after: int, upto: int, message: Message | None) -> None:
     """Numbers are known: hand over what is new of it."""
     knowledge = stream.knowledge
+    if message is not None and not knowledge.knows(upto) and not reducing.suffices(node, message):
+        # Not enough for somebody here, who came while it was under way: its number stays a gap, so that the root is
+        # asked for the whole.
+        node.counts["insufficient"] += 1
+        take(node, stream, after, upto - 1, None)
+        knowledge.add(upto, upto)
+        node.arm(("recover", stream.root), node.settings.recover_delay)
+        return
     is_news = message is not None and not knowledge.knows(upto)
     horizon = knowledge.horizon
     knowledge.add(after, upto)
@@ -89,17 +98,18 @@ def _advance(node: OnyxBroker, stream: Stream, upto: int, message: Message | Non
     if message is not None and receivers:
         taken = _wanting(node, message, receivers)
         onward = message._replace(path=(*message.path, node.address))
-        for name in receivers:
-            if name in taken:
-                child = stream.children[name]
-                assert child.end is not None
-                node.send(name, Span(stream.root, child.end, upto, onward))
-                child.end = upto
-        node.counts["passed_on"] += len(taken)
-        node.counts["not_passed_on"] += len(receivers) - len(taken)
+        got = []
+        for name, sent in reducing.outgoing(node, onward, [name for name in receivers if name in taken]):
+            child = stream.children[name]
+            assert child.end is not None
+            node.send(name, Span(stream.root, child.end, upto, sent))
+            child.end = upto
+            got.append(name)
+        node.counts["passed_on"] += len(got)
+        node.counts["not_passed_on"] += len(receivers) - len(got)
         if node.settings.trace:
-            left_out = frozenset(receivers) - taken
-            node.deliver(Routed(stream.root, upto, message.message_id, sender, taken, left_out))
+            taken = frozenset(got)
+            node.deliver(Routed(stream.root, upto, message.message_id, sender, taken, frozenset(receivers) - taken))
     if receivers or (sender is not None and stream.is_confirmed):
         node.arm("silence", node.settings.silence_delay)
     node.arm("report", node.settings.report_delay)

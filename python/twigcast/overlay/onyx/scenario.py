@@ -18,6 +18,7 @@ from twigcast.overlay.onyx.broker import OnyxBroker, Table
 from twigcast.overlay.onyx.items import Accept, Asked, LostRange, Refused, Settled, Trouble
 from twigcast.overlay.onyx.matching import RoutingMatcher
 from twigcast.overlay.onyx.model import Message, Recover, Recovered, Root, RoutingQuery, Span
+from twigcast.overlay.onyx.projection import Part
 from twigcast.overlay.onyx.recovery import backwards
 from twigcast.overlay.onyx.settings import OnyxSettings
 from twigcast.overlay.onyx.table import RoutingTable
@@ -46,6 +47,7 @@ class Store:
         horizons: Up to where it knows others.
         known_since: When it had stored the first horizon of each of them.
         subscriptions: By key: the routing query.
+        parts: By key: the part of messages that a subscription takes, where that is not the whole.
         lost: Ranges that were named as lost.
         repeats: How many messages came that it had.
     """
@@ -59,6 +61,7 @@ class Store:
     horizons: dict[Root, int] = field(default_factory=dict)
     known_since: dict[Root, float] = field(default_factory=dict)
     subscriptions: dict[Hashable, RoutingQuery] = field(default_factory=dict)
+    parts: dict[Hashable, Part] = field(default_factory=dict)
     lost: list[LostRange] = field(default_factory=list)
     repeats: int = 0
 
@@ -75,6 +78,7 @@ class OnyxNetwork:
         store_delay: From handing over to storing.
         journal: Of all messages.
         make_table: Makes the routing table of a broker.
+        settings_of: Settings of single nodes, where they differ.
     """
 
     def __init__(
@@ -88,9 +92,11 @@ class OnyxNetwork:
         store_delay: float = 0.05,
         journal: Journal | None = None,
         make_table: Callable[[], Table] = RoutingTable,
+        settings_of: Callable[[Address], OnyxSettings] | None = None,
     ) -> None:
         self.links = dict(links)
         self.settings = settings or OnyxSettings()
+        self.settings_of = settings_of or (lambda address: self.settings)
         self.ordered = ordered
         self.store_delay = store_delay
         self.make_table = make_table
@@ -126,14 +132,15 @@ class OnyxNetwork:
             address,
             store.incarnation,
             self.make_table(),
-            self.settings,
+            self.settings_of(address),
             last=store.last,
             horizons=store.horizons,
         )
         self.settled[address] = set()
         self.simulator.add(OrderedNode(inner, self.neighbours(address), self.ordered, store.incarnation))
         for key, wanted in store.subscriptions.items():
-            self.give(address, inner.subscribe, key, wanted)
+            part = store.parts.get(key)
+            self.give(address, lambda now, key=key, wanted=wanted, part=part: inner.subscribe(key, wanted, now, part))
 
     def start_all(self) -> None:
         """Start all brokers."""
@@ -173,15 +180,21 @@ class OnyxNetwork:
 
     # What users do.
 
-    def subscribe(self, address: Address, key: Hashable, wanted: RoutingQuery) -> None:
-        """A user subscribes, or replaces a subscription."""
-        self.stores[address].subscriptions[key] = wanted
+    def subscribe(self, address: Address, key: Hashable, wanted: RoutingQuery, part: Part | None = None) -> None:
+        """A user subscribes, or replaces a subscription; `part`: what it takes of messages."""
+        store = self.stores[address]
+        store.subscriptions[key] = wanted
+        store.parts.pop(key, None)
+        if part is not None:
+            store.parts[key] = part
         if self.is_alive(address):
-            self.give(address, self.broker(address).subscribe, key, wanted)
+            broker = self.broker(address)
+            self.give(address, lambda now: broker.subscribe(key, wanted, now, part))
 
     def unsubscribe(self, address: Address, key: Hashable) -> None:
         """A user takes a subscription back."""
         del self.stores[address].subscriptions[key]
+        self.stores[address].parts.pop(key, None)
         if self.is_alive(address):
             self.give(address, self.broker(address).unsubscribe, key)
 

@@ -28,6 +28,7 @@ class OnyxSettings:
         sources_max: Entries of the catalogue; more are refused.
         shared_tree: One tree for all roots.
         roots: The brokers that have sources; `None`: all.
+        reduces: Tell neighbours what part of messages suffices here, and send them no more than suffices there.
         trace: Tell the application of each message where it went, and where not.
     """
 
@@ -46,6 +47,7 @@ class OnyxSettings:
     sources_max: int = 100_000
     shared_tree: bool = False
     roots: frozenset[Root] | None = None
+    reduces: bool = False
     trace: bool = False
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ roots = st.one_of(st.just(model.EVERYWHERE), st.frozensets(numbers, max_size=3))
 ways = st.lists(numbers, max_size=4).map(tuple)
 bodies = st.binary(max_size=200)
 reals = st.floats(allow_nan=False)
-messages = st.builds(model.Message, numbers, positions, texts, texts, texts, texts, bodies, texts, ways, reals)
+messages = st.builds(model.Message, numbers, positions, texts, texts, texts, texts, bodies, texts, ways, reals, texts)
 spans = st.builds(model.Span, numbers, positions, positions, st.none() | messages)
 greetings = st.builds(
     Greeting,
@@ -65,6 +65,7 @@ ANY = st.one_of(
     st.builds(model.Attach, numbers, numbers, numbers),
     st.builds(model.Detach, numbers),
     st.builds(model.Source, texts, numbers, numbers, texts, reals, numbers, st.booleans(), texts),
+    st.builds(model.Reduce, st.lists(st.tuples(texts, texts), max_size=3).map(tuple), st.booleans()),
     st.builds(model.Relay, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(model.Attached, numbers, numbers, positions),
     st.builds(model.Recover, numbers, positions, positions, st.frozensets(disjuncts, max_size=4), ways),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 
 from lxml import etree
 
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.model import Message, RoutingQuery
+from twigcast.overlay.onyx.projection import Part
 from twigcast.overlay.onyx.routing import routing_query
 from twigcast.overlay.onyx.scenario import OnyxNetwork
 from twigcast.overlay.onyx.settings import OnyxSettings
@@ -83,15 +86,44 @@ class History:
     published: list[Message] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
 
+    queries: ClassVar[Sequence[str]] = QUERIES
+
     def __post_init__(self) -> None:
         rng = self.rng = random.Random(self.seed)
         faults = NetworkFaults(
             0.002, rng.choice((0.01, 0.05)), loss=rng.choice((0, 0.03, 0.1)), duplication=rng.choice((0, 0.05))
         )
         settings = OnyxSettings(shared_tree=rng.random() < 0.3, report_delay=1.0, attach_delay=2.0)
-        self.network = OnyxNetwork(draw_links(rng, rng.randint(2, 7)), settings, faults, self.seed)
+        links = draw_links(rng, rng.randint(2, 7))
+        self.network = OnyxNetwork(links, settings, faults, self.seed, settings_of=self.settings_of(settings))
         self.network.on_item = self._note
         self.cuts: set[tuple[Address, Address]] = set()
+
+    # What users want and publish.
+
+    def settings_of(self, settings: OnyxSettings) -> Callable[[Address], OnyxSettings]:
+        """The settings of each broker."""
+        return lambda address: settings
+
+    def draw(self) -> bytes:
+        """A message."""
+        return draw_message(self.rng)
+
+    def matches(self, query: str, body: bytes) -> bool:
+        """The oracle."""
+        return matches(query, body)
+
+    def wanted(self, query: str) -> RoutingQuery:
+        """The routing query of a query."""
+        return wanted(query)
+
+    def part(self, query: str) -> Part | None:
+        """What it takes of a message."""
+        return None
+
+    def is_published(self, message: Message, body: bytes | None) -> bool:
+        """Whether what was accepted is what was published."""
+        return message.body == body
 
     def _note(self, time: float, address: Address, item: object) -> None:
         token = getattr(item, "token", None)
@@ -167,7 +199,7 @@ class History:
         network, rng = self.network, self.rng
         for _ in range(rng.choice((1, 1, 3, 6))):
             crashing = rng.random() < 0.03
-            message = network.publish(address, draw_message(rng), f"m{len(self.published)}", crashing=crashing)
+            message = network.publish(address, self.draw(), f"m{len(self.published)}", crashing=crashing)
             self.published.append(message)
             self._log(f"publish {address} {message.number} {message.body!r}{' crashing' if crashing else ''}")
             if crashing:
@@ -181,13 +213,13 @@ class History:
         return [wish for wish in self.wishes if wish.ended is None]
 
     def _subscribe(self, broker: Address) -> None:
-        key, query = self.rng.randrange(4), self.rng.choice(QUERIES)
+        key, query = self.rng.randrange(4), self.rng.choice(self.queries)
         for wish in self.open_wishes():
             if (wish.broker, wish.key) == (broker, key):
                 wish.ended = self.network.simulator.now
         wish = Wish(broker, key, query, len(self.wishes))
         self.wishes.append(wish)
-        self.network.subscribe(broker, key, wanted(query))
+        self.network.subscribe(broker, key, self.wanted(query), self.part(query))
         self.network.settle(broker, wish.token)
         self._log(f"subscribe {broker} {key} {query}")
 
@@ -214,13 +246,13 @@ class History:
                     # Of a root that it had never heard of, a broker gets what comes from then on.
                     and store.known_since.get(message.root, math.inf) < message.published
                     and (message.root, message.number) not in store.accepted
-                    and matches(wish.query, message.body)
+                    and self.matches(wish.query, message.body)
                 ):
                     found.append(f"number {message.number} of {message.root} never came to {wish.broker}: {wish}")
         for address, store in self.network.stores.items():
             own = {(message.root, message.number): message.body for message in self.published}
             for (root, number), message in store.accepted.items():
-                if root == address or own.get((root, number)) != message.body:
+                if root == address or not self.is_published(message, own.get((root, number))):
                     found.append(f"{address} accepted what nobody published: {message}")
         return found
 
@@ -235,11 +267,15 @@ class History:
 
 def run_history(seed: int) -> list[str]:
     """Violations of one history, in words; and of the tables after all wishes are taken back."""
-    history = History(seed)
+    return violations_of(History(seed))
+
+
+def violations_of(history: History) -> list[str]:
+    """The same of any history."""
     history.run()
     found = history.violations()
     for wish in history.open_wishes():
         history.unsubscribe(wish)
     history.network.run(8.0)
     found += [f"{at} is left with {table}" for at, table in history.tables().items() if table]
-    return [f"seed {seed}: {violation}" for violation in found]
+    return [f"seed {history.seed}: {violation}" for violation in found]

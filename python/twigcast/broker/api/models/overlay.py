@@ -141,6 +141,9 @@ class OverlayOut(Model):
     stored: int = Field(description="Messages of others that a subscription here matched.")
     unwanted: int = Field(description="Messages of others that none matched.")
     known: int = Field(description="Messages of others that were stored already.")
+    reduced: int = Field(description="Times that only a part of a message was passed on.")
+    reduced_bytes: int = Field(description="Bytes that were spared by that.")
+    insufficient: int = Field(description="Parts of messages that did not suffice here: the whole was asked for.")
     refused: int = Field(description="Messages of others that are kept as rejected.")
     asked_again: int = Field(description="Messages published here that others asked for again.")
     lost: int = Field(description="Times that they asked for what retention had removed.")
@@ -168,6 +171,9 @@ class OverlayOut(Model):
             stored=received.stored,
             unwanted=received.unwanted,
             known=received.known,
+            reduced=report.status.counts.get("reduced", 0),
+            reduced_bytes=report.status.counts.get("reduced_bytes", 0),
+            insufficient=report.status.counts.get("insufficient", 0),
             refused=received.refused,
             asked_again=tallies.recovered,
             lost=tallies.lost + received.lost,
@@ -209,6 +215,7 @@ class BranchOut(Model):
     behind: bool = Field(description="Whether the neighbour lies behind this broker, seen from the message's root.")
     taken: bool = Field(description="Whether the message goes there.")
     wanted: list[str] = Field(description="Routing queries that want it there, in the scope of its tenant.")
+    reduced: str | None = Field(description="The query whose result is sent in its place; null: the message is.")
 
 
 class WayOut(Model):
@@ -228,6 +235,7 @@ class WayOut(Model):
                 behind=branch.is_child,
                 taken=branch.is_child and bool(branch.wanted),
                 wanted=list(branch.wanted),
+                reduced=branch.reduced or None,
             )
             for branch in way.branches
         ]

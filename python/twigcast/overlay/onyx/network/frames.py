@@ -25,6 +25,7 @@ from twigcast.overlay.onyx.model import (
     Message,
     Recover,
     Recovered,
+    Reduce,
     Relay,
     Root,
     RoutingDelta,
@@ -95,6 +96,7 @@ def _put_message(out: bytearray, message: Message) -> None:
     _put_numbers(out, message.path, len(message.path))
     put_real(out, message.published)
     put_bytes(out, message.body)
+    put_text(out, message.reduced)
 
 
 def _message(reader: Reader) -> Message:
@@ -102,8 +104,8 @@ def _message(reader: Reader) -> Message:
     scope, source, message_id, content_type, form = (reader.text(NAME_MAX) for _ in range(5))
     path = _numbers(reader)
     published = reader.real()
-    body = reader.bytes(BODY_BYTES_MAX)
-    return Message(root, number, scope, source, message_id, content_type, body, form, path, published)
+    body, reduced = reader.bytes(BODY_BYTES_MAX), reader.text(PATH_BYTES_MAX)
+    return Message(root, number, scope, source, message_id, content_type, body, form, path, published, reduced)
 
 
 def _put_span(out: bytearray, span: Span) -> None:
@@ -257,6 +259,19 @@ def _put_roots(out: bytearray, roots: frozenset[Root] | str) -> None:
 
 def _roots(reader: Reader) -> frozenset[Root] | str:
     return EVERYWHERE if _flag(reader) else frozenset(_numbers(reader))
+
+
+def _put_reduce(out: bytearray, reduce: Reduce) -> None:
+    put_number(out, len(reduce.parts))
+    for scope, text in reduce.parts:
+        put_text(out, scope)
+        put_text(out, text)
+    out.append(reduce.rest)
+
+
+def _reduce(reader: Reader) -> Reduce:
+    parts = reader.several(lambda: (reader.text(NAME_MAX), reader.text(PATH_BYTES_MAX)), DISJUNCTS_MAX)
+    return Reduce(tuple(parts), _flag(reader))
 
 
 def _put_attach(out: bytearray, attach: Attach) -> None:
@@ -451,6 +466,7 @@ CODECS: Final[dict[type, Codec]] = {
     Detach: Codec(25, _put_detach, _detach),
     Source: Codec(26, _put_source, _source),
     Relay: Codec(27, _put_relay, _relay),
+    Reduce: Codec(28, _put_reduce, _reduce),
 }
 """By class of message."""
 
