@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.reference.generator import Generator
 from twigcast.query import Path, child, descendant, parse
 from twigcast.reference import ALGORITHMS, PUBLISHED, Algorithm, YFilterInline
 from twigcast.reference.afilter import AFilter
@@ -16,7 +17,7 @@ from twigcast.reference.lazy_dfa import LazyDFA
 from twigcast.reference.nfa import NFA, Entry, Run
 from twigcast.reference.np_filter import NPFilter, decompose
 from twigcast.reference.path_algorithm import StoredPath
-from twigcast.reference.selection import PathMatch, UniformSelectivity, conditions_of, path_matches_at
+from twigcast.reference.selection import PathMatch, UniformSelectivity, conditions_of, ends_at, path_matches_at
 from twigcast.reference.xfilter import XFilter, path_nodes
 from twigcast.reference.yfilter import YFilter
 
@@ -319,6 +320,28 @@ def test_basic_placement_and_list_balance() -> None:
     assert lists == [{"a": 3}, {"a": 1, "b": 1, "c": 1}]
     for algorithm in (basic, balanced):
         assert algorithm.match(b"<a><b><c/></b></a>") == {"Q1", "Q3"}
+
+
+def test_list_balance_does_not_begin_at_an_end_in_any_element() -> None:
+    # Its list would be walked at every element; only a path without a name has no other.
+    balanced = XFilter()
+    fill(balanced, "/a/b", "/a/b/*", "//a/*/*", "//*/*")
+    candidates = {name: len(entries) for name, entries in balanced.candidates.items() if entries}
+    assert candidates == {"a": 2, "b": 1, "*": 1}
+    assert balanced.match(b"<a><b><c/></b></a>") == {"Q1", "Q2", "Q3", "Q4"}
+
+
+@pytest.mark.parametrize("seed", range(30_000, 30_003))
+def test_the_check_of_a_prefix_is_whether_there_is_a_path_match(seed: int) -> None:
+    generator = Generator(seed)
+    ends = 0
+    for _ in range(40):
+        steps = path_query(generator.linear()).steps
+        for element in build(read_events(generator.message())):
+            found = next(path_matches_at(steps, element), None) is not None
+            assert ends_at(steps, element) == found
+            ends += found
+    assert ends > 20
 
 
 def test_recursive_elements_put_copies_of_one_node_in_a_list() -> None:

@@ -75,6 +75,7 @@ def run(
         done = run_on_spark(spark, experiment, scale) if spark else run_here(experiment, scale)
         seconds = perf_counter() - started
         about = {
+            "command": f"twigcast experiment run --scale {scale} {experiment.id}",
             "seconds": round(seconds, 1),
             "processor_seconds": round(done.processor_seconds, 1),
             "points": len(experiment.sweep[scale]),

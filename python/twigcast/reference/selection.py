@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol, TypeAlias
 
 from twigcast.query import Operator
@@ -49,8 +50,26 @@ def path_matches_at(steps: Sequence[LocationStep], element: Element) -> Iterator
 
 
 def ends_at(steps: Sequence[LocationStep], element: Element) -> bool:
-    """Whether there is a path match that ends at an element."""
-    return next(path_matches_at(steps, element), None) is not None
+    """Whether there is a path match that ends at an element.
+
+    Goes back over the steps with the set of elements that each could have been matched by, so that paths with many
+    ``//`` cost no more than their length times the depth.
+    """
+    *before, last = steps
+    places = [element] if last.accepts(element) else []
+    axis = last.axis
+    for step in reversed(before):
+        if not places:
+            return False
+        if axis == "/":
+            above = [place.parent for place in places]
+            places = [place for place in above if place is not None and place.level and step.accepts(place)]
+        else:
+            # Any ancestor will do, and the deepest place, which comes first, has them all.
+            accepted = filter(step.accepts, places[0].ancestors())
+            places = list(islice(accepted, 1 if step.axis == "//" else None))
+        axis = step.axis
+    return bool(places) and (axis == "//" or any(place.level == 1 for place in places))
 
 
 def _above(before: Sequence[LocationStep], step: LocationStep, element: Element) -> Iterable[Element]:

@@ -119,7 +119,11 @@ class XFilter(PathAlgorithm):
 
     def _insert_path(self, stored: StoredPath) -> None:
         nodes = self._machines[stored] = path_nodes(stored)
-        pivot = min(nodes, key=lambda node: len(self.candidates[node.name])) if self._list_balance else nodes[0]
+        pivot = nodes[0]
+        if self._list_balance:
+            # The list of * is walked at every element: a path begins there only if it has no name at all.
+            named = [node for node in nodes if node.name != "*"] or nodes
+            pivot = min(named, key=lambda node: len(self.candidates[node.name]))
         prefix = stored.steps[: pivot.last_step + 1] if pivot is not nodes[0] else ()
         self.candidates[pivot.name].append(Candidate(pivot, pivot.distance, prefix))
         for node in nodes[pivot.position :]:
