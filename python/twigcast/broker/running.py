@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from twigcast import _core
-from twigcast.broker.delivery.lanes import Lanes, Listener
+from twigcast.broker.delivery.lanes import AtOnce, Lanes, Listener
 from twigcast.broker.delivery.leases import Leases
 from twigcast.broker.errors import Invalid, NotFound, Stopping, StoreUnavailable, TooMany
 from twigcast.broker.hub.group import HandOver, Operation
@@ -274,8 +274,10 @@ class RunningBroker(Broker):
         if leases is not None:
             self.metrics.released += leases.give_back(ids, delay)
 
-    def listen(self, lane_id: int, after: LanePosition | None = None) -> AsyncIterator[list[Delivery]]:
-        return Listener(self._lanes, lane_id, after, self._marked, open_=self._running).groups()
+    def listen(
+        self, lane_id: int, after: LanePosition | None = None, *, at_once: AtOnce | None = None
+    ) -> AsyncIterator[list[Delivery]]:
+        return Listener(self._lanes, lane_id, after, self._marked, at_once, open_=self._running).groups()
 
     def _marked(self, lane_id: int, deliveries: list[Delivery]) -> list[Delivery]:
         """Deliveries read for a listener, with those marked that may have been handed out before."""

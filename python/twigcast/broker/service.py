@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from twigcast.broker.delivery.lanes import AtOnce
 from twigcast.broker.hub.metrics import Metrics
 from twigcast.broker.model import (
     Accepted,
@@ -109,10 +110,14 @@ class Broker(Protocol):
     async def release(self, lane_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
         """Give leased deliveries back (nack), to be handed out again after ``delay`` seconds."""
 
-    def listen(self, lane_id: int, after: LanePosition | None = None) -> AsyncIterator[list[Delivery]]:
+    def listen(
+        self, lane_id: int, after: LanePosition | None = None, *, at_once: AtOnce | None = None
+    ) -> AsyncIterator[list[Delivery]]:
         """The deliveries of a lane, in order, as they come, in groups; from what is pending, or after a position.
 
-        Memory is bounded: a listener that does not keep up is fed from the store when it asks again.
+        Memory is bounded: a listener that does not keep up is fed from the store when it asks again. With ``at_once``,
+        what comes while the iteration waits is offered there first, which spares waking whoever iterates; what is not
+        taken comes in the iteration.
         """
 
     async def bury(self, deliveries: Sequence[tuple[Delivery, int, str]]) -> list[int]:

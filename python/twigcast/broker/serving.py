@@ -37,6 +37,7 @@ from twigcast.broker.console import console_router
 from twigcast.broker.hub import interpreter
 from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.outward import Outward, OutwardSettings
+from twigcast.broker.protocol import Protocol
 from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Store
 from twigcast.broker.store.open import open_store
@@ -161,7 +162,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 service.app,
-                http="httptools",
+                http=Protocol,
                 ws="websockets-sansio",
                 lifespan="on",
                 log_config=None,

@@ -341,7 +341,7 @@ def test_a_stop_ends_streams_and_waits(own_broker: Any) -> None:
 def test_a_store_that_goes_away_ends_streams_quietly(
     party: Party, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def listen(*_: Any) -> AsyncIterator[list[Any]]:
+    async def listen(*_: Any, **__: Any) -> AsyncIterator[list[Any]]:
         raise StoreUnavailable("the store is away")
         yield []
 

@@ -9,9 +9,11 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import metadata
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
+from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twigcast.broker.api import (
@@ -34,14 +36,17 @@ from twigcast.broker.api.access import Gate
 from twigcast.broker.api.context import Context, UrlCheck
 from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
+from twigcast.broker.api.sending import OUTERMOST
 from twigcast.broker.config import Settings
 from twigcast.broker.logs import start_request
 from twigcast.broker.service import Broker
 
 _log = logging.getLogger("twigcast.access")
 
-_SHOWN_MAX = 100
+_SHOWN_MAX: Final = 100
 """Characters of a host that an answer repeats."""
+
+_HOSTS_REMEMBERED_MAX: Final = 1_000
 
 _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
 """Who knows the address of a feed may read it."""
@@ -57,7 +62,8 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
         routers: Further routes: WebSub, feeds, the console.
     """
     context = Context(broker, settings, Gate(broker.store, settings), urls)
-    app = FastAPI(
+    app = Application(
+        Hosts.of(settings),
         title="Twigcast",
         description=DESCRIPTION,
         version=metadata.version("twigcast"),
@@ -88,8 +94,30 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
     for router in routers:
         app.include_router(router)
     _describe(app)
-    app.add_middleware(Front, hosts=Hosts.of(settings))
     return app
+
+
+class Application(FastAPI):
+    """The routes, behind :class:`Front`.
+
+    Args:
+        hosts: Names that requests may give.
+        more: As for :class:`fastapi.FastAPI`.
+    """
+
+    def __init__(self, hosts: Hosts, **more: Any) -> None:
+        super().__init__(**more)
+        self._front = Front(super().__call__, ServerErrorMiddleware(self._publish, problems.on_unexpected), hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._front(scope, receive, send)
+
+    async def _publish(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Publish, without what leads to other routes."""
+        scope["app"] = self
+        answer = await messages.answer_to(Request(scope, receive))
+        await answer(scope, receive, send)
 
 
 @asynccontextmanager
@@ -142,12 +170,21 @@ def _replace_validation(responses: dict[str, Any]) -> None:
 class Front:
     """What every request passes first: it gets an id, and its path is taken as it was sent.
 
-    So a name in a path may hold a slash, percent-encoded.
+    So a name in a path may hold a slash, percent-encoded. Publications, which come thousands of times a second, part
+    here from the others: middleware, routing and injection would cost more than all else that is done for a message.
+
+    Args:
+        app: Has all routes.
+        publish: Answers ``POST /messages``.
+        hosts: Names that requests may give.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
+    def __init__(self, app: ASGIApp, publish: ASGIApp, hosts: Hosts) -> None:
         self._app = app
+        self._publish = publish
         self._hosts = hosts
+        self._permitted: set[bytes] = set()
+        """Hosts as requests give them that were permitted before."""
         self._is_logging = _log.isEnabledFor(logging.DEBUG)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -156,23 +193,32 @@ class Front:
             await self._app(scope, receive, send)
             return
         start_request()
-        host = _host(scope)
-        if not self._hosts.permit(host):
+        given = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        if given not in self._permitted and not self._permit(given):
             # A page of somebody else, whose name leads to this address.
-            detail = (
-                f"{host[:_SHOWN_MAX]!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
-            )
+            shown = _host(given)[:_SHOWN_MAX]
+            detail = f"{shown!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
             await problems.response(400, "untrusted-host", detail)(scope, receive, send)
             return
+        scope[OUTERMOST] = send
         raw = scope.get("raw_path")
         if raw:
             scope["path"] = raw.decode("ascii", "replace")
+        is_publication = scope["path"] == "/messages" and scope.get("method") == "POST"
+        app = self._publish if is_publication else self._app
         if self._is_logging and scope["type"] == "http":
-            await self._logged(scope, receive, send)
+            await self._logged(app, scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
 
-    async def _logged(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _permit(self, given: bytes) -> bool:
+        if not self._hosts.permit(_host(given)):
+            return False
+        if len(self._permitted) < _HOSTS_REMEMBERED_MAX:
+            self._permitted.add(given)
+        return True
+
+    async def _logged(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         status = 0
 
@@ -183,7 +229,7 @@ class Front:
             await send(message)
 
         try:
-            await self._app(scope, receive, watching)
+            await app(scope, receive, watching)
         finally:
             # The query string is left out: tickets are in it.
             _log.debug(
@@ -194,7 +240,7 @@ class Front:
             )
 
 
-def _host(scope: Scope) -> str:
+def _host(given: bytes) -> str:
     """The host that a request gives, without its port."""
-    text = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
+    text = given.decode("latin-1").lower()
     return text[: text.find("]") + 1] if text.startswith("[") else text.partition(":")[0]

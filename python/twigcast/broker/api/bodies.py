@@ -6,9 +6,10 @@ import re
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from twigcast.broker.api.problems import Problem
 from twigcast.broker.errors import Invalid, TooLarge
@@ -35,10 +36,7 @@ class ContentType:
     @classmethod
     def of(cls, request: Request) -> ContentType:
         """That of a request."""
-        value = request.headers.get("content-type", "")
-        found = _CHARSET.search(value)
-        charset = (found[1] or found[2] or "").strip() if found else ""
-        return cls(value.partition(";")[0].strip().lower(), charset or None)
+        return _content_type(header(request, b"content-type"))
 
     @property
     def is_xml(self) -> bool:
@@ -49,6 +47,18 @@ class ContentType:
     def is_lines(self) -> bool:
         """Whether the body is JSON, one value a line."""
         return self.media in _LINES_TYPES
+
+
+@lru_cache(maxsize=256)
+def _content_type(value: str) -> ContentType:
+    found = _CHARSET.search(value)
+    charset = (found[1] or found[2] or "").strip() if found else ""
+    return ContentType(value.partition(";")[0].strip().lower(), charset or None)
+
+
+def header(request: Request, name: bytes) -> str:
+    """A header of a request, by its name in lower case; empty where there is none."""
+    return next((value for known, value in request.scope["headers"] if known == name), b"").decode("latin-1")
 
 
 def unsupported(media: str, *supported: str) -> Problem:
@@ -68,15 +78,29 @@ async def read(request: Request, bytes_max: int) -> bytes:
         Invalid: It is not packed as it says.
         Problem: It is packed in a way that is not understood.
     """
-    return b"".join([part async for part in parts(request, bytes_max)])
+    if header(request, b"content-encoding"):
+        return b"".join([part async for part in parts(request, bytes_max)])
+    # Nearly all messages come so, and as one piece.
+    _check_length(request, bytes_max)
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        came = await request.receive()
+        if came["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece: bytes = came.get("body", b"")
+        size += len(piece)
+        if size > bytes_max:
+            raise _too_large(bytes_max)
+        if not came.get("more_body", False):
+            return b"".join([*pieces, piece]) if pieces else piece
+        pieces.append(piece)
 
 
 async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
     """The body as it comes, unpacked. Raises as :func:`read` does."""
     unpack = _unpacker(request)
-    said = request.headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and int(said) > bytes_max:
-        raise _too_large(bytes_max)
+    _check_length(request, bytes_max)
     arrived = total = 0
     async for packed in request.stream():
         arrived += len(packed)
@@ -89,6 +113,12 @@ async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
             yield part
     if unpack:
         unpack.finish()
+
+
+def _check_length(request: Request, bytes_max: int) -> None:
+    said = header(request, b"content-length")
+    if said.isascii() and said.isdigit() and int(said) > bytes_max:
+        raise _too_large(bytes_max)
 
 
 async def lines(request: Request, bytes_max: int, line_bytes_max: int) -> AsyncIterator[tuple[int, bytes]]:
@@ -144,7 +174,7 @@ class _Gunzip:
 
 
 def _unpacker(request: Request) -> _Gunzip | None:
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    coding = header(request, b"content-encoding").strip().lower()
     if coding in {"gzip", "x-gzip"}:
         return _Gunzip()
     if coding in {"identity", ""}:

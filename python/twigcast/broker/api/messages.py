@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
+from urllib.parse import parse_qsl
 
 import orjson
 from fastapi import APIRouter, Query
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from twigcast.broker.api import batches, problems
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.bodies import ContentType, read, unsupported
+from twigcast.broker.api.answers import JsonAnswer
+from twigcast.broker.api.bodies import ContentType, header, read, unsupported
 from twigcast.broker.api.context import (
     NAME_LENGTH_MAX,
     Context,
@@ -38,6 +40,7 @@ from twigcast.broker.api.paging import page
 from twigcast.broker.errors import Invalid, NotFound
 from twigcast.broker.model import Accepted, RejectedMessage, Scope, StoredMessage, Submission
 from twigcast.broker.tracing import tracing
+from twigcast.errors import TwigcastError
 
 router = APIRouter(tags=["messages"], responses=problem_responses(401, 403))
 
@@ -67,12 +70,13 @@ async def publish(request: Request) -> Response:
 
     Both may be packed with `Content-Encoding: gzip`.
     """
-    # The path with the most load: parameters are read by hand.
+    # The path with the most load: parameters and headers are read by hand, and answers written so.
     shared = context_of(request)
-    principal = await shared.gate.admit(request.headers.get("authorization"))
+    principal = await shared.gate.admit(header(request, b"authorization"))
     principal.require(Scope.PUBLISH)
-    source = _parameter(request, "source") or "default"
-    message_id = _parameter(request, "id")
+    parameters = dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    source = _name("source", parameters.get("source")) or "default"
+    message_id = _name("id", parameters.get("id"))
     kind = ContentType.of(request)
     if kind.is_lines:
         if message_id is not None:
@@ -81,7 +85,7 @@ async def publish(request: Request) -> Response:
         _check_sources(request, shared, principal, {submission.source for submission in submissions})
         shared.rates.take(principal, len(submissions))
         outcomes = await _publish(shared, submissions)
-        return Response(_batch(outcomes), 200, media_type=_JSON)
+        return JsonAnswer(200, _batch(outcomes))
     if not kind.is_xml:
         raise unsupported(kind.media, "application/xml", "application/x-ndjson")
     body = await read(request, shared.settings.body_bytes_max)
@@ -91,32 +95,44 @@ async def publish(request: Request) -> Response:
     if isinstance(outcome, RejectedMessage):
         return problems.response(422, outcome.code, outcome.reason, _place(outcome))
     status = 200 if outcome.duplicate else 201
-    return Response(
-        orjson.dumps(_accepted(outcome)), status, {"Location": f"/messages/{outcome.seq}"}, media_type=_JSON
-    )
+    return JsonAnswer(status, orjson.dumps(_accepted(outcome)), (b"location", b"/messages/%d" % outcome.seq))
+
+
+async def answer_to(request: Request) -> Response:
+    """What :func:`publish` answers, errors included, to a request that has not come through the router."""
+    try:
+        return await publish(request)
+    except (TwigcastError, problems.Problem, ClientDisconnect) as error:
+        return problems.answer_to_known(error)
 
 
 def _check_sources(request: Request, shared: Context, principal: Principal, sources: set[str]) -> None:
     """In an overlay: nobody publishes as a source that is registered by somebody else, or elsewhere."""
     if shared.overlay is not None:
-        key = request.headers.get("twigcast-source-key")
+        key = header(request, b"twigcast-source-key") or None
         catalogue = shared.overlay.registering.catalogue
         catalogue.check(principal.tenant.name, sources, key, f"token {principal.token.name}")
 
 
-def _parameter(request: Request, name: str) -> str | None:
-    value = request.query_params.get(name)
+def _name(parameter: str, value: str | None) -> str | None:
+    """The value of a parameter that is the name of something, where it is given.
+
+    Raises:
+        Invalid: It cannot be a name.
+    """
     if value is None:
         return None
     if not 1 <= len(value) <= NAME_LENGTH_MAX:
-        raise Invalid(f"{name}: it is to have between 1 and {NAME_LENGTH_MAX} characters")
+        raise Invalid(f"{parameter}: it is to have between 1 and {NAME_LENGTH_MAX} characters")
     try:
         return check_name(value)
     except ValueError as error:
-        raise Invalid(f"{name}: {error}") from None
+        raise Invalid(f"{parameter}: {error}") from None
 
 
 async def _publish(shared: Context, submissions: Sequence[Submission]) -> list[Accepted | RejectedMessage]:
+    if not tracing.is_on:
+        return await shared.broker.publish(submissions)
     with tracing.publishing(submissions) as span:
         outcomes = await shared.broker.publish(submissions)
         span.done(outcomes)

@@ -12,7 +12,7 @@ import orjson
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from twigcast.broker.errors import BrokerError, TooMany
@@ -109,6 +109,9 @@ def _described(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[st
         return _INVALID, error.code, error.reason, more | _limit(error), {}
     if isinstance(error, RejectedMessage):
         return _INVALID, error.code, error.reason, {"line": error.line, "column": error.column} | _limit(error), {}
+    if isinstance(error, ClientDisconnect):
+        # Nobody is there to read it.
+        return 400, "disconnected", "the connection ended before the request did", {}, {}
     if isinstance(error, TwigcastError) and not isinstance(error, InternalError):
         return _status(error), error.code, str(getattr(error, "reason", error)), {}, {}
     return 500, "internal", "the broker failed to answer; its log says why", {}, {}
@@ -137,6 +140,11 @@ def _headers(error: BrokerError) -> dict[str, str]:
 
 
 async def _on_known(_: Request, error: Exception) -> Response:
+    return answer_to_known(error)
+
+
+def answer_to_known(error: Exception) -> Response:
+    """The response to an error that users can see; it is logged where it is the broker's own trouble."""
     answer = response_to(error)
     if answer.status_code >= 500:
         _log.error("a request failed: %s", error)
@@ -193,6 +201,7 @@ def install(app: FastAPI) -> None:
     """Answer all errors of an application with problem documents."""
     app.add_exception_handler(TwigcastError, _on_known)
     app.add_exception_handler(Problem, _on_known)
+    app.add_exception_handler(ClientDisconnect, _on_known)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(Exception, on_unexpected)

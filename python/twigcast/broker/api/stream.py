@@ -1,27 +1,28 @@
 """``GET /deliveries/stream``: Server-Sent Events. The path of the highest throughput.
 
-A group of deliveries is one write to the connection, made of parts that all connections share. Back-pressure is that of
-the connection: as long as its buffer is full, its lane is not asked for more.
+A group of deliveries is one write to the connection, made of parts that all connections share. What comes while a
+stream waits for it is written as soon as it is handed over, without waking a task. Back-pressure is that of the
+connection: as long as its buffer is full, its lane is not asked for more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Context, QueryName, Shared, context_of
 from twigcast.broker.api.deliveries import acknowledge_through, lane_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
+from twigcast.broker.api.sending import OUTERMOST, Connection
 from twigcast.broker.errors import BrokerError, Invalid
 from twigcast.broker.model import Delivery
 from twigcast.broker.model import Scope as TokenScope
@@ -34,6 +35,9 @@ _log = logging.getLogger("twigcast.api")
 
 _WRITE_BYTES: Final = 512 << 10
 """About as much is written at a time."""
+
+_AT_ONCE_MAX: Final = 16
+"""Deliveries that are written as soon as they come; with more, others have their turn in between."""
 
 _BEGIN: Final = b"retry: 1000\n\n"
 _SIGN_OF_LIFE: Final = b":\n\n"
@@ -157,42 +161,54 @@ class EventStream(Response):
         self._automatic = automatic
         self._bodies = bodies
         self._pump: asyncio.Task[None] | None = None
-        self._send: Send
-        self._writing = False
+        self._connection: Connection
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the client or the broker ends it."""
         with self._shared.streams.one_more(self._principal) as is_open:
-            self._send = send
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await send({"type": "http.response.body", "body": _BEGIN, "more_body": True})
+            await send(_body(_BEGIN))
+            self._connection = Connection(scope.get(OUTERMOST, send), self.stop)
             self._pump = asyncio.create_task(self._deliver())
             watch = asyncio.create_task(self._until_gone(receive))
             is_open(self)
             try:
                 await asyncio.wait([self._pump])
-                if not self._pump.cancelled() and (error := self._pump.exception()):
+                error = self._connection.error or (None if self._pump.cancelled() else self._pump.exception())
+                if error is not None:
                     if not isinstance(error, BrokerError):
                         raise error
                     # Its client comes again, and finds what is pending.
                     _log.warning("a stream ended: %s", error)
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                await self._connection.send({"type": "http.response.body", "body": b"", "more_body": False})
             finally:
+                self._connection.close()
                 self._pump.cancel()
                 watch.cancel()
 
     async def _deliver(self) -> None:
-        shared, send, lane_id, bodies = self._shared, self._send, self._lane_id, self._bodies
-        async for group in shared.broker.listen(lane_id, self._position):
+        connection = self._connection
+        async for group in self._shared.broker.listen(self._lane_id, self._position, at_once=self._deliver_at_once):
             for part in in_writes(group):
-                self._writing = True
-                data = shared.envelopes.events(part, bodies=bodies)
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-                self._writing = self.idle = False
-                if self._automatic:
-                    shared.automatic_acks.handed_over(lane_id, part)
-                if tracing.is_on:
-                    tracing.handed_over(part, "stream")
+                await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
+                self._handed_over(part)
+
+    def _deliver_at_once(self, group: Sequence[Delivery]) -> bool:
+        connection = self._connection
+        if connection.busy or len(group) > _AT_ONCE_MAX:
+            return False
+        connection.begin(_body(self._shared.envelopes.events(group, bodies=self._bodies)))
+        if connection.error is not None:
+            return False
+        self._handed_over(group)
+        return True
+
+    def _handed_over(self, part: Sequence[Delivery]) -> None:
+        self.idle = False
+        if self._automatic:
+            self._shared.automatic_acks.handed_over(self._lane_id, part)
+        if tracing.is_on:
+            tracing.handed_over(part, "stream")
 
     async def _until_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -201,13 +217,14 @@ class EventStream(Response):
 
     async def beat(self) -> None:
         """Send a comment, unless a write is waiting already."""
-        if not self._writing:
-            self._writing = True
-            with suppress(RuntimeError):  # it ended in the meantime
-                await self._send({"type": "http.response.body", "body": _SIGN_OF_LIFE, "more_body": True})
-            self._writing = False
+        if not self._connection.busy:
+            self._connection.begin(_body(_SIGN_OF_LIFE))
 
     def stop(self) -> None:
         """End the stream."""
         if self._pump is not None:
             self._pump.cancel()
+
+
+def _body(data: bytes) -> Message:
+    return {"type": "http.response.body", "body": data, "more_body": True}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -119,11 +119,12 @@ class AutomaticAcks:
         self._moved: dict[int, list[DeliveryId]] = {}
         self._resting: dict[int, list[DeliveryId]] = {}
 
-    def handed_over(self, lane_id: int, deliveries: list[Delivery]) -> None:
+    def handed_over(self, lane_id: int, deliveries: Sequence[Delivery]) -> None:
         """Note deliveries of a lane, in order."""
         last = deliveries[-1].id.seq
-        waiting = self._moved.pop(lane_id, None) or self._resting.pop(lane_id, [])
-        ids = [known for known in waiting if known.seq == last]
+        ids = self._moved.get(lane_id) or self._resting.pop(lane_id, None)
+        if ids is None or ids[0].seq != last:
+            ids = []
         ids += [delivery.id for delivery in deliveries if delivery.id.seq == last]
         self._moved[lane_id] = ids
 

@@ -12,6 +12,9 @@ What it has read is then left out of the buffer. When the buffer of a listener t
 it goes back to the store, from where it is. It must be known as a reader of the lane before it reads from the store for
 the first time, and the writing thread looks for readers after the commit: each delivery comes from one side at least.
 
+While a listener that has changed over waits with an empty buffer, nothing lies between what it has read and what is
+handed over: it may be given that at once, where it waits for it so.
+
 A lane that a replay fills has a *ceiling*: the sequence number that replay looks at next. Only what lies below it is
 handed out, because what comes next in order is not known yet.
 """
@@ -35,6 +38,10 @@ T = TypeVar("T")
 
 START: Final = DeliveryId(-1, -1)
 """Before all deliveries."""
+
+
+AtOnce = Callable[[Sequence[Delivery]], bool]
+"""Takes what came, in order, and says whether it did. It raises nothing."""
 
 
 class ReadPending(Protocol):
@@ -182,6 +189,7 @@ class Listener:
         lane_id: Which one.
         after: Where to go on; ``None``: from the first that is pending.
         marked: Marks deliveries from the store.
+        at_once: Is offered what comes while the iteration waits; what it takes does not come in the iteration.
         open_: Whether there is anything to come at all.
     """
 
@@ -191,6 +199,7 @@ class Listener:
         lane_id: int,
         after: LanePosition | None,
         marked: Callable[[int, list[Delivery]], list[Delivery]],
+        at_once: AtOnce | None = None,
         *,
         open_: bool = True,
     ) -> None:
@@ -198,6 +207,9 @@ class Listener:
         self._lane_id = lane_id
         self._cursor = START if after is None else DeliveryId(after.seq, after.subscription_id)
         self._marked = marked
+        self._at_once = at_once
+        self._live = False
+        """Whether the iteration waits for what is handed over next."""
         self._buffer: deque[Delivery] = deque()
         self._bytes = 0
         self._missed = START
@@ -222,9 +234,12 @@ class Listener:
                     if self._buffer:
                         yield self._handing(self._take())
                     else:
+                        self._live = True
                         await self._wait()
+                        self._live = False
                 metrics.fallen_behind += self._missed > self._cursor
         finally:
+            self._live = False
             self._set_behind(False)
             self._clear()
             metrics.listeners -= 1
@@ -238,9 +253,12 @@ class Listener:
         self._behind = behind
 
     def _handing(self, group: list[Delivery]) -> list[Delivery]:
+        self._note(group)
+        return group
+
+    def _note(self, group: Sequence[Delivery]) -> None:
         self._lanes.metrics.streamed += len(group)
         self._lanes.has_streamed(self._lane_id, group[-1].id)
-        return group
 
     # From the store
 
@@ -281,7 +299,9 @@ class Listener:
     # From the writing thread
 
     def offer(self, deliveries: Sequence[Delivery]) -> None:
-        """Keep what came, dropping the oldest where it is too much."""
+        """Hand out what came, or keep it, dropping the oldest where it is too much."""
+        if self._live and self._offered_at_once(deliveries):
+            return
         options, lanes = self._lanes.options, self._lanes
         cursor = self._cursor
         size = 0
@@ -298,6 +318,16 @@ class Listener:
         ):
             self._missed = max(self._missed, self._drop_first().id)
         self.wake()
+
+    def _offered_at_once(self, deliveries: Sequence[Delivery]) -> bool:
+        # What was dropped, or is kept already, comes before.
+        if self._at_once is None or self._buffer or self._closed or self._missed > self._cursor:
+            return False
+        if not deliveries or deliveries[0].id <= self._cursor or not self._at_once(deliveries):
+            return False
+        self._cursor = deliveries[-1].id
+        self._note(deliveries)
+        return True
 
     def miss(self, up_to: DeliveryId) -> None:
         """Go back to the store."""
