@@ -218,8 +218,7 @@ class DeliveryId(NamedTuple):
         return cls(int(seq), int(subscription_id))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Delivery:
+class Delivery(NamedTuple):
     """One message for one subscription, in a lane."""
 
     id: DeliveryId

@@ -264,10 +264,14 @@ class RunningBroker(Broker):
             leases.settle(ids)
 
     async def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
-        await self._do(AcknowledgeUpTo(lane_id, seq, self._loop.create_future()))
-        leases = self._leases.of(lane_id)
-        if leases is not None:
-            leases.settle_up_to(seq)
+        await self.acknowledge_lanes({lane_id: seq})
+
+    async def acknowledge_lanes(self, marks: Mapping[int, int]) -> None:
+        await self._do(AcknowledgeUpTo(marks, self._loop.create_future()))
+        for lane_id, seq in marks.items():
+            leases = self._leases.of(lane_id)
+            if leases is not None:
+                leases.settle_up_to(seq)
 
     async def release(self, lane_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
         leases = self._leases.of(lane_id)
@@ -286,7 +290,7 @@ class RunningBroker(Broker):
         if leases is None or not leases.before:
             return marked
         before = leases.before
-        return [replace(d, redelivered=True) if d.id in before and not d.redelivered else d for d in marked]
+        return [d._replace(redelivered=True) if d.id in before and not d.redelivered else d for d in marked]
 
     async def bury(self, deliveries: Sequence[tuple[Delivery, int, str]]) -> list[int]:
         numbers = await self.change(lambda transaction: transaction.bury(deliveries, at=time.time()))

@@ -107,6 +107,9 @@ class Broker(Protocol):
     async def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
         """Acknowledge all deliveries of a lane up to a message."""
 
+    async def acknowledge_lanes(self, marks: Mapping[int, int]) -> None:
+        """Acknowledge all deliveries of many lanes, each up to a message."""
+
     async def release(self, lane_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
         """Give leased deliveries back (nack), to be handed out again after ``delay`` seconds."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -66,6 +67,7 @@ class Scene:
         small = {"listener_deliveries_max": 4, "listener_bytes_max": 200, "read_deliveries_max": 3}
         self.lanes = Lanes(self.store.read, HubOptions(**{**small, **options}), self.metrics)  # type: ignore[arg-type]
         self.seq = 0
+        self.taken_at_once = 0
 
     def listener(self, after: LanePosition | None = None) -> Listener:
         return Listener(self.lanes, LANE, after, lambda _, deliveries: deliveries)
@@ -94,13 +96,28 @@ class Scene:
                 self.lanes.hand_over(LANE, group, too_many)
             await pause(self.random)
 
-    async def listen(self, after: LanePosition | None, got: list[Delivery]) -> None:
-        async for group in self.listener(after).groups():
+    async def listen(self, after: LanePosition | None, got: list[Delivery], at_once: float = 0.0) -> None:
+        """Listen, taking at once what comes as often as ``at_once`` says, unless something is being handed out."""
+        taking = False
+
+        def take(group: Sequence[Delivery]) -> bool:
+            assert group
+            assert not taking, "what was handed out before is not done with"
+            if self.random.random() >= at_once:
+                return False
+            got.extend(group)
+            self.taken_at_once += len(group)
+            return True
+
+        listener = Listener(self.lanes, LANE, after, lambda _, deliveries: deliveries, take)
+        async for group in listener.groups():
+            taking = True
             assert group
             got += group
             if self.random.random() < 0.3:
                 await asyncio.sleep(0)
             await pause(self.random)
+            taking = False
 
     async def settled(self, got: list[list[Delivery]], wanted: int) -> None:
         for _ in range(3_000):
@@ -109,8 +126,9 @@ class Scene:
             await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize("at_once", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_gap_and_no_double(seed: int) -> None:
+def test_no_gap_and_no_double(seed: int, at_once: float) -> None:
     scene = Scene(seed, listeners_bytes_max=400)
 
     async def play() -> None:
@@ -120,7 +138,7 @@ def test_no_gap_and_no_double(seed: int) -> None:
         writer = asyncio.create_task(scene.write(15))
         for one, start in zip(got, starts, strict=True):
             await pause(scene.random)
-            tasks.append(asyncio.create_task(scene.listen(LanePosition(start), one)))
+            tasks.append(asyncio.create_task(scene.listen(LanePosition(start), one, at_once)))
         await writer
         for one, start in zip(got, starts, strict=True):
             wanted = [d.id for d in scene.store.committed if d.id.seq > start]
@@ -135,12 +153,13 @@ def test_no_gap_and_no_double(seed: int) -> None:
     assert not scene.lanes.readers
 
 
-def test_a_listener_that_has_caught_up_does_not_read_the_store() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_listener_that_has_caught_up_does_not_read_the_store(at_once: bool) -> None:
     scene = Scene(1)
 
     async def play() -> None:
         got: list[Delivery] = []
-        task = asyncio.create_task(scene.listen(None, got))
+        task = asyncio.create_task(scene.listen(None, got, float(at_once)))
         for _ in range(50):
             await asyncio.sleep(0)
         before = scene.store.reads
@@ -149,6 +168,9 @@ def test_a_listener_that_has_caught_up_does_not_read_the_store() -> None:
             scene.lanes.hand_over(LANE, [scene.store.committed[-1]], None)
             await scene.settled([got], number)
         assert len(got) == 199
+        assert (scene.taken_at_once > 190) == at_once
+        assert scene.metrics.streamed == 199
+        assert scene.lanes.streamed(LANE) == got[-1].id
         assert scene.store.reads == before
         scene.lanes.close_all()
         await task

@@ -140,9 +140,9 @@ class AutomaticAcks:
         self._moved, self._resting = {}, moved
         if everything:
             resting, self._resting = resting | moved, {}
-        work: list[Awaitable[None]] = [
-            self._broker.acknowledge_up_to(lane_id, ids[0].seq - 1) for lane_id, ids in moved.items()
-        ]
+        work: list[Awaitable[None]] = []
+        if moved:
+            work.append(self._broker.acknowledge_lanes({lane_id: ids[0].seq - 1 for lane_id, ids in moved.items()}))
         work += [self._broker.acknowledge(lane_id, ids) for lane_id, ids in resting.items()]
         for outcome in await asyncio.gather(*work, return_exceptions=True):
             if isinstance(outcome, BrokerError):

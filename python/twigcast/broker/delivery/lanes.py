@@ -26,7 +26,6 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.hub.metrics import Metrics
@@ -178,7 +177,7 @@ class Lanes:
     def marked(self, lane_id: int, deliveries: Iterable[Delivery]) -> list[Delivery]:
         """Deliveries from the store, with those marked that may have been handed out before."""
         before = self.streamed(lane_id)
-        return [replace(d, redelivered=True) if d.id.seq < self.first_new or d.id <= before else d for d in deliveries]
+        return [d._replace(redelivered=True) if d.id.seq < self.first_new or d.id <= before else d for d in deliveries]
 
 
 class Listener:

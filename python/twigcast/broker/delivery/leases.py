@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 
 from twigcast.broker.delivery.lanes import Lanes
 from twigcast.broker.model import Delivery, DeliveryId
@@ -78,7 +77,7 @@ class LaneLeases:
             if number in self._settled or number.subscription_id in blocked:
                 continue
             if number in self.before and not delivery.redelivered:
-                delivery = replace(delivery, redelivered=True)
+                delivery = delivery._replace(redelivered=True)
             leased.append(delivery)
             self._until[number] = until
             self._blocked[number.subscription_id] += 1

@@ -364,7 +364,7 @@ class _Lane:
 
     async def _send(self, subscription: Subscription, group: Sequence[Delivery]) -> Turn:
         """Try to send some deliveries: the turn goes on where it says to wait for no time."""
-        marked = [replace(delivery, redelivered=self._is_redelivery(delivery)) for delivery in group]
+        marked = [delivery._replace(redelivered=self._is_redelivery(delivery)) for delivery in group]
         if group[0].id != self._tried:
             await self._begin(group[0])
         self._tried = group[0].id
@@ -423,7 +423,7 @@ class _Revived:
 
     def __init__(self, pusher: Pusher, delivery: Delivery) -> None:
         self._pusher = pusher
-        self._delivery = replace(delivery, redelivered=True)
+        self._delivery = delivery._replace(redelivered=True)
 
     @property
     def host(self) -> str:

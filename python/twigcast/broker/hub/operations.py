@@ -196,25 +196,24 @@ class Acknowledge(Operation):
 
 
 class AcknowledgeUpTo(Operation):
-    """Acknowledge all deliveries of a lane up to a message that is stored.
+    """Acknowledge all deliveries of lanes, each up to a message that is stored.
 
     Args:
-        lane_id: The lane.
-        seq: The message.
+        marks: The messages by lane.
         future: Told when it is durable.
     """
 
     commutes = True
 
-    def __init__(self, lane_id: int, seq: int, future: Future[Any]) -> None:
+    def __init__(self, marks: Mapping[int, int], future: Future[Any]) -> None:
         super().__init__(future)
-        self._lane_id = lane_id
-        self._seq = seq
+        self._marks = marks
 
     def apply(self, group: Group) -> None:
         """Change the store."""
-        group.transaction.acknowledge_up_to(self._lane_id, self._seq)
-        group.counted.marks += 1
+        for lane_id, seq in self._marks.items():
+            group.transaction.acknowledge_up_to(lane_id, seq)
+        group.counted.marks += len(self._marks)
 
 
 class Change(Operation):

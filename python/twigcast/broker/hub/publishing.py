@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import uuid
 from asyncio import Future
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 from twigcast.broker.hub.group import Group, Operation, Published
 from twigcast.broker.hub.population import Outcome, TenantPopulation
@@ -27,6 +28,9 @@ from twigcast.broker.model import (
 from twigcast.conversion import recoded
 from twigcast.errors import MessageLimitExceeded
 from twigcast.errors import RejectedMessage as Rejection
+
+_new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery]", partial(tuple.__new__, NewDelivery))
+"""Makes one of a tuple, in a fraction of the time of the constructor."""
 
 Name = tuple[int, str, str]
 """What identifies a message: tenant, source, the publisher's id."""
@@ -173,10 +177,10 @@ class Publication:
             order = sorted(range(len(slots)), key=numbers.__getitem__)
             slots, numbers = [slots[place] for place in order], ascending
             payloads = None if payloads is None else [payloads[place] for place in order]
-        deliveries = [
-            NewDelivery(lanes[slot], seq, number, payload)
-            for slot, number, payload in zip(slots, numbers, payloads or repeat(None), strict=False)
-        ]
+        lane_ids = [lanes[slot] for slot in slots]
+        deliveries = list(
+            map(_new_delivery, zip(lane_ids, repeat(seq), numbers, payloads or repeat(None), strict=False))
+        )
         self._deliveries += deliveries
         self._published.append(Published(message, deliveries, [keys[slot] for slot in slots]))
         self._group.pushed.update(lanes[slot] for slot in slots if pushed[slot])

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from queue import Empty, SimpleQueue
 from typing import cast
@@ -27,6 +28,10 @@ from twigcast.broker.store.interface import Store
 from twigcast.errors import TwigcastError
 
 logger = logging.getLogger(__name__)
+
+# There are thousands of these a second, and their constructors take longer than all else that is done with them here.
+_delivery_id = cast("Callable[[tuple[int, int]], DeliveryId]", partial(tuple.__new__, DeliveryId))
+_delivery = cast("Callable[[tuple[object, ...]], Delivery]", partial(tuple.__new__, Delivery))
 
 
 class Writer:
@@ -237,16 +242,15 @@ class Writer:
         bound = self._options.listener_deliveries_max
         for item in published:
             message = item.message
-            for new, key in zip(item.deliveries, item.keys, strict=True):
-                lane_id = new.lane_id
+            for (lane_id, seq, subscription_id, payload), key in zip(item.deliveries, item.keys, strict=True):
                 mine = over.lanes.get(lane_id)
                 if mine is None:
                     if lane_id not in self._live:
                         continue
                     mine = over.lanes[lane_id] = []
-                number = DeliveryId(new.seq, new.subscription_id)
+                number = _delivery_id((seq, subscription_id))
                 if len(mine) < bound:
-                    mine.append(Delivery(number, lane_id, key, message, new.payload))
+                    mine.append(_delivery((number, lane_id, key, message, payload, False)))
                 else:
                     over.overflown[lane_id] = number
 

@@ -1,0 +1,140 @@
+"""Heads of answers go out with what follows them, and never later than the next turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from typing import cast
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.broker.api.running import Party
+from twigcast.broker.protocol import HoldingHeads
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+
+
+class Transport:
+    """Notes what is written, a list for each system call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[bytes]] = []
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        self.calls.append([data])
+
+    def writelines(self, data: Iterable[bytes]) -> None:
+        assert not self.closed
+        self.calls.append(list(data))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def get_extra_info(self, name: str) -> str:
+        return f"about {name}"
+
+
+def held(inner: Transport) -> HoldingHeads:
+    return HoldingHeads(cast("asyncio.Transport", inner), asyncio.get_running_loop())
+
+
+def test_head_and_body_are_one_write() -> None:
+    async def scene() -> None:
+        inner = Transport()
+        transport = held(inner)
+        transport.write(HEAD)
+        assert inner.calls == []
+        transport.write(b"ab")
+        transport.write(b"cd")
+        await asyncio.sleep(0)
+        assert inner.calls == [[HEAD, b"ab"], [b"cd"]]
+
+    asyncio.run(scene())
+
+
+def test_a_head_alone_goes_out_in_the_next_turn() -> None:
+    async def scene() -> None:
+        inner = Transport()
+        transport = held(inner)
+        transport.write(HEAD)
+        await asyncio.sleep(0)
+        assert inner.calls == [[HEAD]]
+        transport.write(HEAD)
+        transport.write(HEAD)
+        await asyncio.sleep(0)
+        assert inner.calls == [[HEAD], [HEAD, HEAD]]
+
+    asyncio.run(scene())
+
+
+def test_what_is_held_is_written_before_the_end_and_never_after_it() -> None:
+    async def scene() -> None:
+        inner = Transport()
+        transport = held(inner)
+        transport.write(HEAD)
+        transport.close()
+        assert inner.calls == [[HEAD]]
+        assert inner.closed
+        broken = Transport()
+        transport = held(broken)
+        transport.write(HEAD)
+        broken.closed = True
+        await asyncio.sleep(0)
+        assert broken.calls == []
+
+    asyncio.run(scene())
+
+
+def test_it_is_the_transport_otherwise() -> None:
+    async def scene() -> None:
+        assert held(Transport()).get_extra_info("peername") == "about peername"
+
+    asyncio.run(scene())
+
+
+def test_pipelined_requests_are_answered_in_order(party: Party) -> None:
+    address = urlsplit(party.url)
+    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": address.netloc, **party.headers()}.items())
+    published = [f"POST /messages?id=p{n} HTTP/1.1\r\n{head}Content-Length: 4\r\n\r\n<a/>" for n in (1, 2)]
+    health = f"GET /health HTTP/1.1\r\n{head}\r\n"
+    requests = [health, published[0], health, published[1], f"GET /me HTTP/1.1\r\n{head}Connection: close\r\n\r\n"]
+    with connected(party) as connection:
+        connection.sendall("".join(requests).encode())
+        answer = b""
+        while some := connection.recv(1 << 16):
+            answer += some
+    places = [answer.index(part) for part in (b'"status":"ok"', b'"id":"p1"', b'"id":"p2"', b'"tenant"')]
+    assert places == sorted(places)
+    assert answer.count(b"HTTP/1.1 201 ") == 2
+    assert answer.count(b"HTTP/1.1 200 ") == 3
+
+
+@pytest.mark.parametrize("path", ["/messages", "/subscriptions/import"])
+def test_a_client_that_goes_away_within_its_body_is_no_failure(
+    party: Party, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    address = urlsplit(party.url)
+    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": address.netloc, **party.headers()}.items())
+    kind = "application/xml" if path == "/messages" else "application/x-ndjson"
+    with connected(party) as connection:
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\n{head}Content-Type: {kind}\r\nContent-Length: 1000\r\n\r\n<a>".encode()
+        )
+    # Its end is seen before what comes after it.
+    for _ in range(20):
+        party.publish("<a/>")
+    assert not [record for record in caplog.records if record.levelname in {"ERROR", "CRITICAL"}], caplog.text
+
+
+def connected(party: Party) -> socket.socket:
+    address = urlsplit(party.url)
+    assert address.hostname is not None
+    assert address.port is not None
+    return socket.create_connection((address.hostname, address.port), timeout=30)
