@@ -196,6 +196,15 @@ class NewSubscription:
     """First sequence number of the past that it wants; needs a subscriber of its own that is new."""
 
 
+class NewQuery(NamedTuple):
+    """Another query for a subscription that is there."""
+
+    subscription: Subscription
+    query: str
+    namespaces: Mapping[str, str]
+    dialect: Dialect
+
+
 class DeliveryId(NamedTuple):
     """Identifies a delivery, for acknowledgement and for deduplication; ordered as deliveries are."""
 

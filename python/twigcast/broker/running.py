@@ -22,6 +22,7 @@ from twigcast.broker.hub.operations import (
     AcknowledgeUpTo,
     Change,
     Replace,
+    ReplaceQueries,
     Replayed,
     SetState,
     Subscribe,
@@ -40,6 +41,7 @@ from twigcast.broker.model import (
     DeliverySettings,
     ErrorRecord,
     NewDelivery,
+    NewQuery,
     NewSubscription,
     RejectedMessage,
     StoredMessage,
@@ -232,6 +234,17 @@ class RunningBroker(Broker):
         future = self._loop.create_future()
         operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery, future)
         return cast("Subscription", await self._do(operation))
+
+    async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
+        results: list[Exception | None] = []
+        for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
+            some = new[start : start + SUBSCRIBED_AT_ONCE]
+            check = partial(_refused_queries, some)
+            refusals = check() if len(some) <= _CHECKED_HERE else await self._in_thread(check)
+            good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
+            answers = iter(await self._do(ReplaceQueries(good, self._loop.create_future())) if good else ())
+            results += [next(answers) if refusal is None else refusal for refusal in refusals]
+        return results
 
     async def set_state(
         self, subscription: Subscription, state: SubscriptionState, reason: str | None = None
@@ -454,6 +467,10 @@ def _in_the_past(new: NewSubscription) -> NewSubscription:
 
 def _refusals(new: Sequence[NewSubscription]) -> list[Exception | None]:
     return [_refusal(n.key, n.query, n.namespaces, n.dialect) for n in new]
+
+
+def _refused_queries(new: Sequence[NewQuery]) -> list[Exception | None]:
+    return [_refusal(n.subscription.key, n.query, n.namespaces, n.dialect) for n in new]
 
 
 def _refusal(key: str, query: str, namespaces: Mapping[str, str], dialect: str) -> Exception | None:

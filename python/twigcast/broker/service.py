@@ -12,6 +12,7 @@ from twigcast.broker.model import (
     Delivery,
     DeliveryId,
     DeliverySettings,
+    NewQuery,
     NewSubscription,
     RejectedMessage,
     Submission,
@@ -84,6 +85,12 @@ class Broker(Protocol):
 
         Raises:
             QueryError: The query is refused; the subscription keeps what it had.
+        """
+
+    async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
+        """Give many subscriptions, none twice, other queries from the next message on; where they go stays.
+
+        For each ``None``, or the QueryError or NotFound with which it was refused: it keeps what it had then.
         """
 
     async def set_state(

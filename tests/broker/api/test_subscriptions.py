@@ -320,6 +320,42 @@ def test_an_import_tells_of_each_line_that_is_refused(party_on_each_store: Party
     ]
 
 
+def test_an_import_that_replaces_counts_from_the_next_message_on(party_on_each_store: Party) -> None:
+    party = party_on_each_store
+    party.subscribe("same", "/a")
+    party.subscribe("other", "/a")
+    party.subscribe("paused", "/a")
+    party.ok("POST", "/subscriptions/paused/pause")
+    party.subscribe("wrong", "/a")
+    party.subscribe("shared", "/a", subscriber="desk")
+    party.subscribe("hook", "/a", delivery={"kind": "webhook", "url": "http://127.0.0.1:9/", "secret": "s"})
+    party.publish("<a/>")
+    lines = [
+        '{"key": "same", "query": "/a"}',
+        '{"key": "other", "query": "/p:b", "namespaces": {"p": "urn:p"}}',
+        '{"key": "paused", "query": "/b"}',
+        '{"key": "wrong", "query": "/b["}',
+        '{"key": "shared", "query": "/b"}',
+        '{"key": "shared", "query": "/b", "subscriber": "elsewhere"}',
+        '{"key": "hook", "query": "/b"}',
+        '{"key": "new", "query": "/c"}',
+        '{"key": "new", "query": "/b"}',
+    ]
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = party.http.post("/subscriptions/import?replace=true", content="\n".join(lines), headers=headers)
+    *refused, counts = [json.loads(line) for line in answer.text.splitlines()]
+    assert {item["line"]: item["error"]["code"] for item in refused} == {4: "query-syntax", 6: "conflict"}
+    assert "'desk'" in next(item for item in refused if item["line"] == 6)["error"]["detail"]
+    assert counts == {"lines": 9, "added": 1, "replaced": 6, "refused": 2}
+    assert party.publish("<a/>")["matches"] == 2, "same and wrong"
+    assert party.publish("<b/>")["matches"] == 3, "shared, hook and new"
+    assert party.publish("<b xmlns='urn:p'/>")["matches"] == 1, "other"
+    assert party.ok("GET", "/subscriptions/paused")["query"] == "/b"
+    assert party.ok("GET", "/subscriptions/paused")["state"] == "paused"
+    assert party.ok("GET", "/subscriptions/hook")["delivery"]["kind"] == "pull"
+    assert [delivery["xml"] for delivery in party.pull("other")] == ["<a/>", "<b xmlns='urn:p'/>"]
+
+
 def test_what_is_exported_can_be_imported(party: Party, broker: RunningBroker) -> None:
     lines = "".join(json.dumps({"key": f"k{n:05}", "query": f"/a[b = {n}]"}) + "\n" for n in range(12_000))
     headers = {"Content-Type": "application/x-ndjson"}

@@ -12,6 +12,7 @@ from twigcast.broker.model import (
     DeliveryId,
     DeliverySettings,
     ErrorRecord,
+    NewQuery,
     NewSubscription,
     Subscription,
     SubscriptionState,
@@ -32,6 +33,29 @@ def found(store: SqlStore, key: str) -> Subscription:
     subscription = store.subscription(1, key)
     assert subscription is not None
     return subscription
+
+
+def test_many_are_found_by_key_and_given_other_queries(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions_module, "AMONG_MAX", 2)
+    with store.transaction() as transaction:
+        other = transaction.add_tenant("other", {}).id
+    add(store, *(NewSubscription(1, f"k{n}", "//a") for n in range(5)), NewSubscription(other, "k1", "//o"))
+    known = store.subscriptions_by_key(1, ["k0", "k1", "k4", "none", "k2"])
+    assert known == {key: found(store, key) for key in ("k0", "k1", "k2", "k4")}
+    assert store.subscriptions_by_key(1, []) == {}
+    with store.transaction() as transaction:
+        transaction.delete_subscription(known["k4"].id)
+        changed = transaction.replace_queries(
+            [NewQuery(known[key], f"//{key}", {"p": f"urn:{key}"}, "legacy") for key in ("k2", "k0", "k1", "k4")]
+        )
+    assert {s.key: s for s in changed} == {key: found(store, key) for key in ("k0", "k1", "k2")}
+    for key in ("k0", "k1", "k2"):
+        wanted = replace(known[key], query=f"//{key}", namespaces={"p": f"urn:{key}"}, dialect="legacy")
+        assert found(store, key) == wanted
+    assert found(store, "k3").query == "//a"
+    untouched = store.subscription(other, "k1")
+    assert untouched is not None
+    assert untouched.query == "//o"
 
 
 def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:

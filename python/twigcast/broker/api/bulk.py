@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
@@ -21,7 +21,7 @@ from twigcast.broker.api.openapi import lines_description, problem_responses
 from twigcast.broker.api.subscriptions import delivery_settings
 from twigcast.broker.api.subscriptions import replace as replace_one
 from twigcast.broker.errors import Conflict, Invalid, StoreUnavailable
-from twigcast.broker.model import NewSubscription, Subscription
+from twigcast.broker.model import NewQuery, NewSubscription, Subscription
 from twigcast.errors import TwigcastError
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
@@ -37,6 +37,9 @@ _LINE_SLACK: Final = 64 << 10
 """Bytes of a line beyond those of its query."""
 _BODY_MAX: Final = 1 << 40
 """Lines are dealt with as they come, so that the whole has no bound but the number of subscriptions."""
+
+Line = tuple[int, SubscriptionIn]
+"""A line by its number."""
 
 
 @router.post(
@@ -68,13 +71,13 @@ async def import_subscriptions(
 
 
 class _Import:
-    """An import that is going on: lines gather in groups."""
+    """An import that is going on: lines gather in groups, in which no key is twice."""
 
     def __init__(self, shared: Context, principal: Principal, *, replace: bool) -> None:
         self._shared = shared
         self._principal = principal
         self._replace = replace
-        self._group: list[tuple[int, SubscriptionIn]] = []
+        self._group: dict[str, Line] = {}
         self._refused: list[bytes] = []
         self._counts = {"lines": 0, "added": 0, "replaced": 0, "refused": 0}
 
@@ -89,33 +92,37 @@ class _Import:
         if asked.from_ is not None:
             self._refuse(number, asked.key, Invalid("from: an import has no past; use POST /subscriptions"))
             return
-        self._group.append((number, asked))
+        if asked.key in self._group:
+            await self.flush()
+        self._group[asked.key] = (number, asked)
         if len(self._group) >= _GROUP:
             await self.flush()
 
     async def flush(self) -> None:
         """Store what has gathered."""
-        group, self._group = self._group, []
-        new: list[tuple[int, SubscriptionIn, NewSubscription]] = []
-        for number, asked in group:
+        group, self._group = self._group, {}
+        known: dict[str, Subscription] = {}
+        if self._replace:
+            store, tenant_id = self._shared.broker.store, self._principal.tenant_id
+            known = await asyncio.to_thread(store.subscriptions_by_key, tenant_id, list(group))
+        await self._add([line for key, line in group.items() if key not in known])
+        await self._put([(*group[key], there) for key, there in known.items()])
+
+    async def _add(self, asked: Sequence[Line]) -> None:
+        new: list[tuple[Line, NewSubscription]] = []
+        for line in asked:
             try:
-                new.append((number, asked, await self._new(asked)))
+                new.append((line, await self._new(line[1])))
             except TwigcastError as error:
-                self._refuse(number, asked.key, error)
+                self._refuse(line[0], line[1].key, error)
         if not new:
             return
-        outcomes = await self._shared.broker.subscribe([item for _, _, item in new])
-        there: list[tuple[int, SubscriptionIn, Conflict]] = []
-        for (number, asked, _), outcome in zip(new, outcomes, strict=True):
+        outcomes = await self._shared.broker.subscribe([item for _, item in new])
+        for ((number, subscription), _), outcome in zip(new, outcomes, strict=True):
             if isinstance(outcome, Subscription):
                 self._counts["added"] += 1
-            elif self._replace and isinstance(outcome, Conflict):
-                there.append((number, asked, outcome))
             else:
-                self._refuse(number, asked.key, outcome)
-        # Many at a time: they share commits.
-        for start in range(0, len(there), _REPLACED_AT_ONCE):
-            await asyncio.gather(*(self._put(*item) for item in there[start : start + _REPLACED_AT_ONCE]))
+                self._refuse(number, subscription.key, outcome)
 
     async def _new(self, asked: SubscriptionIn) -> NewSubscription:
         return NewSubscription(
@@ -128,21 +135,40 @@ class _Import:
             delivery=await delivery_settings(self._shared, asked.delivery),
         )
 
-    async def _put(self, number: int, asked: SubscriptionIn, conflict: Conflict) -> None:
-        """Replace a subscription, unless the conflict is about something else than its key."""
-        store = self._shared.broker.store
-        known = await asyncio.to_thread(store.subscription, self._principal.tenant_id, asked.key)
-        if known is None or asked.subscriber not in (None, known.subscriber):
-            self._refuse(number, asked.key, conflict)
-            return
+    async def _put(self, asked: Sequence[tuple[int, SubscriptionIn, Subscription]]) -> None:
+        """Replace subscriptions: in bulk where only queries differ, as when a population is loaded again."""
+        singly: list[tuple[int, SubscriptionIn, Subscription]] = []
+        queries: list[tuple[int, NewQuery]] = []
+        for number, body, known in asked:
+            if body.subscriber not in (None, known.subscriber):
+                detail = f"the subscription {body.key!r} is there already, of the subscriber {known.subscriber!r}"
+                self._refuse(number, body.key, Conflict(detail))
+            elif not body.delivery.kind == known.delivery.kind == "pull":
+                singly.append((number, body, known))
+            elif (body.query, body.namespaces, body.dialect) == (known.query, known.namespaces, known.dialect):
+                self._counts["replaced"] += 1
+            else:
+                queries.append((number, NewQuery(known, body.query, body.namespaces, body.dialect)))
+        outcomes = await self._shared.broker.replace_queries([new for _, new in queries])
+        for (number, new), error in zip(queries, outcomes, strict=True):
+            self._count_replaced(number, new.subscription.key, error)
+        # Many at a time: they share commits.
+        for start in range(0, len(singly), _REPLACED_AT_ONCE):
+            await asyncio.gather(*(self._put_one(*item) for item in singly[start : start + _REPLACED_AT_ONCE]))
+
+    async def _put_one(self, number: int, body: SubscriptionIn, known: Subscription) -> None:
         try:
-            await replace_one(self._shared, known, asked)
-        except StoreUnavailable:
-            raise
+            await replace_one(self._shared, known, body)
         except TwigcastError as error:
-            self._refuse(number, asked.key, error)
+            self._count_replaced(number, body.key, error)
         else:
+            self._count_replaced(number, body.key, None)
+
+    def _count_replaced(self, number: int, key: str, error: Exception | None) -> None:
+        if error is None:
             self._counts["replaced"] += 1
+        else:
+            self._refuse(number, key, error)
 
     def _refuse(self, number: int, key: str | None, error: Exception) -> None:
         if isinstance(error, StoreUnavailable) or not isinstance(error, TwigcastError):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from twigcast.broker.hub.metrics import Metrics
@@ -165,6 +166,27 @@ class Group:
         self.touched.append(member)
         self._undo.append(lambda: _restore(population, member.id, before, was_active))
         _put(population, member, active)
+
+    def put_many(self, members: Sequence[tuple[Member, bool]]) -> list[tuple[int, Exception]]:
+        """Let known subscriptions have other queries, active or not as given; index and error of those refused.
+
+        A subscription that is refused stays as it was.
+        """
+        taking_part: dict[int, list[int]] = {}
+        for place, (member, active) in enumerate(members):
+            population = self.population.of(member.tenant_id)
+            before = population.member(member.tenant_id, member.id)
+            self.touched.append(member)
+            self._undo.append(partial(_restore, population, member.id, before, active))
+            if active:
+                taking_part.setdefault(member.tenant_id, []).append(place)
+            else:
+                _put(population, member, active)
+        refused: list[tuple[int, Exception]] = []
+        for tenant_id, places in taking_part.items():
+            answers = self.population.of(tenant_id).add([members[place][0] for place in places])
+            refused += [(places[index], error) for index, error in answers]
+        return refused
 
     def forget(self, member: Member) -> None:
         """Remove a subscription from the engine."""

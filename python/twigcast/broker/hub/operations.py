@@ -15,6 +15,7 @@ from twigcast.broker.model import (
     DeliveryId,
     DeliverySettings,
     NewDelivery,
+    NewQuery,
     NewSubscription,
     Subscription,
     SubscriptionState,
@@ -116,6 +117,39 @@ class Replace(Operation):
             delivery=self._delivery,
         )
         group.changed.append(self.result)
+
+
+class ReplaceQueries(Operation):
+    """Give subscriptions other queries; where they go stays.
+
+    Args:
+        new: The queries; none twice for one subscription.
+        future: Told for each ``None``, or the error with which it is refused.
+    """
+
+    def __init__(self, new: Sequence[NewQuery], future: Future[Any]) -> None:
+        super().__init__(future)
+        self._new = new
+
+    def apply(self, group: Group) -> None:
+        """Change store and engine."""
+        results: list[Exception | None] = []
+        wanted: list[tuple[int, Member, bool]] = []
+        for place, new in enumerate(self._new):
+            try:
+                known = _known(group, new.subscription)
+            except NotFound as error:
+                results.append(error)
+                continue
+            results.append(None)
+            active = group.population.of(known.tenant_id).active(known.id)
+            asked = replace(known, query=new.query, namespaces=new.namespaces, dialect=new.dialect)
+            wanted.append((place, asked, active))
+        for index, refusal in group.put_many([(member, active) for _, member, active in wanted]):
+            results[wanted[index][0]] = refusal
+        good = [new for new, result in zip(self._new, results, strict=True) if result is None]
+        group.changed += group.transaction.replace_queries(good)
+        self.result = results
 
 
 class SetState(Operation):

@@ -34,6 +34,7 @@ from twigcast.broker.model import (
     DeliverySettings,
     ErrorRecord,
     NewDelivery,
+    NewQuery,
     NewSubscription,
     RejectedMessage,
     Scope,
@@ -202,6 +203,9 @@ class Transaction(Protocol):
         delivery: DeliverySettings,
     ) -> Subscription:
         """Give a subscription another query and delivery; its lane and what is pending stay."""
+
+    def replace_queries(self, new: Sequence[NewQuery]) -> list[Subscription]:
+        """Give many subscriptions, none twice, other queries; as they are then, those that are there, in any order."""
 
     def set_subscription_state(self, subscription_id: int, state: SubscriptionState, reason: str | None) -> None:
         """Pause, suspend or resume it."""
@@ -422,6 +426,9 @@ class Store(Protocol):
 
     def subscription(self, tenant_id: int, key: str) -> Subscription | None:
         """A subscription by its key."""
+
+    def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, Subscription]:
+        """Subscriptions by their keys, those that are there."""
 
     def subscriptions(
         self,

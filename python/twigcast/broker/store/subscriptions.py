@@ -9,9 +9,16 @@ from functools import lru_cache
 from typing import Final
 
 from twigcast.broker.errors import Conflict, NotFound
-from twigcast.broker.model import DeliverySettings, ErrorRecord, NewSubscription, Subscription, SubscriptionState
+from twigcast.broker.model import (
+    DeliverySettings,
+    ErrorRecord,
+    NewQuery,
+    NewSubscription,
+    Subscription,
+    SubscriptionState,
+)
 from twigcast.broker.store.base import Reads, Writes, chunks
-from twigcast.broker.store.database import INTEGER_MAX, Row
+from twigcast.broker.store.database import INTEGER_MAX, Row, Session
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
@@ -38,6 +45,9 @@ _LIKE_SPECIAL: Final = re.compile(r"[%_!]")
 
 PAGE: Final = 10_000
 """Rows read at once when all are read, so that memory is bounded and no reader holds up the others."""
+
+AMONG_MAX: Final = 1_000
+"""Names or numbers in one question."""
 
 ERRORS_KEPT: Final = 50
 """Error records for each subscription."""
@@ -84,6 +94,19 @@ class SubscriptionReads(Reads):
     def subscription(self, tenant_id: int, key: str) -> Subscription | None:
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE tenant_id = ? AND key = ?", (tenant_id, key))
         return None if row is None else _subscription(row)
+
+    def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, Subscription]:
+        found: dict[str, Subscription] = {}
+        for some in chunks(keys, AMONG_MAX):
+
+            def work(session: Session, some: Sequence[str] = some) -> list[Row]:
+                condition = f"tenant_id = ? AND {session.among('key', 'text')}"
+                return session.rows(
+                    f"SELECT {_COLUMNS} FROM subscriptions WHERE {condition}", (tenant_id, session.values(some))
+                )
+
+            found.update((row[2], _subscription(row)) for row in self.database.read(work))
+        return found
 
     def subscriptions(
         self,
@@ -187,6 +210,19 @@ class SubscriptionWrites(Writes):
             ),
         )
         return self._subscription(subscription_id)
+
+    def replace_queries(self, new: Sequence[NewQuery]) -> list[Subscription]:
+        self.session.many(
+            "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ? WHERE id = ?",
+            [(n.query, _namespaces_text(n.namespaces), n.dialect, n.subscription.id) for n in new],
+        )
+        found: list[Subscription] = []
+        for some in chunks((n.subscription.id for n in new), AMONG_MAX):
+            rows = self.session.rows(
+                f"SELECT {_COLUMNS} FROM subscriptions WHERE {self.session.among('id')}", (self.session.values(some),)
+            )
+            found += map(_subscription, rows)
+        return found
 
     def _subscription(self, subscription_id: int) -> Subscription:
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE id = ?", (subscription_id,))
