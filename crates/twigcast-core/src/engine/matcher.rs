@@ -131,7 +131,7 @@ impl Matcher {
         }
         self.message_number += 1;
         self.decisions.reset(engine.query_bound());
-        if !population.twigs.is_empty() || !population.conditions.is_empty() {
+        if !population.twigs.is_empty() || !population.conditions.is_empty() || !population.branches.is_empty() {
             self.shapes.number(&self.document, &mut self.shape_of, budget / 2);
         }
         if !population.branches.is_empty() {

@@ -420,9 +420,9 @@ impl Engine {
         }
         let external = self.registry.context(context).dialect == Dialect::XQuery;
         let warning = warning(&expr, &routes, necessary || external);
-        let whole = routes
-            .iter()
-            .any(|route| matches!(route.action, Action::Always | Action::Trigger { verify: Verify::Whole, .. }));
+        let whole = routes.iter().any(|route| {
+            matches!(&route.action, Action::Always | Action::Trigger { verify: Verify { whole: true, .. }, .. })
+        });
         let program = program.map(|(program, _)| program);
         let needs = Needs { rewrites: program.is_some(), ..needs(&routes) };
         let evaluated = match &program {
@@ -656,8 +656,8 @@ fn needs(routes: &[Route]) -> Needs {
     let by_value = routes.iter().any(|route| matches!(route.action, Action::Trigger { .. } | Action::Always));
     let keys_only = routes.iter().all(|route| match &route.action {
         Action::Accept | Action::Twig(_) => true,
-        Action::Trigger { key: Some(key), verify: Verify::Exact { also, .. } } => {
-            key.value.is_attribute() && also.iter().all(|key| key.value.is_attribute())
+        Action::Trigger { key: Some(key), verify } if verify.is_exact() => {
+            key.value.is_attribute() && verify.also.iter().all(|key| key.value.is_attribute())
         }
         _ => false,
     });

@@ -12,7 +12,7 @@ use crate::predicate::key::{self, AtomId, PackedKey};
 use crate::predicate::table::KeyTable;
 use crate::predicate::waiting::{KeyedTrigger, Waiting};
 use crate::query::ast::Expr;
-use crate::twig::branches::Branches;
+use crate::twig::branches::{BranchId, Branches};
 use crate::twig::conditions::{ConditionId, Conditions};
 use crate::twig::{Required, Twig, TwigCondition};
 
@@ -23,8 +23,12 @@ pub struct Trigger {
     pub query: u32,
     /// Where a value is tested first, and for which atom.
     pub key: Option<(Distance, AtomId)>,
-    /// What remains.
-    pub verify: Remaining,
+    /// The same for a further value.
+    pub also: Option<(Distance, AtomId)>,
+    /// A branch that must hold at the element; 0: none is asked.
+    pub below: BranchId,
+    /// What few triggers ask for.
+    pub rest: Option<Box<Rest>>,
     home: Home,
 }
 
@@ -32,6 +36,11 @@ impl Trigger {
     /// Is it looked up by its key? If not, though it has one, the key is tested like all the rest.
     pub fn is_keyed(&self) -> bool {
         self.query < key::QUERIES_MAX && self.key.is_some_and(|(_, atom)| atom < key::ATOMS_MAX)
+    }
+
+    /// Is the whole expression to be evaluated once all else holds?
+    pub fn asks_whole(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.whole)
     }
 }
 
@@ -51,20 +60,27 @@ enum Home {
 /// change would make tables anew.
 const CROWD: u32 = 1024;
 
-/// [`Verify`] with its keys and conditions as numbers.
-#[derive(Clone, Debug)]
-pub enum Remaining {
-    /// Look-ups.
-    Exact {
-        /// Further atoms, each at a known distance.
-        also: Box<[(Distance, AtomId)]>,
-        /// Conditions on structure, each at a known distance.
-        shapes: Box<[(Distance, ConditionId)]>,
-    },
-    /// See [`Verify::Upward`].
-    Upward(Box<[StepCheck]>),
-    /// See [`Verify::Whole`].
-    Whole,
+/// What remains of a [`Verify`], with its keys and conditions as numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Rest {
+    /// Further atoms.
+    pub also: Box<[(Distance, AtomId)]>,
+    /// Further branches that must hold at the element.
+    pub below: Box<[BranchId]>,
+    /// Conditions on structure, each at a known distance.
+    pub shapes: Box<[(Distance, ConditionId)]>,
+    /// See [`Verify::upward`].
+    pub upward: Box<[StepCheck]>,
+    /// See [`Verify::whole`].
+    pub whole: bool,
+}
+
+impl Rest {
+    /// Nothing at all?
+    fn is_empty(&self) -> bool {
+        let Self { also, below, shapes, upward, whole } = self;
+        also.is_empty() && below.is_empty() && shapes.is_empty() && upward.is_empty() && !whole
+    }
 }
 
 /// A table with holes: entries keep their number while others come and go.
@@ -229,7 +245,7 @@ impl TriggerKeys for Population {
         let is_keyed = *query < key::QUERIES_MAX && all.lead != 0;
         is_keyed.then(|| {
             let also = all.others.last().copied().and_then(NonZeroU32::new);
-            let waiting = Waiting { query: *query, also, trigger: (all.others.len() > 1).then_some(twig) };
+            let waiting = Waiting { query: *query, also, below: None, trigger: (all.others.len() > 1).then_some(twig) };
             KeyedTrigger { key: all.lead, waiting }
         })
     }
@@ -242,15 +258,11 @@ impl Population {
         }
         let (distance, atom) = entry.key?;
         let key = self.pack(distance, atom);
-        let (also, remains) = match &entry.verify {
-            Remaining::Exact { also, shapes } => {
-                let first = also.first().filter(|(_, atom)| *atom < key::ATOMS_MAX);
-                let first = first.and_then(|&(distance, atom)| NonZeroU32::new(self.pack(distance, atom)));
-                (first, also.len() > usize::from(first.is_some()) || !shapes.is_empty())
-            }
-            Remaining::Upward(_) | Remaining::Whole => (None, true),
-        };
-        Some(KeyedTrigger { key, waiting: Waiting { query: entry.query, also, trigger: remains.then_some(trigger) } })
+        let also = entry.also.filter(|&(_, atom)| atom < key::ATOMS_MAX);
+        let also = also.and_then(|(distance, atom)| NonZeroU32::new(self.pack(distance, atom)));
+        let remains = entry.rest.is_some() || also.is_some() != entry.also.is_some();
+        let (query, below) = (entry.query, NonZeroU32::new(entry.below));
+        Some(KeyedTrigger { key, waiting: Waiting { query, also, below, trigger: remains.then_some(trigger) } })
     }
 
     fn pack(&self, distance: Distance, atom: AtomId) -> PackedKey {
@@ -294,8 +306,11 @@ impl Population {
             Action::Twig(condition) => Item::Twig(self.insert_twig(query, condition, layer)),
             Action::Trigger { key, verify } => {
                 let key = key.map(|key| self.acquire_key(&key));
-                let verify = self.remaining(verify);
-                let number = self.triggers.insert(Trigger { query, key, verify, home: Home::Nowhere });
+                let trigger = self.trigger(query, key, verify);
+                let number = self.triggers.insert(trigger);
+                if layer == Layer::Main {
+                    self.split_trigger(number);
+                }
                 self.settle(number, &route.path, layer, changes);
                 return Registration::Trigger(number);
             }
@@ -387,14 +402,43 @@ impl Population {
         (key.distance, self.atoms.acquire(&key.value))
     }
 
-    fn remaining(&mut self, verify: Verify) -> Remaining {
-        match verify {
-            Verify::Exact { also, shapes } => Remaining::Exact {
-                also: also.iter().map(|key| self.acquire_key(key)).collect(),
-                shapes: shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect(),
-            },
-            Verify::Upward(checks) => Remaining::Upward(checks.into()),
-            Verify::Whole => Remaining::Whole,
+    fn trigger(&mut self, query: u32, key: Option<(Distance, AtomId)>, verify: Verify) -> Trigger {
+        let mut also = verify.also.iter().map(|key| self.acquire_key(key));
+        let first = also.next();
+        let also = also.collect();
+        let shapes = verify.shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect();
+        let rest = Rest { also, below: Box::default(), shapes, upward: verify.upward.into(), whole: verify.whole };
+        let rest = (!rest.is_empty()).then(|| Box::new(rest));
+        Trigger { query, key, also: first, below: 0, rest, home: Home::Nowhere }
+    }
+
+    /// Make what a trigger asks of the structure below its element one of branches, where it can be. Only for the bulk;
+    /// see [`Self::split_twig`].
+    fn split_trigger(&mut self, number: u32) {
+        let Self { triggers, conditions, branches, .. } = self;
+        let Some(trigger) = triggers.get_mut(number) else { return };
+        let Some(rest) = trigger.rest.as_deref_mut() else { return };
+        let (mut kept, mut below) = (Vec::new(), rest.below.to_vec());
+        for &(distance, id) in &rest.shapes {
+            let expr = conditions.get(id).filter(|_| distance == Distance::Up(0)).map(|condition| &condition.expr);
+            match expr.and_then(|expr| branches.acquire(expr)) {
+                Some(all) => {
+                    below.extend(all.iter());
+                    conditions.release(id);
+                }
+                None => kept.push((distance, id)),
+            }
+        }
+        if kept.len() == rest.shapes.len() {
+            return;
+        }
+        // The one with the largest number is likely to be the rarest.
+        below.extend((trigger.below != 0).then_some(trigger.below));
+        below.sort_unstable();
+        trigger.below = below.pop().unwrap_or(0);
+        (rest.shapes, rest.below) = (kept.into(), below.into());
+        if rest.is_empty() {
+            trigger.rest = None;
         }
     }
 
@@ -439,9 +483,16 @@ impl Population {
         if let Some((_, atom)) = trigger.key {
             self.atoms.release(atom);
         }
-        if let Remaining::Exact { also, shapes } = trigger.verify {
-            also.iter().for_each(|&(_, atom)| self.atoms.release(atom));
-            shapes.iter().for_each(|&(_, condition)| self.conditions.release(condition));
+        if let Some((_, atom)) = trigger.also {
+            self.atoms.release(atom);
+        }
+        if trigger.below != 0 {
+            self.branches.release_one(trigger.below);
+        }
+        if let Some(rest) = trigger.rest {
+            rest.also.iter().for_each(|&(_, atom)| self.atoms.release(atom));
+            rest.below.iter().for_each(|&branch| self.branches.release_one(branch));
+            rest.shapes.iter().for_each(|&(_, condition)| self.conditions.release(condition));
         }
     }
 
@@ -470,9 +521,15 @@ impl Population {
                 }
                 self.insert_item(&path, item, Layer::Main, &mut changes)
             }
-            Registration::Trigger(number) if self.is_loose(registration) => {
-                if let Some(path) = self.unsettle(number, &mut changes) {
-                    self.settle(number, &path, Layer::Main, &mut changes);
+            Registration::Trigger(number) => {
+                let asks_structure =
+                    |trigger: &Trigger| trigger.rest.as_ref().is_some_and(|rest| !rest.shapes.is_empty());
+                // One that has joined a crowd of the bulk is there already, but maybe not as it would be had it come first.
+                if self.is_loose(registration) || self.triggers.get(number).is_some_and(asks_structure) {
+                    if let Some(path) = self.unsettle(number, &mut changes) {
+                        self.split_trigger(number);
+                        self.settle(number, &path, Layer::Main, &mut changes);
+                    }
                 }
                 registration
             }

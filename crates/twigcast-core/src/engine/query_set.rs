@@ -103,6 +103,12 @@ impl QuerySet {
         self.words[number as usize >> 6] |= 1 << (number & 63);
     }
 
+    /// Add a number below the bound where `holds` says so, which may be as good as random: without a branch.
+    #[inline]
+    pub(super) fn insert_if(&mut self, number: u32, holds: bool) {
+        self.words[number as usize >> 6] |= u64::from(holds) << (number & 63);
+    }
+
     /// Add the members that one word stands for.
     #[inline]
     pub(super) fn insert_word(&mut self, index: usize, word: u64) {
@@ -118,6 +124,11 @@ impl QuerySet {
     /// The members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words().flat_map(|(index, word)| members(index, word))
+    }
+
+    /// Was nothing added since [`Self::clear`]?
+    pub(super) fn is_blank(&self) -> bool {
+        self.words.is_empty()
     }
 
     /// The words of the set: number, members as bits.

@@ -6,8 +6,9 @@
 //! - [`Action::Twig`]: the path leads to the topmost branching step; the rest asks for structure only, so its truth
 //!   depends on nothing but the shape of the subtree (see [`crate::twig`]).
 //! - [`Action::Trigger`]: values decide. The path leads to an element that every match must hold (the *trigger*), where
-//!   possible with a *key*, an equality that a hash look-up can test for all queries at once; what is left is verified
-//!   upwards from that element (Diao 2005, section 5.1: selection postponed).
+//!   possible with a *key*, an equality that a hash look-up can test for all queries at once. That is the last element of
+//!   which a value is asked: what the path says below it is structure, known of all queries at once from the shape of the
+//!   subtree; what it says above is looked up or verified upwards (Diao 2005, section 5.1: selection postponed).
 //! - [`Action::Always`]: no necessary path is known; the expression is evaluated on each message.
 //!
 //! The query matches a message when any of its routes does.
@@ -60,29 +61,35 @@ pub enum Action {
 impl Route {
     /// Makes the route one that only narrows down the messages on which the whole query is evaluated.
     pub fn verify_whole(&mut self) {
-        let key = match &mut self.action {
+        let (key, verify) = match std::mem::replace(&mut self.action, Action::Always) {
             Action::Always => return,
-            Action::Trigger { key, .. } => key.take(),
-            Action::Accept | Action::Twig(_) => None,
+            Action::Trigger { key, verify } => (key, verify),
+            Action::Accept | Action::Twig(_) => (None, Verify::default()),
         };
-        self.action = Action::Trigger { key, verify: Verify::Whole };
+        // What was to be verified one by one is part of the whole.
+        self.action = Action::Trigger { key, verify: Verify { upward: Vec::new(), whole: true, ..verify } };
     }
 }
 
-/// What remains to be checked at a trigger.
-#[derive(Clone, Debug)]
-pub enum Verify {
-    /// Look-ups only; with empty lists nothing at all: path and key are the query.
-    Exact {
-        /// Further keys, each at a known distance.
-        also: Vec<Key>,
-        /// Conditions on the structure below the element at a known distance.
-        shapes: Vec<(Distance, Expr)>,
-    },
-    /// Some choice of ancestors for the path's steps passes these checks; one entry a step, outermost first.
-    Upward(Vec<StepCheck>),
-    /// Evaluate the whole expression, once a message.
-    Whole,
+/// What remains to be checked at a trigger: all of these. By default nothing: path and key are the query.
+#[derive(Clone, Debug, Default)]
+pub struct Verify {
+    /// Further keys.
+    pub also: Vec<Key>,
+    /// Conditions on the structure below the element at a known distance.
+    pub shapes: Vec<(Distance, Expr)>,
+    /// Some choice of ancestors for the path's steps passes these checks; one entry a step, outermost first. Empty:
+    /// nothing is to be chosen.
+    pub upward: Vec<StepCheck>,
+    /// The whole expression, evaluated once a message.
+    pub whole: bool,
+}
+
+impl Verify {
+    /// Do look-ups decide all?
+    pub fn is_exact(&self) -> bool {
+        self.upward.is_empty() && !self.whole
+    }
 }
 
 /// What an element must pass to stand for one step of the path.
@@ -167,9 +174,9 @@ fn costliest(routes: &[Route]) -> Option<(&'static str, &'static str)> {
     let rank = |action: &Action| match action {
         Action::Accept => 0,
         Action::Twig(_) => 1,
-        Action::Trigger { verify: Verify::Exact { .. } | Verify::Upward(_), key: Some(_) } => 2,
-        Action::Trigger { verify: Verify::Exact { .. } | Verify::Upward(_), key: None } => 3,
-        Action::Trigger { .. } => 4,
+        Action::Trigger { verify, .. } if verify.whole => 4,
+        Action::Trigger { key: Some(_), .. } => 2,
+        Action::Trigger { key: None, .. } => 3,
         Action::Always => 5,
     };
     routes.iter().map(|route| rank(&route.action)).max().map(|rank| ROUTES[rank])

@@ -23,13 +23,7 @@ pub(super) fn plan_path(path: &Path, routes: &mut Vec<Route>) {
 pub(super) fn necessary_routes(path: &Path) -> Vec<Route> {
     let mut routes = Vec::new();
     plan_path(path, &mut routes);
-    for route in &mut routes {
-        route.action = match std::mem::replace(&mut route.action, Action::Always) {
-            Action::Accept | Action::Twig(_) => Action::Trigger { key: None, verify: Verify::Whole },
-            Action::Trigger { key, .. } => Action::Trigger { key, verify: Verify::Whole },
-            Action::Always => Action::Always,
-        };
-    }
+    routes.iter_mut().for_each(Route::verify_whole);
     routes
 }
 
@@ -160,7 +154,8 @@ fn plan_trunk(trunk: Trunk, depth: usize, routes: &mut Vec<Route>) {
         Some(trigger) => trigger.into_route(),
         None => {
             let path = linear(&trunk);
-            Route { path, action: Action::Trigger { key: None, verify: Verify::Upward(trunk) } }
+            let verify = Verify { upward: trunk, ..Verify::default() };
+            Route { path, action: Action::Trigger { key: None, verify } }
         }
     });
 }

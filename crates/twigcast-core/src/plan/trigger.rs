@@ -1,10 +1,10 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
 use super::condition::{as_path, is_structural};
-use super::key::{self, Constant, Distance, Key, KeyValue};
+use super::key::{self, Distance, Key, KeyValue};
 use super::path::{Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
 use super::{Action, Route, StepCheck, Verify, is_double_slash};
-use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, PathStart, Step};
+use crate::query::ast::{Axis, Expr, PathStart, Step};
 
 /// Nested paths that are tried as the place of the trigger.
 const SPINES_MAX: usize = 32;
@@ -18,10 +18,14 @@ pub(super) struct Trigger {
 }
 
 impl Trigger {
-    fn score(&self) -> (u32, bool, bool, usize) {
-        let exact = matches!(self.verify, Verify::Exact { .. });
-        let known = self.key.as_ref().is_none_or(|key| key.distance != Distance::Any);
-        (self.selectivity(), exact, known, self.spine.len())
+    fn score(&self) -> (u32, bool, u32, usize) {
+        let nearness = self.key.as_ref().map_or(1, |key| match key.distance {
+            // A value of the element itself is looked up once; one of an ancestor, at all that is below.
+            Distance::Up(0) => 2,
+            Distance::Up(_) | Distance::Level(_) => 1,
+            Distance::Any => 0,
+        });
+        (self.selectivity(), self.verify.is_exact(), nearness, self.spine.len())
     }
 
     /// How much the key narrows the candidates down; 0 without one.
@@ -93,7 +97,8 @@ fn holds_value(steps: &[Step]) -> bool {
 
 /// The best key on a spine: where possible one after which nothing is left but look-ups.
 fn spine_trigger(spine: &Trunk) -> Option<Trigger> {
-    if let Some(exact) = (0..spine.len()).rev().find_map(|end| exact_trigger(spine, end)) {
+    let valued = spine.iter().rposition(asks_values)?;
+    if let Some(exact) = exact_trigger(spine, valued) {
         return Some(exact);
     }
     let mut best: Option<Trigger> = None;
@@ -103,13 +108,18 @@ fn spine_trigger(spine: &Trunk) -> Option<Trigger> {
             if value.selectivity() == 0 {
                 continue;
             }
-            let trigger = verified_trigger(spine, at, which, value, covers);
+            let trigger = verified_trigger(spine, valued, at, which, value, covers);
             if best.as_ref().is_none_or(|known| known.score() < trigger.score()) {
                 best = Some(trigger);
             }
         }
     }
     best
+}
+
+/// Does a step ask for more than structure?
+fn asks_values(check: &StepCheck) -> bool {
+    check.positional.is_some() || !check.conditions.iter().all(is_structural)
 }
 
 /// A trigger at step `end` whose conditions are all keys or structure, on elements at a known distance.
@@ -131,22 +141,16 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<Trigger> {
         }
     }
     if end + 1 < spine.len() {
-        if spine[end + 1..].iter().any(|check| check.positional.is_some()) {
-            return None;
-        }
-        let rest = relative(steps_of(&spine[end + 1..]));
-        if !is_structural(&rest) {
-            return None;
-        }
-        shapes.push((Distance::Up(0), rest));
+        shapes.push((Distance::Up(0), relative(steps_of(&spine[end + 1..]))));
     }
     if keys.is_empty() {
         return None;
     }
-    // The first is looked up; of the others, those come first that hold most seldom.
-    keys.sort_by_key(|key| std::cmp::Reverse(key.value.selectivity()));
+    // The first is looked up, if possible a value of the element itself: an ancestor's is looked up at all that is below.
+    // Of the others, those come first that hold most seldom.
+    keys.sort_by_key(|key| std::cmp::Reverse((key.value.selectivity(), key.distance == Distance::Up(0))));
     let key = (keys[0].value.selectivity() > 0).then(|| keys.remove(0));
-    Some(Trigger { spine: spine[..=end].to_vec(), key, verify: Verify::Exact { also: keys, shapes } })
+    Some(Trigger { spine: spine[..=end].to_vec(), key, verify: Verify { also: keys, shapes, ..Verify::default() } })
 }
 
 /// Where the element of step `at` is, seen from that of step `end`, if the path alone tells.
@@ -162,57 +166,48 @@ fn known_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
     }
 }
 
-/// A trigger with the given condition as key and all the rest verified upwards.
-fn verified_trigger(spine: &Trunk, at: usize, which: usize, value: KeyValue, covers: bool) -> Trigger {
+/// A trigger with the given condition as key and all the rest verified upwards, from the last step that asks for values
+/// (`valued`).
+fn verified_trigger(spine: &Trunk, valued: usize, at: usize, which: usize, value: KeyValue, covers: bool) -> Trigger {
     let mut spine = spine.clone();
-    if covers {
-        spine[at].conditions.remove(which);
-    }
-    if !value.is_attribute() && at + 1 < spine.len() {
-        // Text is tested where it is complete and cheap to get at: on the trigger itself.
-        let rest = relative(steps_of(&spine[at + 1..]));
-        spine.truncate(at + 1);
-        spine[at].conditions.push(rest);
+    let condition = spine[at].conditions.remove(which);
+    let mut shapes = Vec::new();
+    // Text is tested where it is complete and cheap to get at: on the trigger itself.
+    let end = if value.is_attribute() { valued } else { at };
+    if end + 1 < spine.len() {
+        let rest = relative(steps_of(&spine[end + 1..]));
+        spine.truncate(end + 1);
+        if end == valued {
+            shapes.push((Distance::Up(0), rest));
+        } else {
+            spine[end].conditions.push(rest);
+        }
     }
     let distance = known_distance(&spine, at, spine.len() - 1).unwrap_or(Distance::Any);
-    if distance == Distance::Any && covers {
+    let also = further_keys(&mut spine);
+    if distance == Distance::Any || !covers {
         // "Some ancestor" is not "the ancestor on the path": keep the condition for the verification.
-        let restored = condition_of(&value);
-        spine[at].conditions.insert(0, restored);
+        spine[at].conditions.insert(0, condition);
     }
-    let verify = if spine.iter().all(StepCheck::is_trivial) && distance != Distance::Any {
-        Verify::Exact { also: Vec::new(), shapes: Vec::new() }
-    } else {
-        Verify::Upward(spine.clone())
-    };
+    let upward = if spine.iter().all(StepCheck::is_trivial) { Vec::new() } else { spine.clone() };
+    let verify = Verify { also, shapes, upward, ..Verify::default() };
     Trigger { spine, key: Some(Key { distance, value }), verify }
 }
 
-/// An attribute key as the condition it came from.
-fn condition_of(value: &KeyValue) -> Expr {
-    let attribute = |name| {
-        relative(vec![Step { axis: Axis::Attribute, test: NodeTest::Name(NameTest::Name(name)), predicates: vec![] }])
-    };
-    let compare = |op, left, right| Expr::Compare { op, left: Box::new(left), right: Box::new(right) };
-    let equal = |left, right| compare(CompareOp::Equal, left, right);
-    let this = || relative(vec![Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: vec![] }]);
-    let text_child = || relative(vec![Step { axis: Axis::Child, test: NodeTest::Text, predicates: vec![] }]);
-    match value {
-        KeyValue::AttributeExists(name) => attribute(*name),
-        KeyValue::AttributeText(name, text) => equal(attribute(*name), Expr::Literal(text.clone())),
-        KeyValue::AttributeNumber(name, bits) => equal(attribute(*name), Expr::Number(f64::from_bits(*bits))),
-        KeyValue::AttributeCompared(name, op, constant) => compare(
-            *op,
-            attribute(*name),
-            match constant {
-                Constant::Text(text) => Expr::Literal(text.clone()),
-                Constant::Number(bits) => Expr::Number(f64::from_bits(*bits)),
-            },
-        ),
-        KeyValue::Not(value) => Expr::Call { function: Function::Not, arguments: vec![condition_of(value)] },
-        KeyValue::Text(text) => equal(text_child(), Expr::Literal(text.clone())),
-        KeyValue::TextNumber(bits) => equal(text_child(), Expr::Number(f64::from_bits(*bits))),
-        KeyValue::Value(text) => equal(this(), Expr::Literal(text.clone())),
-        KeyValue::ValueNumber(bits) => equal(this(), Expr::Number(f64::from_bits(*bits))),
+/// Attribute values without which the conditions of a spine cannot hold, those that hold most seldom first. Conditions
+/// of which they say all are taken out.
+fn further_keys(spine: &mut Trunk) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for at in 0..spine.len() {
+        let distance = known_distance(spine, at, spine.len() - 1).unwrap_or(Distance::Any);
+        spine[at].conditions.retain(|condition| match key::of_condition(condition) {
+            Some((value, covers)) if value.is_attribute() && value.selectivity() > 0 => {
+                keys.push(Key { distance, value });
+                !covers || distance == Distance::Any
+            }
+            _ => true,
+        });
     }
+    keys.sort_by_key(|key| std::cmp::Reverse((key.value.selectivity(), key.distance != Distance::Any)));
+    keys
 }

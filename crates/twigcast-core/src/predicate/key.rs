@@ -77,7 +77,7 @@ pub struct Distances(u64);
 impl Distances {
     /// Those of both sets.
     #[inline]
-    pub(super) fn union(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -142,10 +142,10 @@ impl std::ops::Deref for Prefixes {
     }
 }
 
-/// The keys that hold at an element, a few bits each: never misses a member, may hold others. Most queries that ask for
-/// a second key are passed over by it, without a look at the message.
+/// The keys that hold at an element, a bit each: never misses a member, may hold others. Most queries that ask for a
+/// second key are passed over by it, without a look at the message.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct KeyMask([u64; 4]);
+pub struct KeyMask([u64; 16]);
 
 impl KeyMask {
     /// Add a key.
@@ -153,6 +153,12 @@ impl KeyMask {
     pub fn insert(&mut self, key: PackedKey) {
         let (word, bit) = Self::place(key);
         self.0[word] |= bit;
+    }
+
+    /// Add all members of another mask.
+    #[inline]
+    pub fn insert_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
     }
 
     /// May the key be a member?
@@ -164,7 +170,7 @@ impl KeyMask {
 
     #[inline]
     fn place(key: PackedKey) -> (usize, u64) {
-        let mixed = key.wrapping_mul(MIX) >> 24;
+        let mixed = key.wrapping_mul(MIX) >> 22;
         ((mixed >> 6) as usize, 1 << (mixed & 63))
     }
 }

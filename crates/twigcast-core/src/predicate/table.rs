@@ -14,8 +14,8 @@ pub struct KeyTable {
     buckets: Box<[(PackedKey, u32)]>,
     keys: u32,
     /// Lists: the number of words; how many of them are queries of which nothing else is asked; these queries; then the
-    /// other [`Waiting`]s as [`Waiting::write`] puts them. Each lies in a block of the power of two of words that it
-    /// needs.
+    /// other [`Waiting`]s as [`Waiting::write`] puts them, those that ask for nothing but a branch first. Each lies in a
+    /// block of the power of two of words that it needs.
     lists: Vec<u32>,
     /// First free block by the logarithm of its size; a free block begins with the next one.
     free: Vec<u32>,
@@ -56,10 +56,14 @@ impl KeyTable {
             let place = match group {
                 [only] if only.waiting.is_lone() => only.waiting.query | LONE,
                 _ => {
-                    let (lone, others) = (0..group.len()).partition::<Vec<_>, _>(|&at| group[at].waiting.is_lone());
+                    let (lone, others): (Vec<&KeyedTrigger>, Vec<_>) =
+                        group.iter().partition(|entry| entry.waiting.is_lone());
+                    let (below, others): (Vec<&KeyedTrigger>, Vec<_>) =
+                        others.into_iter().partition(|entry| entry.waiting.is_below());
                     words.clear();
                     words.push(lone.len() as u32);
-                    lone.into_iter().chain(others).for_each(|at| group[at].waiting.write(&mut words));
+                    let ordered = lone.into_iter().chain(below).chain(others);
+                    ordered.for_each(|entry| entry.waiting.write(&mut words));
                     table.new_list(&words)
                 }
             };
@@ -181,7 +185,7 @@ impl KeyTable {
         let start = at as usize + 1;
         let length = self.lists[start - 1] as usize;
         let alone = self.lists[start] as usize;
-        let from = if waiting.is_lone() { 1 + alone } else { length };
+        let from = if waiting.is_lone() || waiting.is_below() { 1 + alone } else { length };
         let count = u32::from(waiting.is_lone());
         if length + added.len() < block_of(length) {
             self.lists.copy_within(start + from..start + length, start + from + added.len());
@@ -258,10 +262,16 @@ impl KeyTable {
         self.distances
     }
 
-    /// Distances that these or the further keys look at.
+    /// Distances that the further keys look at, comparisons excepted.
+    #[inline]
+    pub fn also_distances(&self) -> Distances {
+        self.also_distances
+    }
+
+    /// All of these.
     #[inline]
     pub fn all_distances(&self) -> Distances {
-        self.distances.union(self.also_distances)
+        self.distances.union(self.comparisons).union(self.also_distances)
     }
 
     #[inline]

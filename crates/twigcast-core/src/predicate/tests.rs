@@ -11,7 +11,12 @@ fn entry(n: u32) -> KeyedTrigger {
     let distance = if n % 7 == 0 { Distance::Any } else { Distance::Up((n % 5) as u16) };
     KeyedTrigger {
         key: pack(distance, n / 3 + 1),
-        waiting: Waiting { query: n, also: NonZeroU32::new(n % 2 * 77), trigger: (n % 3 == 0).then_some(2 * n) },
+        waiting: Waiting {
+            query: n,
+            also: NonZeroU32::new(n % 2 * 77),
+            below: NonZeroU32::new(n % 5 / 3 * n),
+            trigger: (n % 3 == 0).then_some(2 * n),
+        },
     }
 }
 
@@ -25,7 +30,7 @@ fn check(table: &KeyTable, live: &[KeyedTrigger]) {
             let mut found = Vec::new();
             for key in kept {
                 let list = table.get(key);
-                found.extend(list.satisfied().map(|query| Waiting { query, also: None, trigger: None }));
+                found.extend(list.satisfied().map(|query| Waiting { query, also: None, below: None, trigger: None }));
                 found.extend(list.others);
             }
             expected.sort_unstable();
@@ -69,7 +74,7 @@ fn every_trigger_is_found_under_its_key_and_no_other() {
 fn long_lists_grow_and_shrink_within_their_memory() {
     let long = |n| KeyedTrigger {
         key: pack(Distance::Up(u16::from(n % 50 == 0)), 5),
-        waiting: Waiting { query: n, also: None, trigger: (n % 4 == 0).then_some(n) },
+        waiting: Waiting { query: n, also: None, below: None, trigger: (n % 4 == 0).then_some(n) },
     };
     let mut table = KeyTable::default();
     let mut sizes = Vec::new();

@@ -21,29 +21,40 @@ pub struct Waiting {
     pub query: u32,
     /// A further key that must hold.
     pub also: Option<NonZeroU32>,
+    /// A branch that must hold at the element (see [`crate::twig::branches`]).
+    pub below: Option<NonZeroU32>,
     /// Number of the trigger, if more remains to be tested.
     pub trigger: Option<u32>,
 }
 
+const HAS_BELOW: u32 = 1 << 29;
 const HAS_ALSO: u32 = 1 << 30;
 const HAS_TRIGGER: u32 = 1 << 31;
+const MARKS: u32 = HAS_BELOW | HAS_ALSO | HAS_TRIGGER;
 
 impl Waiting {
     pub(super) fn is_lone(&self) -> bool {
-        self.also.is_none() && self.trigger.is_none()
+        self.words() == 1
     }
 
-    /// How many words it takes, one to three.
+    /// How many words it takes, one to four.
     pub(super) fn words(&self) -> usize {
-        1 + usize::from(self.also.is_some()) + usize::from(self.trigger.is_some())
+        let Self { query: _, also, below, trigger } = self;
+        1 + usize::from(also.is_some()) + usize::from(below.is_some()) + usize::from(trigger.is_some())
+    }
+
+    /// Does it ask for a branch and for nothing else?
+    pub(super) fn is_below(&self) -> bool {
+        self.below.is_some() && self.words() == 2
     }
 
     pub(super) fn write(self, words: &mut Vec<u32>) {
-        let marks =
-            if self.also.is_some() { HAS_ALSO } else { 0 } | if self.trigger.is_some() { HAS_TRIGGER } else { 0 };
-        words.push(self.query | marks);
-        words.extend(self.also.map(NonZeroU32::get));
-        words.extend(self.trigger);
+        let mark = |is_there, mark| if is_there { mark } else { 0 };
+        let Self { query, also, below, trigger } = self;
+        let marks = mark(also.is_some(), HAS_ALSO) | mark(below.is_some(), HAS_BELOW);
+        words.push(query | marks | mark(trigger.is_some(), HAS_TRIGGER));
+        words.extend([also, below].into_iter().flatten().map(NonZeroU32::get));
+        words.extend(trigger);
     }
 }
 
@@ -71,6 +82,20 @@ pub struct Others<'a> {
     pub(super) words: &'a [u32],
 }
 
+impl Others<'_> {
+    /// Take the first, if it asks for a branch and for nothing else: its query and the branch. Those that do come first.
+    #[inline]
+    pub fn next_below(&mut self) -> Option<(u32, u32)> {
+        match self.words {
+            [head, branch, rest @ ..] if head & MARKS == HAS_BELOW => {
+                self.words = rest;
+                Some((head & (QUERIES_MAX - 1), *branch))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Iterator for Others<'_> {
     type Item = Waiting;
 
@@ -78,10 +103,16 @@ impl Iterator for Others<'_> {
     fn next(&mut self) -> Option<Waiting> {
         let (&head, mut rest) = self.words.split_first()?;
         let mut also = None;
+        let mut below = None;
         let mut trigger = None;
         if head & HAS_ALSO != 0 {
             let (&word, after) = rest.split_first()?;
             also = NonZeroU32::new(word);
+            rest = after;
+        }
+        if head & HAS_BELOW != 0 {
+            let (&word, after) = rest.split_first()?;
+            below = NonZeroU32::new(word);
             rest = after;
         }
         if head & HAS_TRIGGER != 0 {
@@ -90,6 +121,6 @@ impl Iterator for Others<'_> {
             rest = after;
         }
         self.words = rest;
-        Some(Waiting { query: head & (QUERIES_MAX - 1), also, trigger })
+        Some(Waiting { query: head & (QUERIES_MAX - 1), also, below, trigger })
     }
 }

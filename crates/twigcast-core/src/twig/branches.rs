@@ -117,7 +117,12 @@ impl Branches {
 
     /// Undo [`Self::acquire`].
     pub fn release(&mut self, all: &All) {
-        let mut released: Vec<BranchId> = all.iter().collect();
+        all.iter().for_each(|branch| self.release_one(branch));
+    }
+
+    /// Undo [`Self::acquire`] of one branch.
+    pub fn release_one(&mut self, branch: BranchId) {
+        let mut released = vec![branch];
         while let Some(id) = released.pop() {
             let branch = &mut self.entries[id as usize];
             branch.uses -= 1;
@@ -211,7 +216,11 @@ impl Branches {
         Ok(true)
     }
 
-    fn holds_at(&self, evaluator: &Evaluator<'_>, element: NodeId, id: BranchId) -> Result<bool, EvalError> {
+    /// Does a branch hold at an element? See [`Self::hold_at`].
+    ///
+    /// # Errors
+    /// As for [`Self::hold_at`].
+    pub fn holds_at(&self, evaluator: &Evaluator<'_>, element: NodeId, id: BranchId) -> Result<bool, EvalError> {
         let branch = &self.entries[id as usize];
         let document: &Document = evaluator.message().document;
         let end = document.nodes[element as usize].end;

@@ -18,9 +18,8 @@ pub struct Satisfied {
     ranges: Vec<(u32, u32)>,
     /// The branches that hold at the shape in hand, in no order.
     here: Vec<BranchId>,
-    /// By branch: `round` if it holds at the shape in hand.
-    marks: Vec<u32>,
-    round: u32,
+    /// The same as a bit by branch.
+    marks: Vec<u64>,
     in_hand: Option<ShapeId>,
 }
 
@@ -35,8 +34,8 @@ impl Satisfied {
 
     /// Bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
-        (self.above.len() + self.here.len() + self.marks.len()) * 4
-            + self.ranges.len() * 8
+        (self.above.len() + self.here.len()) * 4
+            + (self.ranges.len() + self.marks.len()) * 8
             + self.dependencies.as_ref().map_or(0, Dependencies::bytes)
     }
 
@@ -67,9 +66,9 @@ impl Satisfied {
         let name = shapes.name(shape);
         let start = self.above.len();
         self.above.extend(dependencies.leaves(name));
-        let (marks, round) = (&self.marks, self.round);
+        let marks = &self.marks;
         for &branch in &self.here {
-            dependencies.dependents(branches, branch, name, |id| marks[id as usize] == round, &mut self.above);
+            dependencies.dependents(branches, branch, name, |id| is_marked(marks, id), &mut self.above);
         }
         self.drop_passed_on(dependencies, start);
         self.above.extend(self.here.iter().filter(|&&branch| dependencies.is_descendant(branch)));
@@ -93,19 +92,15 @@ impl Satisfied {
             return;
         }
         self.in_hand = Some(shape);
-        self.here.clear();
-        self.marks.resize(bound, 0);
-        self.round = self.round.wrapping_add(1);
-        if self.round == 0 {
-            self.marks.fill(0);
-            self.round = 1;
+        for branch in self.here.drain(..) {
+            self.marks[branch as usize >> 6] = 0;
         }
+        self.marks.resize(bound.div_ceil(64), 0);
         for &child in shapes.children(shape) {
             let (start, end) = self.ranges[child as usize];
             for &branch in &self.above[start as usize..end as usize] {
-                let mark = &mut self.marks[branch as usize];
-                if *mark != self.round {
-                    *mark = self.round;
+                if !is_marked(&self.marks, branch) {
+                    self.marks[branch as usize >> 6] |= 1 << (branch & 63);
                     self.here.push(branch);
                 }
             }
@@ -121,6 +116,11 @@ impl Satisfied {
     /// Does a branch hold at the shape in hand?
     #[inline]
     pub fn holds(&self, branch: BranchId) -> bool {
-        self.marks[branch as usize] == self.round
+        is_marked(&self.marks, branch)
     }
+}
+
+#[inline]
+fn is_marked(marks: &[u64], branch: BranchId) -> bool {
+    marks[branch as usize >> 6] >> (branch & 63) & 1 == 1
 }

@@ -7,9 +7,11 @@ use crate::automaton::nfa::StateId;
 use crate::document::{NO_NODE, NodeId};
 use crate::engine::population::Paths;
 use crate::plan::Distance;
-use crate::predicate::key::{self, AtomId, Distances, KeyMask, PackedKey};
+use crate::predicate::key::{self, AtomId, KeyMask, PackedKey};
 use crate::predicate::table::KeyTable;
-use crate::predicate::waiting::{List, Waiting};
+use crate::predicate::waiting::{List, Others, Waiting};
+use crate::twig::branches::BranchId;
+use crate::twig::shapes::NO_SHAPE;
 
 /// What ancestors say to a table.
 #[derive(Clone, Copy, Debug)]
@@ -37,119 +39,175 @@ impl Decisions {
 impl Run<'_, '_> {
     /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies.
     pub(super) fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) {
-        let distances = keyed.all_distances();
         let mut asked = std::mem::take(&mut decisions.asked);
         asked.clear();
-        if distances.is_own() && keyed.comparisons().is_own() {
-            self.own_keys(decisions, node, distances, &[key::pack(Distance::Up(0), 0)], &mut asked);
-            if !keyed.comparisons().is_empty() {
-                let prefixes = keyed.comparisons().prefixes(0, 0);
-                self.append_comparisons(decisions, node, &prefixes, &mut asked);
-            }
-            self.ask(decisions, node, keyed, &mut asked, KeyMask::default());
+        let mut mask = KeyMask::default();
+        if keyed.all_distances().is_own() {
+            self.own_keys(decisions, node, keyed, 0, &mut asked, &mut mask);
+            self.ask(decisions, node, keyed, &mut asked, &mask);
         } else {
             self.chain(decisions, node);
-            let prefixes = distances.prefixes(0, decisions.chain.len());
-            self.own_keys(decisions, node, distances, &prefixes, &mut asked);
-            let prefixes = keyed.comparisons().prefixes(0, decisions.chain.len());
-            self.append_comparisons(decisions, node, &prefixes, &mut asked);
-            self.decide_with_ancestors(decisions, node, keyed, &mut asked);
+            self.own_keys(decisions, node, keyed, decisions.chain.len(), &mut asked, &mut mask);
+            self.decide_with_ancestors(decisions, node, keyed, &mut asked, mask);
         }
         decisions.asked = asked;
     }
 
-    /// [`Self::decide_keyed`] where some keys are about ancestors.
+    /// [`Self::decide_keyed`] where some keys are about ancestors. `mask`: the further keys that the element satisfies.
     fn decide_with_ancestors(
         &mut self,
         decisions: &mut Decisions,
         node: NodeId,
         keyed: &KeyTable,
         asked: &mut Vec<PackedKey>,
+        mut mask: KeyMask,
     ) {
         let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
         if let Some(&known) = decisions.above_range.get(&site) {
-            let mask = self.ask(decisions, node, keyed, asked, known.mask);
+            mask.insert_all(&known.mask);
+            self.ask(decisions, node, keyed, asked, &mask);
             for index in known.start..known.end {
                 self.test_waiting(decisions, node, decisions.above[index as usize], &mask);
             }
             return;
         }
+        let above_mask = self.mask_above(decisions, keyed);
+        mask.insert_all(&above_mask);
+        self.ask(decisions, node, keyed, asked, &mask);
+        let start = decisions.above.len() as u32;
+        if !keyed.distances().union(keyed.comparisons()).is_own() {
+            self.ask_above(decisions, node, keyed, &mask, &above_mask);
+        }
+        let end = decisions.above.len() as u32;
+        decisions.above_range.insert(site, Above { start, end, mask: above_mask });
+    }
+
+    /// The further keys of a table that the ancestors of the element in hand satisfy.
+    fn mask_above(&self, decisions: &mut Decisions, keyed: &KeyTable) -> KeyMask {
+        let mut mask = KeyMask::default();
+        let depth = decisions.chain.len();
+        for up in 1..depth {
+            let prefixes = keyed.also_distances().prefixes(up, depth - up);
+            if !prefixes.is_empty() {
+                let atoms = self.attribute_atoms(decisions, decisions.chain[up]);
+                insert_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut mask);
+            }
+        }
+        mask
+    }
+
+    /// Let through what waits for keys that ancestors satisfy, and note what may hold at a sibling.
+    fn ask_above(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &KeyTable,
+        mask: &KeyMask,
+        above_mask: &KeyMask,
+    ) {
         let mut asked_above = std::mem::take(&mut decisions.asked_above);
         asked_above.clear();
         let depth = decisions.chain.len();
         for up in 1..depth {
-            let prefixes = keyed.all_distances().prefixes(up, depth - up);
+            let element = decisions.chain[up];
+            let prefixes = keyed.distances().prefixes(up, depth - up);
             if !prefixes.is_empty() {
-                let atoms = self.attribute_atoms(decisions, decisions.chain[up]);
+                let atoms = self.attribute_atoms(decisions, element);
                 append_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut asked_above);
             }
+            let prefixes = keyed.comparisons().prefixes(up, depth - up);
+            self.append_comparisons(decisions, element, &prefixes, &mut asked_above);
         }
-        let mut above_mask = KeyMask::default();
-        asked_above.iter().for_each(|&key| above_mask.insert(key));
-        if !keyed.comparisons().is_empty() {
-            for up in 1..depth {
-                let prefixes = keyed.comparisons().prefixes(up, depth - up);
-                self.append_comparisons(decisions, decisions.chain[up], &prefixes, &mut asked_above);
-            }
-        }
-        let mask = self.ask(decisions, node, keyed, asked, above_mask);
-        let start = decisions.above.len() as u32;
         keyed.select(&mut asked_above);
         for &key in &asked_above {
             let list = keyed.get(key);
             decisions.accept(list);
             for entry in list.others {
-                self.test_waiting(decisions, node, entry, &mask);
-                if !decisions.is_decided(entry.query) && may_hold_at_sibling(decisions, entry, &above_mask) {
+                self.test_waiting(decisions, node, entry, mask);
+                if !decisions.is_decided(entry.query) && may_hold_at_sibling(decisions, entry, above_mask) {
                     decisions.above.push(entry);
                 }
             }
         }
-        let end = decisions.above.len() as u32;
-        decisions.above_range.insert(site, Above { start, end, mask: above_mask });
         decisions.asked_above = asked_above;
     }
 
-    /// Let through what waits for some keys; answers with these and those of a mask. Keeps the keys that something may
-    /// wait for.
+    /// Let through what waits for some keys. Keeps the keys that something may wait for.
     fn ask(
         &mut self,
         decisions: &mut Decisions,
         node: NodeId,
         keyed: &KeyTable,
         asked: &mut Vec<PackedKey>,
-        mut mask: KeyMask,
-    ) -> KeyMask {
-        asked.iter().filter(|&&key| !key::is_comparison(key)).for_each(|&key| mask.insert(key));
+        mask: &KeyMask,
+    ) {
         keyed.select(asked);
         for &key in &*asked {
-            let list = keyed.get(key);
+            let mut list = keyed.get(key);
             decisions.accept(list);
+            self.accept_below(decisions, node, &mut list.others);
             for entry in list.others {
-                self.test_waiting(decisions, node, entry, &mask);
+                self.test_waiting(decisions, node, entry, mask);
             }
         }
-        mask
     }
 
-    /// Append the keys that an element's own values satisfy.
+    /// Decide those that ask for nothing but a branch at the element, if what holds there is known.
+    fn accept_below(&mut self, decisions: &mut Decisions, node: NodeId, others: &mut Others<'_>) {
+        let Some((query, branch)) = others.next_below() else { return };
+        if !self.take_in_hand(node) {
+            self.test_below(decisions, node, query, branch);
+            while let Some((query, branch)) = others.next_below() {
+                self.test_below(decisions, node, query, branch);
+            }
+            return;
+        }
+        let Decisions { matched, refuted, .. } = decisions;
+        matched.insert_if(query, self.satisfied.holds(branch) && !refuted.contains(query));
+        if refuted.is_blank() {
+            while let Some((query, branch)) = others.next_below() {
+                matched.insert_if(query, self.satisfied.holds(branch));
+            }
+        } else {
+            while let Some((query, branch)) = others.next_below() {
+                matched.insert_if(query, self.satisfied.holds(branch) && !refuted.contains(query));
+            }
+        }
+    }
+
+    #[cold]
+    fn test_below(&mut self, decisions: &mut Decisions, node: NodeId, query: u32, branch: BranchId) {
+        if !decisions.is_decided(query) && self.branch_holds(decisions, node, branch, query) {
+            decisions.matched.insert(query);
+        }
+    }
+
+    /// Append the keys of a table that an element's own values satisfy, and the further keys to a mask. `level`: that of
+    /// the element, or 0 where no key asks for it.
     fn own_keys(
         &self,
         decisions: &mut Decisions,
         node: NodeId,
-        wanted: Distances,
-        prefixes: &[PackedKey],
+        keyed: &KeyTable,
+        level: usize,
         keys: &mut Vec<PackedKey>,
+        mask: &mut KeyMask,
     ) {
-        if !prefixes.is_empty() {
+        let (prefixes, further) = (keyed.distances().prefixes(0, level), keyed.also_distances().prefixes(0, level));
+        if !prefixes.is_empty() || !further.is_empty() {
             let atoms = self.attribute_atoms(decisions, node);
-            append_keys(prefixes, &decisions.attribute_atoms[atoms], keys);
+            append_keys(&prefixes, &decisions.attribute_atoms[atoms.clone()], keys);
+            insert_keys(&further, &decisions.attribute_atoms[atoms], mask);
         }
-        if wanted.content() {
+        if keyed.distances().union(keyed.also_distances()).content() {
             decisions.content_atoms.clear();
             self.population.atoms.of_content(self.message, node, &mut decisions.content_atoms);
-            keys.extend(decisions.content_atoms.iter().map(|&atom| key::pack_content(atom)));
+            for &atom in &decisions.content_atoms {
+                keys.push(key::pack_content(atom));
+                mask.insert(key::pack_content(atom));
+            }
         }
+        self.append_comparisons(decisions, node, &keyed.comparisons().prefixes(0, level), keys);
     }
 
     pub(super) fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, paths: &Paths, state: StateId) {
@@ -164,10 +222,11 @@ impl Run<'_, '_> {
         if entry.also.is_some_and(|also| fails(also.get())) || decisions.is_decided(entry.query) {
             return;
         }
-        if let Some(also) = entry.also {
-            if !self.further_key_holds(decisions, node, also.get()) {
-                return;
-            }
+        if entry.below.is_some_and(|branch| !self.branch_holds(decisions, node, branch.get(), entry.query)) {
+            return;
+        }
+        if entry.also.is_some_and(|also| !self.further_key_holds(decisions, node, also.get())) {
+            return;
         }
         match entry.trigger {
             None => decisions.matched.insert(entry.query),
@@ -181,8 +240,42 @@ impl Run<'_, '_> {
             // Found when the keys of the element were.
             return decisions.content_atoms.contains(&atom);
         }
+        if distance == Distance::Any {
+            return self.any_satisfies(decisions, node, atom);
+        }
         let Some(element) = self.at(decisions, node, distance) else { return false };
         self.attribute_holds(decisions, element, atom)
+    }
+
+    /// Take an element's shape in hand, if what holds there is known.
+    #[inline]
+    fn take_in_hand(&mut self, element: NodeId) -> bool {
+        let shape = self.shape_of[element as usize];
+        let is_known = shape != NO_SHAPE && self.satisfied.knows(shape);
+        if is_known {
+            self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
+        }
+        is_known
+    }
+
+    /// Does a branch hold at an element? A query for which that is too expensive to find out fails.
+    #[inline]
+    pub(super) fn branch_holds(
+        &mut self,
+        decisions: &mut Decisions,
+        element: NodeId,
+        branch: BranchId,
+        query: u32,
+    ) -> bool {
+        if self.take_in_hand(element) {
+            return self.satisfied.holds(branch);
+        }
+        self.evaluator.resume(query);
+        let holds = self.population.branches.holds_at(&self.evaluator, element, branch);
+        holds.unwrap_or_else(|error| {
+            decisions.fail(query, error);
+            false
+        })
     }
 
     /// Does an element satisfy an atom about attributes?
@@ -221,8 +314,11 @@ impl Run<'_, '_> {
         decisions.chain.get(up).copied()
     }
 
-    /// Does the element at a known distance satisfy an atom?
+    /// Does the element at a distance satisfy an atom?
     pub(super) fn satisfies(&self, decisions: &mut Decisions, node: NodeId, distance: Distance, atom: AtomId) -> bool {
+        if distance == Distance::Any {
+            return self.any_satisfies(decisions, node, atom);
+        }
         let Some(element) = self.at(decisions, node, distance) else { return false };
         self.has_atom(decisions, element, atom)
     }
@@ -292,6 +388,14 @@ impl Run<'_, '_> {
 fn append_keys(prefixes: &[PackedKey], atoms: &[AtomId], keys: &mut Vec<PackedKey>) {
     for prefix in prefixes {
         keys.extend(atoms.iter().map(|&atom| key::with_prefix(*prefix, atom)));
+    }
+}
+
+/// Add the keys of atoms with each prefix to a mask.
+#[inline]
+fn insert_keys(prefixes: &[PackedKey], atoms: &[AtomId], mask: &mut KeyMask) {
+    for prefix in prefixes {
+        atoms.iter().for_each(|&atom| mask.insert(key::with_prefix(*prefix, atom)));
     }
 }
 

@@ -2,12 +2,10 @@
 
 use super::{Decisions, Run};
 use crate::document::NodeId;
-use crate::engine::population::{Remaining, Trigger};
+use crate::engine::population::Trigger;
 use crate::engine::{Evaluated, verify};
 use crate::eval::{Context, EvalError, NodeRef};
 use crate::extract::Payloads;
-use crate::plan::Distance;
-use crate::predicate::key::AtomId;
 use crate::twig::conditions::ConditionId;
 use crate::twig::shapes::NO_SHAPE;
 
@@ -25,11 +23,7 @@ impl<'a> Run<'a, '_> {
     }
 
     pub(super) fn key_holds(&self, decisions: &mut Decisions, node: NodeId, trigger: &Trigger) -> bool {
-        match trigger.key {
-            None => true,
-            Some((Distance::Any, atom)) => self.any_satisfies(decisions, node, atom),
-            Some((distance, atom)) => self.satisfies(decisions, node, distance, atom),
-        }
+        trigger.key.is_none_or(|(distance, atom)| self.satisfies(decisions, node, distance, atom))
     }
 
     /// Test a trigger whose path and key hold at the element.
@@ -38,40 +32,39 @@ impl<'a> Run<'a, '_> {
         if decisions.is_decided(trigger.query) {
             return;
         }
-        let holds = match &trigger.verify {
-            Remaining::Exact { also, shapes } => self.look_up(decisions, node, also, shapes),
-            Remaining::Upward(checks) => {
-                self.evaluator.resume(trigger.query);
-                verify::upward(&self.evaluator, checks, node)
-            }
-            Remaining::Whole => return self.evaluate_whole(decisions, trigger.query),
-        };
-        match holds {
+        match self.holds(decisions, node, trigger) {
+            Ok(true) if trigger.asks_whole() => self.evaluate_whole(decisions, trigger.query),
             Ok(true) => decisions.matched.insert(trigger.query),
             Ok(false) => {}
             Err(error) => decisions.fail(trigger.query, error),
         }
     }
 
-    fn look_up(
-        &mut self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        also: &[(Distance, AtomId)],
-        shapes: &[(Distance, ConditionId)],
-    ) -> Result<bool, EvalError> {
-        for &(distance, atom) in also {
-            if !self.satisfies(decisions, node, distance, atom) {
-                return Ok(false);
-            }
+    /// Do all tests of a trigger hold, but for its key and the whole expression?
+    fn holds(&mut self, decisions: &mut Decisions, node: NodeId, trigger: &'a Trigger) -> Result<bool, EvalError> {
+        let Trigger { query, also, below, rest, .. } = trigger;
+        if also.is_some_and(|(distance, atom)| !self.satisfies(decisions, node, distance, atom))
+            || *below != 0 && !self.branch_holds(decisions, node, *below, *query)
+        {
+            return Ok(false);
         }
-        for &(distance, condition) in shapes {
+        let Some(rest) = rest else { return Ok(true) };
+        if !rest.also.iter().all(|&(distance, atom)| self.satisfies(decisions, node, distance, atom))
+            || !rest.below.iter().all(|&branch| self.branch_holds(decisions, node, branch, *query))
+        {
+            return Ok(false);
+        }
+        for &(distance, condition) in &rest.shapes {
             let Some(element) = self.at(decisions, node, distance) else { return Ok(false) };
             if !self.has_structure(element, condition)? {
                 return Ok(false);
             }
         }
-        Ok(true)
+        if rest.upward.is_empty() {
+            return Ok(true);
+        }
+        self.evaluator.resume(*query);
+        verify::upward(&self.evaluator, &rest.upward, node)
     }
 
     /// Does a structural condition hold at an element?
