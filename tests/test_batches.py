@@ -187,3 +187,46 @@ def test_batches_while_the_population_changes(monkeypatch: pytest.MonkeyPatch, t
             (row,) = subs.match_batch(pa.array(["<a/>"])).to_pylist()
             assert set(row["keys"]) == held
             assert set(subs.match("<a/>").keys) == held
+
+
+def laid_out(messages: list[bytes]) -> tuple[bytes, bytes]:
+    column = pa.array(messages, pa.large_binary())
+    _, offsets, data = column.buffers()
+    return offsets.to_pybytes(), data.to_pybytes()
+
+
+def test_the_engine_takes_views_and_slices(subs: SubscriptionSet) -> None:
+    """Longer and shorter batches in turn: views are copied to memory that is used again."""
+    good = [message for message in MESSAGES if message][:5]
+
+    def ask(offsets: bytes, data: bytes | memoryview, count: int) -> tuple[bytes, bytes]:
+        result = subs.engine.match_batch(offsets, data, count, None, False, False, 1)
+        assert not result.errors
+        return result.key_offsets, result.slots
+
+    for messages in (good * 40, good[:1], good * 7, good[1:4]):
+        offsets, data = laid_out(messages)
+        wanted = ask(offsets, data, len(messages))
+        assert len(wanted[1]) > 0
+        assert ask(offsets, memoryview(data), len(messages)) == wanted
+        assert ask(offsets, memoryview(bytearray(data)), len(messages)) == wanted
+        for start in range(min(len(messages), 5)):
+            first = sum(map(len, messages[:start]))
+            count = len(messages) - start
+            cut = ask(*laid_out(messages[start:]), count)
+            assert ask(offsets[8 * start :], memoryview(data)[first:], count) == cut
+
+
+def test_the_engine_refuses_offsets_that_lead_astray(subs: SubscriptionSet) -> None:
+    offsets, data = laid_out([b"<a/>", b"<b/>"])
+    backwards = offsets[8:16] + offsets[:8] + offsets[16:]
+    below_zero = offsets[:8] + (-1).to_bytes(8, "little", signed=True) + offsets[16:]
+    cases = ((backwards, data), (below_zero, data), (offsets, data[:-1]), (offsets[:16], data))
+    for wrong, bytes_ in cases:
+        for given_ in (bytes_, memoryview(bytes_)):
+            with pytest.raises(ValueError, match="offsets do not describe slices of data"):
+                subs.engine.match_batch(wrong, given_, 2, None, False, False, 1)
+    with pytest.raises(BufferError):
+        subs.engine.match_batch(offsets, memoryview(data).cast("b"), 2, None, False, False, 1)
+    with pytest.raises(TypeError):
+        subs.engine.match_batch(offsets, "text", 2, None, False, False, 1)  # type: ignore[arg-type]

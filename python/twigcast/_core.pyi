@@ -118,7 +118,7 @@ class Engine:
     def match_batch(
         self,
         offsets: bytes,
-        data: bytes,
+        data: bytes | memoryview,
         count: int,
         validity: bytes | None,
         deliver: bool,
@@ -128,6 +128,9 @@ class Engine:
         grouped: bool = False,
     ) -> BatchResult:
         """Match ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL.
+
+        Of a slice, ``offsets`` are its own, and ``data`` begin where the first of them points. A view (of format ``B``)
+        is copied once, into memory that the engine keeps; ``bytes`` are not copied.
 
         All are matched against the population as it is at one moment. Unless that is of the version ``known``, whose
         key table the caller has, the answer brings the keys that it needs; ``None``: it never does. ``grouped``: the

@@ -170,3 +170,33 @@ def test_batches_of_messages_grow_and_shrink_with_the_answers(monkeypatch: pytes
         for row in part.to_pylist()
     ]
     assert nested == [name for name, _ in messages]
+
+
+def test_what_saxon_evaluates_is_cut_out_of_the_batch_at_the_right_place() -> None:
+    """Steps begin in the middle of a batch, whose first message they must not take for theirs."""
+    pytest.importorskip("saxonche", reason="Saxon (the package saxonche) is not installed")
+    query = "for $n in /a/@n return <n>{ string-join(reverse(tokenize($n, ' ')), '-') }</n>"
+    population = SubscriptionSet([("reversed", query)], dialect="xquery")
+    assert population.engine.has_external
+    messages = [(str(number), f"<a n='{number} x{number}'/>".encode()) for number in range(90)]
+    _, deliveries, rejected = flat(matcher_of(population), batch(messages).slice(3, 80))
+    assert deliveries == [(str(n), "reversed", f"<n>x{n}-{n}</n>") for n in range(3, 83)]
+    assert not rejected
+
+
+def test_batches_with_and_without_deliveries_in_turn() -> None:
+    population = SubscriptionSet([("all", "/*"), ("b", "for $b in /b return <x>{ $b }</x>")])
+    parts = [
+        batch([("1", b"<a/>"), ("2", b"<a/>")]),
+        batch([("3", b"<b/>"), ("4", b"<a/>")]),
+        batch([("5", b"<a/>"), ("6", b"<")]),
+    ]
+    matches, deliveries, rejected = flat(matcher_of(population), *parts)
+    assert matches == [("1", "all"), ("2", "all"), ("3", "all"), ("3", "b"), ("4", "all"), ("5", "all")]
+    assert deliveries == [("3", "b", "<x><b/></x>")]
+    assert [row[0] for row in rejected] == ["6"]
+    matcher = matcher_of(population)
+    nested = [part for one in parts for answers in matcher.answers(one) for part in answers.by_message()]
+    rows = pa.Table.from_batches(nested).to_pylist()
+    assert [row["message_id"] for row in rows] == ["1", "2", "3", "4", "5", "6"]
+    assert [len(row["deliveries"]) for row in rows] == [0, 0, 1, 0, 0, 0]

@@ -21,9 +21,11 @@ const SHARE: usize = 16;
 /// Threads that share a batch at most, however many are asked for: each has caches of its own.
 const THREADS_MAX: usize = 256;
 
-/// Messages laid out as an Arrow large-binary array.
+/// Messages laid out as an Arrow large-binary array, or a slice of one.
 pub struct Rows<'a> {
     offsets: &'a [u8],
+    /// The first offset, which is where the data begin.
+    base: usize,
     data: &'a [u8],
     count: usize,
     validity: Option<&'a [u8]>,
@@ -32,11 +34,12 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// `None` if the offsets do not describe slices of the data.
     pub fn new(offsets: &'a [u8], data: &'a [u8], count: usize, validity: Option<&'a [u8]>) -> Option<Self> {
-        let rows = Self { offsets, data, count, validity };
+        let mut rows = Self { offsets, base: 0, data, count, validity };
         if offsets.len() / 8 <= count || validity.is_some_and(|bits| bits.len() * 8 < count) {
             return None;
         }
-        let mut previous = rows.offset(0)?;
+        rows.base = rows.offset(0)?;
+        let mut previous = 0;
         for index in 1..=count {
             let next = rows.offset(index)?;
             if next < previous || next > data.len() {
@@ -49,7 +52,7 @@ impl<'a> Rows<'a> {
 
     fn offset(&self, index: usize) -> Option<usize> {
         let bytes = self.offsets.get(index * 8..index * 8 + 8)?;
-        usize::try_from(i64::from_le_bytes(bytes.try_into().ok()?)).ok()
+        usize::try_from(i64::from_le_bytes(bytes.try_into().ok()?)).ok()?.checked_sub(self.base)
     }
 
     /// A message; `None` for a null.

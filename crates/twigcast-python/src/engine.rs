@@ -18,6 +18,7 @@ use crate::answer::Answer;
 use crate::batch::{self, BatchResult};
 use crate::errors;
 use crate::keys::{Groups, Keys};
+use crate::lent::Lender;
 use crate::payloads::ToPython;
 use crate::queries;
 use crate::results::Results;
@@ -31,6 +32,7 @@ const IDLE_MATCHERS_MAX: usize = 16;
 pub struct Engine {
     engine: RwLock<core::Engine>,
     idle: Mutex<Vec<Matcher>>,
+    lender: Lender,
 }
 
 /// Limits by name; unknown names are refused.
@@ -86,7 +88,7 @@ impl Engine {
     }
 
     fn wrap(engine: core::Engine) -> Self {
-        Self { engine: RwLock::new(engine), idle: Mutex::new(Vec::new()) }
+        Self { engine: RwLock::new(engine), idle: Mutex::new(Vec::new()), lender: Lender::default() }
     }
 }
 
@@ -379,7 +381,7 @@ impl Engine {
         &self,
         py: Python<'_>,
         offsets: &[u8],
-        data: &[u8],
+        data: &Bound<'_, PyAny>,
         count: usize,
         validity: Option<&[u8]>,
         deliver: bool,
@@ -388,13 +390,15 @@ impl Engine {
         known: Option<i64>,
         grouped: bool,
     ) -> PyResult<BatchResult> {
-        let rows = batch::Rows::new(offsets, data, count, validity)
-            .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
         if grouped && (deliver || nodes) {
             return Err(PyValueError::new_err("payloads and nodes are told by key, not by group"));
         }
         let wanted = batch::Wanted { deliver, nodes, grouped };
+        let data = self.lender.lend(data)?;
+        let rows = batch::Rows::new(offsets, data.bytes(), count, validity)
+            .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
         let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
+        self.lender.take_back(data);
         BatchResult::new(py, answered)
     }
 

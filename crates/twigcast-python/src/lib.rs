@@ -6,6 +6,7 @@ mod engine;
 mod errors;
 mod events;
 mod keys;
+mod lent;
 mod payloads;
 mod queries;
 mod results;

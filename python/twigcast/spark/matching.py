@@ -4,6 +4,7 @@ The messages of a batch go to the engine as the buffers they are, and the answer
 are made only for the few messages that are rejected or have to be converted first.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -47,6 +48,7 @@ _BY_MESSAGE: Final = pa.schema(
         ("rejected", _REJECTION),
     ]
 )
+_NO_DELIVERIES: Final = pa.RecordBatch.from_pylist([], DELIVERIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Answers:
     ids: pa.StringArray
     """Id of each message."""
 
-    xml: pa.BinaryArray
+    xml: pa.LargeBinaryArray
     """The messages as they came."""
 
     offsets: pa.Int32Array
@@ -89,8 +91,8 @@ class Answers:
     nodes: pa.Int32Array | None
     """Number of selected nodes of each match, where asked for."""
 
-    has_payload: pa.BooleanArray
-    """Per match, whether the subscription rewrites."""
+    has_payload: pa.BooleanArray | None
+    """Per match, whether the subscription rewrites; ``None`` where none does."""
 
     payloads: pa.StringArray
     """Rewritten fragments, in the order of the matches that have one."""
@@ -112,6 +114,8 @@ class Answers:
 
     def deliveries(self) -> pa.RecordBatch:
         """Rows of :data:`~twigcast.spark.schemas.DELIVERIES`, in the order of the messages."""
+        if self.has_payload is None:
+            return _NO_DELIVERIES
         rewritten = pc.indices_nonzero(self.has_payload)
         ids = self.ids.take(self._parents().take(rewritten))
         keys = self.keys.take(self.slots.take(rewritten))
@@ -125,7 +129,7 @@ class Answers:
             pa.array([rejection.reason for rejection in self.rejections], pa.string()),
             pa.array([rejection.line for rejection in self.rejections], pa.int64()),
             pa.array([rejection.column for rejection in self.rejections], pa.int64()),
-            self.xml.take(rows),
+            self.xml.take(rows).cast(pa.binary()),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=REJECTED)
 
@@ -144,19 +148,11 @@ class Answers:
         keys = self.keys.take(self.slots[first:last])
         nodes = pa.nulls(len(keys), pa.int32()) if self.nodes is None else self.nodes[first:last]
         matches = pa.StructArray.from_arrays([keys, nodes], fields=list(_MATCH))
-
-        rewritten = pc.indices_nonzero(self.has_payload[first:last])
-        before = pc.sum(self.has_payload[:first]).as_py() or 0
-        fragments = self.payloads[before : before + len(rewritten)]
-        deliveries = pa.StructArray.from_arrays([keys.take(rewritten), fragments], fields=list(_DELIVERY))
-
         local = pc.subtract(offsets, offsets[0])
         columns = [
             self.ids[start:end],
             pa.ListArray.from_arrays(local, matches, type=_BY_MESSAGE.field("matches").type),
-            pa.ListArray.from_arrays(
-                self._delivery_offsets(first, last, local), deliveries, type=_BY_MESSAGE.field("deliveries").type
-            ),
+            self._delivery_column(first, keys, local),
             self._rejection_column(start, end),
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=_BY_MESSAGE)
@@ -164,9 +160,20 @@ class Answers:
             return batch
         return batch.filter(pa.array([row not in self.left_out for row in range(start, end)]))
 
-    def _delivery_offsets(self, first: int, last: int, match_offsets: pa.Int32Array) -> pa.Int32Array:
-        counted = pc.cumulative_sum(self.has_payload[first:last].cast(pa.int32()))
-        return pa.concat_arrays([pa.array([0], pa.int32()), counted]).take(match_offsets)
+    def _delivery_column(self, first: int, keys: pa.StringArray, match_offsets: pa.Int32Array) -> pa.ListArray:
+        """The deliveries of the messages whose matches begin with the ``first`` one."""
+        kind = _BY_MESSAGE.field("deliveries").type
+        if self.has_payload is None:
+            offsets = pa.repeat(pa.scalar(0, pa.int32()), len(match_offsets))
+            return pa.ListArray.from_arrays(offsets, pa.array([], _DELIVERY), type=kind)
+        has_payload = self.has_payload[first : first + len(keys)]
+        rewritten = pc.indices_nonzero(has_payload)
+        before = pc.sum(self.has_payload[:first]).as_py() or 0
+        fragments = self.payloads[before : before + len(rewritten)]
+        deliveries = pa.StructArray.from_arrays([keys.take(rewritten), fragments], fields=list(_DELIVERY))
+        counted = pc.cumulative_sum(has_payload.cast(pa.int32()))
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), counted]).take(match_offsets)
+        return pa.ListArray.from_arrays(offsets, deliveries, type=kind)
 
     def _rejection_column(self, start: int, end: int) -> pa.StructArray:
         found = [rejection for rejection in self.rejections if start <= rejection.row < end]
@@ -238,7 +245,7 @@ class Matcher:
             ids, xml = ids.take(usable), xml.take(usable)
         start = 0
         while start < len(xml):
-            end = start + self._step
+            end = min(start + self._step, len(xml))
             yield from self._match(ids[start:end], xml[start:end])
             start = end
 
@@ -263,20 +270,11 @@ class Matcher:
 
     def _ask(self, xml: pa.LargeBinaryArray) -> EngineAnswers:
         """Hand messages to the engine, and learn from the size of the answer how many to hand over next."""
-        whole = pa.concat_arrays([xml])  # drops what lies before and behind a slice
-        _, offsets, data = whole.buffers()
-        result = match_batch(
-            self._engine,
-            offsets.to_pybytes(),
-            b"" if data is None else data.to_pybytes(),
-            len(whole),
-            deliver=self._deliver,
-            nodes=self._nodes,
-            threads=1,
-        )
-        size = 2 * len(result.slots) + (_delivered_bytes(result) if self._deliver else 0)
+        result = match_batch(self._engine, *_lent(xml), deliver=self._deliver, nodes=self._nodes, threads=1)
+        matches = len(result.slots) // 4
+        size = 8 * matches + (_delivered_bytes(result) if _has_payloads(result) else 0)
         if self._whole:
-            size += len(result.slots) * whole.nbytes // len(whole)
+            size += matches * xml.nbytes // len(xml)
         if size > _ANSWER_BYTES_HIGH:
             self._step = max(1, self._step // 4)
         elif size < _ANSWER_BYTES_LOW:
@@ -291,24 +289,13 @@ class Matcher:
         left_out: frozenset[int] = frozenset(),
     ) -> Answers:
         slots = _int32(result.slots)
-        if self._deliver:
-            given = payload_column(result, pa.large_string())
-            has_payload = given.is_valid()
-            payloads = given.filter(has_payload).dictionary_decode().cast(pa.string())
-            if self._whole and len(payloads) < len(slots):
-                has_payload, payloads = self._with_messages(given, xml, _parents(result))
-        else:
-            has_payload = pa.array([False]).take(pa.nulls(len(slots), pa.int8()).fill_null(0))
-            payloads = pa.array([], pa.string())
-        offsets = _int32(result.key_offsets)
-        if self._envelope is not None:
-            rewritten = pc.indices_nonzero(has_payload)
-            parents = _parents(result).take(rewritten)
-            payloads = _wrapped(self._envelope, payloads, ids.take(parents), self._keys.take(slots.take(rewritten)))
+        has_payload, payloads = None, pa.array([], pa.string())
+        if self._deliver and (self._whole or _has_payloads(result)):
+            has_payload, payloads = self._payloads(ids, xml, result, slots)
         return Answers(
             ids=ids,
-            xml=xml.cast(pa.binary()),
-            offsets=offsets,
+            xml=xml,
+            offsets=_int32(result.key_offsets),
             keys=self._keys,
             slots=slots,
             nodes=_int32(result.node_counts) if self._nodes else None,
@@ -317,6 +304,21 @@ class Matcher:
             rejections=[Rejection.of(row, error) for row, error in result.errors] + _undecided(result.failures),
             left_out=left_out,
         )
+
+    def _payloads(
+        self, ids: pa.StringArray, xml: pa.LargeBinaryArray, result: EngineAnswers, slots: pa.Int32Array
+    ) -> tuple[pa.BooleanArray, pa.StringArray]:
+        """Which matches have a payload, and these payloads as they are delivered."""
+        given = payload_column(result, pa.large_string())
+        has_payload = given.is_valid()
+        payloads = given.filter(has_payload).dictionary_decode().cast(pa.string())
+        if self._whole and len(payloads) < len(slots):
+            has_payload, payloads = self._with_messages(given, xml, _parents(result))
+        if self._envelope is not None:
+            rewritten = pc.indices_nonzero(has_payload)
+            parents = _parents(result).take(rewritten)
+            payloads = _wrapped(self._envelope, payloads, ids.take(parents), self._keys.take(slots.take(rewritten)))
+        return has_payload, payloads
 
     def _with_messages(
         self, given: pa.DictionaryArray, xml: pa.LargeBinaryArray, parents: pa.Int64Array
@@ -335,12 +337,12 @@ class Matcher:
     ) -> Answers:
         return Answers(
             ids=ids,
-            xml=xml.cast(pa.binary()),
+            xml=xml,
             offsets=pa.array([0] * (len(ids) + 1), pa.int32()),
             keys=self._keys,
             slots=pa.array([], pa.int32()),
             nodes=pa.array([], pa.int32()) if self._nodes else None,
-            has_payload=pa.array([], pa.bool_()),
+            has_payload=None,
             payloads=pa.array([], pa.string()),
             rejections=rejections,
         )
@@ -375,6 +377,23 @@ def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[Rejection]
 def _inside(message: bytes) -> bytes:
     """A message as it stands in an envelope."""
     return without_prolog(to_utf8(message))
+
+
+def _lent(xml: pa.LargeBinaryArray) -> tuple[bytes, memoryview | bytes, int]:
+    """Offsets, data and number of messages as the engine takes them; the data where they are."""
+    _, offsets, data = xml.buffers()
+    places = offsets.slice(8 * xml.offset, 8 * (len(xml) + 1)).to_pybytes()
+    if data is None:
+        return places, b"", len(xml)
+    (first,), (last,) = _OFFSET.unpack_from(places), _OFFSET.unpack_from(places, 8 * len(xml))
+    return places, memoryview(data).cast("B")[first:last], len(xml)
+
+
+_OFFSET: Final = struct.Struct("<q")
+
+
+def _has_payloads(result: EngineAnswers) -> bool:
+    return len(result.payload_offsets) > _OFFSET.size
 
 
 def _parents(result: EngineAnswers) -> pa.Int64Array:

@@ -41,7 +41,7 @@ Answers = BatchResult | Patched
 def match_batch(
     engine: Engine,
     offsets: bytes,
-    data: bytes,
+    data: bytes | memoryview,
     count: int,
     *,
     deliver: bool,
@@ -61,7 +61,12 @@ def match_batch(
     if not external:
         return found
     places = array("q", offsets[: 8 * (count + 1)])
-    return _Patching(found, external, lambda row: data[places[row] : places[row + 1]], deliver=deliver).patched()
+    return _Patching(
+        found,
+        external,
+        lambda row: bytes(data[places[row] - places[0] : places[row + 1] - places[0]]),
+        deliver=deliver,
+    ).patched()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+//! Bytes that Python lends for a call.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Memory that is kept for the next call, at most.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes for as long as a call lasts.
+///
+/// Those of a `bytes` are looked at where they are. Any other buffer may be written to by another thread while the GIL
+/// is released, so it is copied, into memory that has been used before: new memory is slow at first.
+pub enum Lent<'a> {
+    Bytes(&'a [u8]),
+    Copied(Vec<u8>),
+}
+
+impl Lent<'_> {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Lent::Bytes(bytes) => bytes,
+            Lent::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// Memory for copies, between calls.
+#[derive(Default)]
+pub struct Lender(Mutex<Vec<u8>>);
+
+impl Lender {
+    /// What is in a `bytes`, or in another buffer of unsigned bytes.
+    pub fn lend<'a>(&self, given: &'a Bound<'_, PyAny>) -> PyResult<Lent<'a>> {
+        if let Ok(bytes) = given.cast::<PyBytes>() {
+            return Ok(Lent::Bytes(bytes.as_bytes()));
+        }
+        let buffer = PyBuffer::<u8>::get(given)?;
+        let mut copy = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        copy.resize(buffer.item_count(), 0);
+        buffer.copy_to_slice(given.py(), &mut copy)?;
+        Ok(Lent::Copied(copy))
+    }
+
+    /// Takes back what was lent.
+    pub fn take_back(&self, lent: Lent<'_>) {
+        match lent {
+            Lent::Copied(copy) if copy.capacity() <= KEPT_BYTES_MAX => {
+                *self.0.lock().unwrap_or_else(PoisonError::into_inner) = copy;
+            }
+            _ => {}
+        }
+    }
+}
