@@ -19,7 +19,16 @@ def test_chord_and_codd_name_all_their_experiments() -> None:
     assert chord >= {"M-F3a", "M-F3b", "M-F4", "M-F5a", "M-F5b", "M-F5c", "M-F6", "M-F7a", "M-F7b", "M-F7c"}
     assert codd >= {f"C-F{number}" for number in range(9, 25)}
     onyx = {experiment.id for experiment in _select(["onyx"])}
-    assert onyx == {"O-brokers", "O-queries", "O-locality", "O-churn", "O-budget", "O-systems"}
+    assert onyx == {
+        "O-brokers",
+        "O-queries",
+        "O-locality",
+        "O-churn",
+        "O-budget",
+        "O-relaxation",
+        "O-transformation",
+        "O-systems",
+    }
 
 
 def test_a_quick_experiment_of_each() -> None:

@@ -55,6 +55,7 @@ class Shown:
         hops: Links from the publisher to a broker with a match, on average.
         milliseconds: From publication to handing over, in the middle (simulated).
         computing: Milliseconds of computing, all brokers together, the simulation included.
+        useless: Messages that serve nobody where they arrive, nor behind it, of 100.
     """
 
     reached: float = 0.0
@@ -67,6 +68,7 @@ class Shown:
     hops: float = 0.0
     milliseconds: float = 0.0
     computing: float = 0.0
+    useless: float = 0.0
 
 
 METRICS = tuple(Shown.__dataclass_fields__)
@@ -91,6 +93,7 @@ def simulated(frozen: tuple[tuple[str, Any], ...], boxes_max: int | None = None)
     simulation = OnyxSimulation(OnyxShape(seed=SEED, **dict(frozen)), make_table=make_table)
     simulation.run()
     assert not simulation.outcome.missing, f"{simulation.outcome.missing} messages are missing"
+    assert not simulation.outcome.wrong, f"{simulation.outcome.wrong} results are wrong"
     return simulation
 
 
@@ -120,6 +123,7 @@ def onyx(simulation: OnyxSimulation) -> Shown:
         sum(lengths) / max(1, len(lengths)),
         float(measures["delay, median, ms"]),
         float(measures["ms of computing a publication"]),
+        float(measures["messages that serve nobody, of 100"]),
     )
 
 
@@ -179,6 +183,22 @@ def measure_ways(point: Point) -> list[Measured]:
 def measure_alone(point: Point) -> list[Measured]:
     """ONYX, in one setting."""
     return rows("ONYX", point.x, onyx(simulated(frozen(point.parameters))))
+
+
+def measure_reduced(point: Point) -> list[Measured]:
+    """ONYX with whole messages on links, and with parts; and flooding."""
+    parameters = point.parameters
+    return [
+        *rows("whole messages", point.x, onyx(simulated(frozen(parameters)))),
+        *rows("parts", point.x, onyx(simulated(frozen({**parameters, "reducing": True})))),
+        *rows("flooding", point.x, onyx(simulated(frozen({**parameters, "flooding": True})))),
+    ]
+
+
+def measure_relaxed(point: Point) -> list[Measured]:
+    """ONYX and matching early, where routing queries are wider than the queries."""
+    simulation = simulated(frozen(point.parameters))
+    return [*rows("ONYX", point.x, onyx(simulation)), *rows("match early", point.x, match_early(simulation))]
 
 
 def measure_generalised(point: Point) -> list[Measured]:

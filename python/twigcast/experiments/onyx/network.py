@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from twigcast.experiments.claims import custom, ratio
 from twigcast.experiments.model import Experiment, Figure, Point, Results, Scale, Table
-from twigcast.experiments.onyx_runs import measure_alone, measure_generalised, measure_systems, measure_ways
+from twigcast.experiments.onyx_runs import (
+    measure_alone,
+    measure_generalised,
+    measure_reduced,
+    measure_relaxed,
+    measure_systems,
+    measure_ways,
+)
 
 COLUMNS = {
     "wanted": "want it, of 100",
@@ -19,6 +26,7 @@ COLUMNS = {
     "hops": "hops",
     "milliseconds": "ms under way",
     "computing": "ms of computing",
+    "useless": "serve nobody, of 100",
 }
 TABLE = Table(COLUMNS)
 WORLD = (
@@ -38,7 +46,7 @@ BROKERS: dict[Scale, list[Point]] = {
 }
 QUERIES: dict[Scale, list[Point]] = {
     "small": _points("queries", (100, 1_000, 5_000), brokers=20, publications=60),
-    "paper": _points("queries", (10_000, 100_000), brokers=30, publications=200),
+    "paper": _points("queries", (10_000, 100_000, 1_000_000), brokers=30, publications=200),
 }
 LOCALITY: dict[Scale, list[Point]] = {
     "small": _points("locality", (0.0, 0.25, 0.5, 0.75, 1.0), brokers=30, queries=600, publications=60),
@@ -61,6 +69,37 @@ SYSTEMS: dict[Scale, list[Point]] = {
         for n in (50, 100, 300, 1_000)
     ],
 }
+
+
+RELAXED: dict[Scale, list[Point]] = {
+    "small": _points("items", (1, 2, 4, 8), brokers=20, queries=300, publications=60, branching=1.0),
+    "paper": _points("items", (1, 2, 4, 8, 16), brokers=100, queries=10_000, publications=200, branching=1.0),
+}
+REDUCED: dict[Scale, list[Point]] = {
+    "small": _points("items", (1, 3, 10, 30), brokers=20, queries=60, publications=60, rewriting=True, locality=1.0),
+    "paper": _points(
+        "items", (1, 3, 10, 30, 100), brokers=100, queries=400, publications=200, rewriting=True, locality=1.0
+    ),
+}
+
+
+_ITEMS_WORTH_IT = 10
+"""What was taken is told with each message, some hundred bytes: of small messages that is much."""
+
+
+def _grows(results: Results) -> tuple[bool, str]:
+    xs = results.xs("ONYX", "useless")
+    first, last = results.value("ONYX", xs[0], "useless"), results.value("ONYX", xs[-1], "useless")
+    return first == 0 and last > first, f"{first:.1f} of 100 at {xs[0]}, {last:.1f} at {xs[-1]}"
+
+
+def _spares(results: Results) -> tuple[bool, str]:
+    texts, held = [], True
+    for x in results.xs("parts", "kilobytes"):
+        parts, whole = (results.value(name, x, "kilobytes") for name in ("parts", "whole messages"))
+        held = held and (parts < whole or float(x) < _ITEMS_WORTH_IT)
+        texts.append(f"{parts:.1f} of {whole:.1f} kB at {x}")
+    return held, "; ".join(texts)
 
 
 def _ways_agree(results: Results) -> tuple[bool, str]:
@@ -188,6 +227,35 @@ EXPERIMENTS = (
             custom("A smaller budget makes smaller tables, and no fewer messages", _budget_trades),
             custom("Nothing is lost", _all_arrive),
         ),
+        extra_tables=(TABLE,),
+    ),
+    Experiment(
+        id="O-relaxation",
+        title="Filtering power: what routing queries let pass that nobody wants",
+        source="Diao 2005, section 7.3.1: the relaxation to conjunctions of linear paths",
+        settings=f"{WORLD}; conditions on two or three children of one item, so many items a message; small: 20 "
+        "brokers, 300 queries",
+        sweep=RELAXED,
+        measure=measure_relaxed,
+        shows=Figure("items a message", "messages that serve nobody, of 100", metric="useless"),
+        published=UNPUBLISHED,
+        claims=(
+            custom("Exact with one item; wider the more often conditions repeat", _grows),
+            custom("Nothing is lost", _all_arrive),
+        ),
+        extra_tables=(TABLE,),
+    ),
+    Experiment(
+        id="O-transformation",
+        title="Early projection: whole messages on links, and parts",
+        source="Diao 2005, section 7.3.3",
+        settings=f"{WORLD}; rewriting queries over the items of one section, all about what is near, so many items a "
+        "message; small: 20 brokers, 60 queries; all results compared with those of the whole message",
+        sweep=REDUCED,
+        measure=measure_reduced,
+        shows=Figure("items a message", "kB a publication", metric="kilobytes"),
+        published=UNPUBLISHED,
+        claims=(custom("Parts spare bytes where messages hold ten items or more", _spares),),
         extra_tables=(TABLE,),
     ),
     Experiment(

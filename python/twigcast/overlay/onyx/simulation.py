@@ -17,6 +17,7 @@ from twigcast.overlay.journal import Journal
 from twigcast.overlay.onyx.broker import OnyxBroker, Table
 from twigcast.overlay.onyx.items import Settled
 from twigcast.overlay.onyx.model import LinkState, Message, RoutingDelta, RoutingQuery, Span
+from twigcast.overlay.onyx.projection import part_of
 from twigcast.overlay.onyx.routing import everything, routing_query
 from twigcast.overlay.onyx.scenario import BRISK, PERFECT, OnyxNetwork
 from twigcast.overlay.onyx.settings import OnyxSettings
@@ -44,6 +45,10 @@ class OnyxShape:
         shared_tree: One tree for all roots.
         flooding: Send everything everywhere, to compare.
         areas: Of the world; the fewer, the more users want the same.
+        items: Items of a message, exactly; 0: one to three.
+        branching: Share of the wishes with conditions on several children of an item.
+        rewriting: All wishes are rewriting queries over one kind of element.
+        reducing: Links carry only what those behind take.
         seed: Of everything random.
     """
 
@@ -59,6 +64,10 @@ class OnyxShape:
     shared_tree: bool = False
     flooding: bool = False
     areas: int = 100
+    items: int = 0
+    branching: float = 0.0
+    rewriting: bool = False
+    reducing: bool = False
     seed: int = 0
 
     @property
@@ -75,6 +84,8 @@ class Outcome:
         needed: By message, the brokers (other than its root) with a matching subscription.
         reached: By message, the brokers that got it, whether for their own users or to pass it on.
         missing: Brokers with a matching subscription that never got a message.
+        wrong: Results that differ from those of the whole message.
+        useless: Messages passed on to, or over, brokers where they serve nobody.
         delays: Seconds from publication to handing over, for the needed.
         sent: By link and direction: messages passed on.
         sent_bytes: By link and direction: bytes of them.
@@ -87,6 +98,8 @@ class Outcome:
     needed: list[set[Address]] = field(default_factory=list)
     reached: list[set[Address]] = field(default_factory=list)
     missing: int = 0
+    wrong: int = 0
+    useless: int = 0
     delays: list[float] = field(default_factory=list)
     sent: dict[tuple[Address, Address], int] = field(default_factory=dict)
     sent_bytes: dict[tuple[Address, Address], int] = field(default_factory=dict)
@@ -114,11 +127,11 @@ class OnyxSimulation:
         world: World | None = None,
     ) -> None:
         self.shape = shape
-        self.world = world or World(shape.brokers, areas=shape.areas, locality=shape.locality, seed=shape.seed)
+        self.world = world or _world(shape)
         self.random = random.Random(f"onyx {shape.seed}")  # noqa: S311 - reproducible, not secret
         links = self.world.links()
         self.roots = self.random.sample(range(shape.brokers), min(shape.sources, shape.brokers))
-        settings = OnyxSettings(shared_tree=shape.shared_tree, roots=frozenset(self.roots))
+        settings = OnyxSettings(shared_tree=shape.shared_tree, roots=frozenset(self.roots), reduces=shape.reducing)
         self.network = OnyxNetwork(
             links,
             settings,
@@ -175,10 +188,14 @@ class OnyxSimulation:
         return everything() if self.shape.flooding else routing_query(query)
 
     def _add(self, key: str, broker: Address) -> None:
-        wish = self.world.wish(broker)
-        query = self.queries[key] = str(wish)
-        self.wishes[key] = wish
-        self.network.subscribe(broker, key, self._wanted(query))
+        if self.shape.rewriting:
+            query = self.world.text(broker)
+        else:
+            wish = self.wishes[key] = self.world.wish(broker)
+            query = str(wish)
+        self.queries[key] = query
+        part = part_of(query, {}) if self.shape.reducing and not self.shape.flooding else None
+        self.network.subscribe(broker, key, self._wanted(query), part)
 
     def subscribe(self) -> None:
         """All users subscribe; everybody hears of it."""
@@ -270,6 +287,9 @@ class OnyxSimulation:
             # A wish that was taken back since may have been so before the message came near.
             kept = {_broker_of(wish) for wish in matching if wish in self.queries} - {message.root}
             outcome.missing += len(kept - reached)
+            if self.shape.reducing:
+                outcome.wrong += self._wrong(message, matching)
+            outcome.useless += len(reached - self._on_ways(message.root, needed))
             store_delay = self.network.store_delay
             outcome.delays += [
                 stores[address].times[key] - store_delay - message.published for address in sorted(needed & reached)
@@ -283,6 +303,34 @@ class OnyxSimulation:
             if self.network.is_alive(address)
             for broker in (self.broker(address),)
         ]
+
+    def _wrong(self, message: Message, matching: list[str]) -> int:
+        """How many results differ from those of the whole message."""
+        expected = {delivery.key: delivery.payload for delivery in self.central.deliver(message.body)}
+        wrong = 0
+        by_broker: dict[Address, list[str]] = {}
+        for key in matching:
+            by_broker.setdefault(_broker_of(key), []).append(key)
+        for broker, keys in by_broker.items():
+            accepted = self.network.stores[broker].accepted.get((message.root, message.number))
+            if accepted is not None and accepted.reduced:
+                got = {delivery.key: delivery.payload for delivery in self.central.deliver(accepted.body)}
+                wrong += sum(got.get(key) != expected.get(key) for key in keys)
+        return wrong
+
+    def _on_ways(self, root: Address, needed: set[Address]) -> set[Address]:
+        """The brokers that a message has to pass, those that want it among them."""
+        if self.shape.is_faulty:
+            return set(self.network.addresses)
+        found = set()
+        for target in needed:
+            node = target
+            while node != root and node not in found:
+                found.add(node)
+                parent = self.broker(node).streams[root].parent
+                assert parent is not None
+                node = parent
+        return found
 
     def measures(self) -> dict[str, float | int | str]:
         """The outcome in numbers."""
@@ -298,6 +346,8 @@ class OnyxSimulation:
             "brokers that want a message, of 100 others": 100 * sum(map(len, outcome.needed)) / messages / others,
             "brokers that get it, of 100 others": 100 * reached / messages / others,
             "missing": outcome.missing,
+            "wrong results": outcome.wrong,
+            "messages that serve nobody, of 100": 100 * outcome.useless / max(1, sum(outcome.sent.values())),
             "messages a publication": sum(outcome.sent.values()) / messages,
             "bytes a publication": sum(outcome.sent_bytes.values()) / messages,
             "messages over the busiest link, a publication": max(outcome.sent.values(), default=0) / messages,
@@ -325,6 +375,19 @@ class OnyxSimulation:
             title=f"{self.shape.brokers} brokers: messages received, and passed over each link",
             marked=set(self.roots),
         )
+
+
+def _world(shape: OnyxShape) -> World:
+    items = {"items_min": shape.items, "items_max": shape.items} if shape.items else {}
+    return World(
+        shape.brokers,
+        areas=shape.areas,
+        locality=shape.locality,
+        seed=shape.seed,
+        branching=shape.branching,
+        rewriting=shape.rewriting,
+        **items,
+    )
 
 
 def _broker_of(key: str) -> Address:

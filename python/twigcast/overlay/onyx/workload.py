@@ -33,6 +33,11 @@ class World:
         items_max: Items of a message, each about something else. With several, a conjunction may be satisfied by parts
             of different items, and a message sent where nobody wants it.
         structural: Share of the wishes without a value.
+        branching: Share of the wishes whose conditions are about several children of one item; with any, items say
+            where and what they are about in children too. What a routing query asks for then may come from different
+            items.
+        items_min: Items of a message, at least.
+        rewriting: All wishes are For-Where-Return queries over the items of one section.
     """
 
     brokers: int
@@ -42,6 +47,9 @@ class World:
     filling: int = 600
     items_max: int = 3
     structural: float = 0.02
+    branching: float = 0.0
+    items_min: int = 1
+    rewriting: bool = False
     places: list[tuple[float, float]] = field(init=False)
     _random: random.Random = field(init=False)
 
@@ -85,6 +93,8 @@ class World:
     def wish(self, broker: Address) -> Path:
         """What a user of a broker asks for."""
         rng = self._random
+        if self.branching and rng.random() < self.branching:
+            return self._branching_wish(broker)
         if rng.random() < self.structural:
             return Path.absolute(child("feed"), child(rng.choice(_SECTIONS)), descendant("picture"))
         area = rng.choice(self._near[broker]) if rng.random() < self.locality else self._area()
@@ -96,11 +106,35 @@ class World:
             tests.append(compare(nested(child("level")), ">=", rng.randint(2, 9)))
         return Path.absolute(child("feed"), child("*"), child("item", *tests))
 
+    def _branching_wish(self, broker: Address) -> Path:
+        rng = self._random
+        area = rng.choice(self._near[broker]) if rng.random() < self.locality else self._area()
+        tests = [
+            equal(nested(child("place")), f"a{area}"),
+            equal(nested(child("sort")), self._kind()),
+            compare(nested(child("level")), ">=", rng.randint(2, 9)),
+        ]
+        return Path.absolute(child("feed"), child("*"), child("item", *tests[: rng.choice((2, 3))]))
+
+    def text(self, broker: Address) -> str:
+        """What a user of a broker asks for, as a query."""
+        if not self.rewriting:
+            return str(self.wish(broker))
+        rng = self._random
+        area = rng.choice(self._near[broker]) if rng.random() < self.locality else self._area()
+        where = f"$i/@area = 'a{area}'"
+        if rng.random() < 0.5:
+            where += f" and $i/@kind = '{self._kind()}'"
+        elif rng.random() < 0.4:
+            where += f" and $i/level >= {rng.randint(2, 9)}"
+        taken = rng.choice(("$i", "<r>{ $i/level }</r>", "<r>{ $i/@kind }{ $i/body }</r>"))
+        return f"for $i in /feed/news/item where {where} return {taken}"
+
     def message(self) -> bytes:
         """What has happened here and there."""
         rng = self._random
-        section = rng.choice(_SECTIONS)
-        items = rng.randint(1, self.items_max)
+        section = "news" if self.rewriting else rng.choice(_SECTIONS)
+        items = rng.randint(self.items_min, self.items_max)
         told = "".join(self._item(self.filling // items) for _ in range(items))
         return f"<feed><{section}>{told}</{section}></feed>".encode()
 
@@ -108,8 +142,10 @@ class World:
         rng = self._random
         text = "".join(rng.choice("aeiou lnrst") for _ in range(filling))
         picture = "<picture/>" if rng.random() < 0.02 else ""
+        area, kind = self._area(), self._kind()
+        told = f"<place>a{area}</place><sort>{kind}</sort>" if self.branching else ""
         return (
-            f'<item area="a{self._area()}" kind="{self._kind()}"><level>{rng.randint(0, 9)}</level>'
+            f'<item area="a{area}" kind="{kind}">{told}<level>{rng.randint(0, 9)}</level>'
             f"<body>{text}{picture}</body></item>"
         )
 
