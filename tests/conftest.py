@@ -4,11 +4,18 @@ Profiles: ``quick`` (the default, a few seconds a test) and ``thorough`` (``HYPO
 idle machines). A failing example prints what reproduces it.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.services.postgresql import PostgresqlServer
 
 settings.register_profile(
     "quick", max_examples=60, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -26,6 +33,17 @@ SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 def repository() -> Path:
     """The root of the repository."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """A real server of the tests' own; where PostgreSQL is missing, the tests fail and say what to install."""
+    # Only where it is asked for: many tests run without the broker's packages.
+    from tests.services.postgresql import PostgresqlServer
+
+    server = PostgresqlServer()
+    yield server
+    server.remove()
 
 
 @pytest.fixture(scope="session")

@@ -12,14 +12,6 @@ from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 
 
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[PostgresqlServer]:
-    """A real server of the tests' own; where PostgreSQL is missing, the tests fail and say what to install."""
-    server = PostgresqlServer()
-    yield server
-    server.remove()
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a store can be made: once for each kind."""

@@ -72,7 +72,7 @@ async def part(
         await broker.stop()
 
 
-async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -66,7 +66,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
 def wait(condition: Callable[[], object]) -> None:
     import time
 
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

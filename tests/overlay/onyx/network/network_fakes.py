@@ -104,7 +104,7 @@ async def running(*drivers: Driver) -> AsyncIterator[None]:
             await one.stop()
 
 
-async def until(condition: Callable[[], object], seconds: float = 8.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -16,6 +16,9 @@ from typing import Any
 
 import httpx2
 
+PATIENCE = 5
+"""How many times longer things may take on a machine that is busy."""
+
 COMMAND = [sys.executable, "-c", "from twigcast.cli import main; main()", "serve"]
 
 
@@ -29,8 +32,14 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait(condition: Callable[[], object], seconds: float = 20.0, told: Callable[[], object] = lambda: "") -> None:
-    """Wait for a condition; an error of the network is as good as no."""
-    deadline = time.monotonic() + seconds
+    """Wait for a condition; an error of the network is as good as no.
+
+    Args:
+        condition: What is waited for.
+        seconds: What it may take on a machine that has nothing else to do.
+        told: What is told if it does not come about.
+    """
+    deadline = time.monotonic() + PATIENCE * seconds
     while True:
         with suppress(httpx2.HTTPError):
             if condition():
@@ -49,6 +58,8 @@ class BrokerProcess:
         settings: Further ones.
         prefix: Of the command, such as to run it in a network namespace.
         host: Address of both of its ports.
+        store: Folder of its store within the folder; by default its name.
+        url: Of its store, where that is a database.
     """
 
     def __init__(
@@ -61,6 +72,7 @@ class BrokerProcess:
         prefix: Sequence[str] = (),
         host: str = "127.0.0.1",
         store: str | None = None,
+        url: str | None = None,
     ) -> None:
         self.name = name
         self.host = host
@@ -68,10 +80,11 @@ class BrokerProcess:
         self.join = list(join)
         self.settings = list(settings)
         self.store = folder / (store or name)
+        self.url = url
         self._folder = folder
         self._prefix = list(prefix)
         self._process: subprocess.Popen[bytes] | None = None
-        self._client = httpx2.Client(base_url=f"http://{host}:{self.port}", timeout=10)
+        self._client = httpx2.Client(base_url=f"http://{host}:{self.port}", timeout=30)
 
     @property
     def where(self) -> str:
@@ -87,7 +100,7 @@ class BrokerProcess:
     def start(self) -> None:
         """Start it, without waiting for it."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TWIGCAST_")}
-        arguments = ["--store", str(self.store), "--host", self.host, "--port", str(self.port)]
+        arguments = ["--store", self.url or str(self.store), "--host", self.host, "--port", str(self.port)]
         arguments += ["--token-file", str(self._folder / f"{self.name}.token")]
         arguments += ["--overlay-identity", self.name, "--overlay-listen", self.where]
         for target in self.join:

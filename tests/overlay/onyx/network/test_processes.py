@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +18,8 @@ import pytest
 import trustme
 
 from tests.overlay.onyx.network.network_fakes import certificates
-from tests.overlay.onyx.network.processes import BrokerProcess, Proxy, running, wait
+from tests.overlay.onyx.network.processes import PATIENCE, BrokerProcess, Proxy, running, wait
+from tests.services.postgresql import PostgresqlServer
 
 NAMES = ("north", "middle", "south")
 
@@ -28,12 +29,25 @@ def message(number: int) -> str:
     return f"<feed><item kind='k{number % 4}' n='{number}'/></feed>"
 
 
-def chain(folder: Path, **more: list[str]) -> list[BrokerProcess]:
-    """Three brokers in a row."""
-    north = BrokerProcess(folder, "north", **more)  # type: ignore[arg-type]
-    middle = BrokerProcess(folder, "middle", join=[north.where], **more)  # type: ignore[arg-type]
-    south = BrokerProcess(folder, "south", join=[middle.where], **more)  # type: ignore[arg-type]
+def chain(folder: Path, urls: Sequence[str | None] = (None, None, None)) -> list[BrokerProcess]:
+    """Three brokers in a row; where a URL is given, on a database."""
+    north = BrokerProcess(folder, "north", url=urls[0])
+    middle = BrokerProcess(folder, "middle", join=[north.where], url=urls[1])
+    south = BrokerProcess(folder, "south", join=[middle.where], url=urls[2])
     return [north, middle, south]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def urls(request: pytest.FixtureRequest) -> Iterator[list[str | None]]:
+    """Where three brokers have their stores: in folders, or in three databases of one server."""
+    if request.param == "sqlite":
+        yield [None, None, None]
+        return
+    server: PostgresqlServer = request.getfixturevalue("postgresql_server")
+    databases = [server.new_database() for _ in range(3)]
+    yield [server.url(database) for database in databases]
+    for database in databases:
+        server.drop(database)
 
 
 def wait_joined(brokers: list[BrokerProcess]) -> None:
@@ -92,15 +106,16 @@ def test_everything_arrives_where_it_is_wanted(joined: list[BrokerProcess]) -> N
     started = time.monotonic()
     south.subscribe("new", "//unheard-of")
     wait(lambda: north.publish("<unheard-of/>", f"n{time.monotonic()}") and south.take("new"), 5)
-    assert time.monotonic() - started < 2.0
+    # On a busy machine; benchmarks measure what it takes on a quiet one.
+    assert time.monotonic() - started < 2.0 * PATIENCE
 
 
-def test_nothing_is_lost_by_kills(tmp_path: Path) -> None:
+def test_nothing_is_lost_by_kills(tmp_path: Path, urls: list[str | None]) -> None:
     """Brokers are killed at random moments under load, and started again."""
     seed = int(os.environ.get("TWIGCAST_TEST_SEED", "1"))
     print(f"seed {seed}")
     chance = random.Random(seed)
-    brokers = chain(tmp_path)
+    brokers = chain(tmp_path, urls)
     over = threading.Event()
 
     def load(place: int) -> list[int]:
@@ -155,7 +170,7 @@ def test_a_killed_broker_serves_its_subscribers_again_at_once(joined: list[Broke
     assert sorted(wait_for(south, "killed", ids(*numbers))) == sorted(ids(*numbers))
     seconds = time.monotonic() - started
     print(f"served again after {seconds:.2f} s")
-    assert seconds < 10
+    assert seconds < 10 * PATIENCE
 
 
 def test_nothing_is_lost_by_cut_links(tmp_path: Path) -> None:
