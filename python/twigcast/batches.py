@@ -176,7 +176,7 @@ def _message_column(messages: Any) -> pa.LargeBinaryArray:
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if not any(is_kind(messages.type) for is_kind in (*kinds, pa.types.is_string_view, pa.types.is_binary_view)):
         raise TypeError(f"messages must be strings or binary, not {messages.type}")
-    xml = messages.cast(pa.large_binary())
+    xml = messages if messages.type == pa.large_binary() else messages.cast(pa.large_binary())
     data = xml.buffers()[2]
     sliced = xml.offset or (data is not None and data.size > xml.nbytes)
     return pa.concat_arrays([xml]) if sliced else xml

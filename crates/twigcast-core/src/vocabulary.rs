@@ -115,11 +115,6 @@ impl Vocabulary {
         &self.locals[id.0 as usize]
     }
 
-    /// How many namespaces and local names are known: it changes with every addition.
-    pub(crate) fn size(&self) -> (usize, usize) {
-        (self.namespaces.len(), self.locals.len())
-    }
-
     /// How many local names are known.
     pub fn local_count(&self) -> usize {
         self.locals.len() - 1

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::{Engine, Matcher, PreparedDeliveries, QueryContext, Slot};
+use twigcast_core::engine::{Delivered, Engine, Matcher, PreparedDeliveries, QueryContext, Slot};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
@@ -131,7 +131,7 @@ fn alone(text: &str, xml: &str) -> Option<Vec<u8>> {
     engine.run_delivering(&mut matcher, xml.as_bytes()).expect(xml);
     let mut payloads = Payloads::default();
     let delivered = engine.deliver(&mut matcher, xml.as_bytes(), &mut payloads);
-    let [(_, Some(number))] = delivered.payloads[..] else { panic!("{text}: {delivered:?}\non {xml}") };
+    let [number] = delivered.numbers[..] else { panic!("{text}: {delivered:?}\non {xml}") };
     payloads.get(number as usize).map(<[u8]>::to_vec)
 }
 
@@ -143,15 +143,16 @@ fn delivered(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All {
     let mut payloads = Payloads::default();
     let delivered = engine.deliver(matcher, source, &mut payloads);
     assert!(delivered.failures.is_empty());
-    let bytes = |number: Option<u32>| payloads.get(number.expect("it rewrites") as usize).expect("finished").to_vec();
-    delivered.payloads.iter().map(|&(slot, number)| (key(engine, slot), bytes(number))).collect()
+    let bytes = |number: u32| payloads.get(number as usize).expect("finished").to_vec();
+    let Delivered { slots, numbers, .. } = delivered;
+    slots.into_iter().zip(numbers).map(|(slot, number)| (key(engine, slot), bytes(number))).collect()
 }
 
 fn prepared(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All {
     let source = xml.as_bytes();
     let mut payloads = Payloads::default();
-    let PreparedDeliveries { slots, numbers, prepared, failures } =
-        engine.prepare(matcher, source, &mut payloads).expect(xml);
+    let PreparedDeliveries { delivered, prepared } = engine.prepare(matcher, source, &mut payloads).expect(xml);
+    let Delivered { slots, numbers, failures } = delivered;
     assert!(failures.is_empty());
     let bytes = |number: u32| match (number as usize).checked_sub(prepared.len()) {
         Some(other) => payloads.get(other).expect("it rewrites").to_vec(),
@@ -221,6 +222,42 @@ fn populations_deliver_what_each_query_delivers_by_itself() {
         }
     }
     assert!(found > 2_000, "{found} deliveries are too few to mean anything");
+}
+
+/// Queries come and go between messages of label paths that are all known: those that came are decided one by one until
+/// it pays to lay all out anew, and numbers of those that went are given to others.
+#[test]
+fn what_comes_and_goes_is_decided_rightly_before_all_is_laid_out_anew() {
+    let mut found = 0;
+    for seed in 1..5 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let mut messages = Vec::new();
+        while messages.len() < 3 {
+            let mut xml = String::new();
+            element(random, 0, &mut xml);
+            if (200..3_000).contains(&xml.len()) {
+                messages.push(xml);
+            }
+        }
+        let mut engine = Engine::new(Limits::default());
+        let mut matcher = Matcher::new();
+        let mut queries = BTreeMap::new();
+        for number in 0..90 {
+            for _ in 0..if number == 0 { 80 } else { 1 + random.below(3) } {
+                let key = format!("k{}", random.below(120));
+                if random.below(2) == 0 {
+                    assert_eq!(engine.remove(&key), queries.remove(&key).is_some());
+                } else {
+                    let text = query_text(random);
+                    engine.add(&key, &text, &context(), true).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+                    queries.insert(key, text);
+                }
+            }
+            found += check(&engine, &mut matcher, &queries, &messages[number % 3], seed);
+        }
+    }
+    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
 }
 
 /// More bindings than are numbered, more nodes than are labelled, more label paths than are remembered: then queries are

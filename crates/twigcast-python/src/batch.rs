@@ -6,7 +6,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice};
 use twigcast_core::engine as core;
-use twigcast_core::engine::{Matcher, Slot};
+use twigcast_core::engine::{Delivered, Matcher, Slot};
 use twigcast_core::error::{MessageError, MessageErrorKind};
 use twigcast_core::extract::Payloads;
 
@@ -88,16 +88,13 @@ struct Share {
     /// By message: how many subscriptions it matched, where queries are wanted.
     match_counts: Vec<u32>,
     node_counts: Vec<u32>,
-    /// Number of each payload among those that one thread made; [`WHOLE`] for the message itself.
+    /// Number of each payload among those that one thread made; [`Delivered::WHOLE`] for the message itself.
     payloads: Vec<u32>,
     /// By number of message.
     errors: Vec<(usize, MessageError)>,
     /// Number of message, key and reason.
     failures: Vec<(usize, String, String)>,
 }
-
-/// In place of a payload's number: the message itself is delivered.
-const WHOLE: u32 = u32::MAX;
 
 /// Answers in the order of the messages, and all payloads.
 pub struct Answered {
@@ -139,9 +136,14 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
     let work = |mut payloads: Payloads| {
         engine.lend_matcher(|matcher| {
             let mut mine = Vec::new();
+            payloads = payloads.with_room(std::mem::take(&mut matcher.payload_room));
             loop {
                 let start = next.fetch_add(SHARE, Ordering::Relaxed);
                 if start >= rows.count {
+                    if payloads.has_sink() {
+                        payloads.close();
+                        matcher.payload_room = payloads.take_room();
+                    }
                     return (mine, payloads);
                 }
                 let mut share = Share { start, ..Share::default() };
@@ -158,8 +160,7 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
     };
     let sent = ToPython::together();
     if threads == 1 {
-        let (shares, mut payloads) = work(Payloads::into_sink(Box::new(sent.clone())));
-        payloads.close();
+        let (shares, payloads) = work(Payloads::into_sink(Box::new(sent.clone())));
         return Answered { shares, keys: None, groups: None, payloads: vec![payloads], sent };
     }
     let work = || work(Payloads::default());
@@ -179,7 +180,7 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
     let (mut shares, mut payloads, mut before) = (Vec::new(), Vec::new(), 0);
     for (mut part, made) in parts {
         let numbers = part.iter_mut().flat_map(|share| &mut share.payloads);
-        numbers.filter(|number| **number != WHOLE).for_each(|number| *number += before);
+        numbers.filter(|number| **number != Delivered::WHOLE).for_each(|number| *number += before);
         before += made.len() as u32;
         shares.append(&mut part);
         payloads.push(made);
@@ -215,8 +216,8 @@ impl Share {
             self.match_counts.push(engine.match_count(matcher) as u32);
         } else if wanted.deliver {
             let delivered = engine.deliver(matcher, source, payloads);
-            self.slots.extend(delivered.payloads.iter().map(|&(slot, _)| slot));
-            self.payloads.extend(delivered.payloads.iter().map(|&(_, number)| number.unwrap_or(WHOLE)));
+            self.slots.extend_from_slice(&delivered.slots);
+            self.payloads.extend_from_slice(&delivered.numbers);
             let failed = delivered.failures.into_iter();
             self.failures.extend(failed.map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
         } else {
@@ -378,9 +379,9 @@ fn integers<T>(py: Python<'_>, shares: &[T], of: impl Fn(&T) -> &Vec<u32>) -> Py
 fn validity(shares: &[Share]) -> Vec<u8> {
     let all = || shares.iter().flat_map(|share| &share.payloads);
     let mut bits = Vec::new();
-    if all().any(|&number| number == WHOLE) {
+    if all().any(|&number| number == Delivered::WHOLE) {
         bits.resize(all().count().div_ceil(8), 0_u8);
-        for (index, _) in all().enumerate().filter(|(_, number)| **number != WHOLE) {
+        for (index, _) in all().enumerate().filter(|(_, number)| **number != Delivered::WHOLE) {
             bits[index / 8] |= 1 << (index % 8);
         }
     }

@@ -328,7 +328,7 @@ impl Engine {
         xml: &[u8],
     ) -> PyResult<(Vec<Slot>, Vec<Option<u32>>, Bound<'py, PyList>, Vec<(String, String)>)> {
         let sent = ToPython::each();
-        let (delivered, failures) = py
+        let (slots, numbers, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
                     engine.run_delivering(matcher, xml)?;
@@ -338,11 +338,11 @@ impl Engine {
                     let unmade = delivered.failures.into_iter().map(|(slot, reason)| (slot, reason.to_string()));
                     let failed = engine.failures(matcher).into_iter().chain(unmade);
                     let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    Ok((delivered.payloads, failures))
+                    let number = |number| Some(number).filter(|&number| number != core::Delivered::WHOLE);
+                    Ok((delivered.slots, delivered.numbers.into_iter().map(number).collect(), failures))
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
-        let (slots, numbers) = delivered.into_iter().unzip();
         Ok((slots, numbers, sent.list(py)?, failures))
     }
 
@@ -361,7 +361,7 @@ impl Engine {
                     let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
                     let mut found = engine.prepare(matcher, source, &mut payloads)?;
                     payloads.close();
-                    let unmade = std::mem::take(&mut found.failures).into_iter();
+                    let unmade = std::mem::take(&mut found.delivered.failures).into_iter();
                     let unmade = unmade.map(|(slot, reason)| (slot, reason.to_string()));
                     let failed = engine.failures(matcher).into_iter().chain(unmade);
                     let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
@@ -369,8 +369,8 @@ impl Engine {
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
-        let slots = batch::numbers(py, &found.slots)?;
-        let numbers = batch::numbers(py, &found.numbers)?;
+        let slots = batch::numbers(py, &found.delivered.slots)?;
+        let numbers = batch::numbers(py, &found.delivered.numbers)?;
         let prepared = found.prepared;
         Ok((slots, numbers, Results::new(xml.unbind(), prepared, sent.list(py)?), failures))
     }

@@ -44,8 +44,11 @@ pub struct Matcher {
     pub(super) decisions: Decisions,
     pub(super) guide: Guide,
     pub(super) parsed: super::selection::ParsedQueries,
+    pub(super) in_order: super::selection::InOrder,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
+    /// Memory for the bytes of payloads, for whoever makes some.
+    pub payload_room: Vec<u8>,
 }
 
 impl Matcher {
@@ -183,21 +186,30 @@ impl Matcher {
 
     /// Decide the queries that are not in the automata. If not `marks`, those that the guide decides are left to it.
     fn run_guided(&mut self, engine: &Engine, source: &[u8], marks: bool) {
-        let message = Message { source, document: &self.document };
-        let matched = &mut self.decisions.matched;
-        let known = (engine.identity, &engine.vocabulary, &engine.interner);
-        if self.guide.run(known, &engine.classes, message) {
-            if marks {
-                self.guide.for_each_match(&engine.classes, |query| matched.insert(query));
-            }
-            return;
-        }
         if engine.classes.is_empty() {
             return;
         }
+        let message = Message { source, document: &self.document };
+        if !self.guide.run((engine.identity, &engine.interner), &engine.classes, message) {
+            let queries: Vec<u32> = engine.classes.queries().collect();
+            return self.run_alone(engine, source, &queries);
+        }
+        if marks {
+            let matched = &mut self.decisions.matched;
+            self.guide.for_each_match(|query| matched.insert(query));
+        }
+        if !self.guide.late().is_empty() {
+            let late = self.guide.late().to_vec();
+            self.run_alone(engine, source, &late);
+        }
+    }
+
+    /// Decide queries that rewrite one by one.
+    fn run_alone(&mut self, engine: &Engine, source: &[u8], queries: &[u32]) {
+        let message = Message { source, document: &self.document };
         let mut payloads = Payloads::default();
         let mut session = engine.session(message, &mut payloads);
-        for query in engine.classes.queries() {
+        for &query in queries {
             match engine.program(query).map_or(Ok(false), |program| session.matches_member(program)) {
                 Ok(true) => self.decisions.matched.insert(query),
                 Ok(false) => {}

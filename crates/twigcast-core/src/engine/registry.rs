@@ -396,6 +396,12 @@ impl Registry {
         usize::from(self.plain[block]) == BLOCK
     }
 
+    /// Does each query have one subscription, of the query's own number?
+    pub(super) fn is_all_plain(&self) -> bool {
+        let plain: usize = self.plain.iter().map(|&count| usize::from(count)).sum();
+        plain == self.queries.len()
+    }
+
     /// How many subscriptions a query has, on average.
     pub(super) fn mean_subscribers(&self) -> usize {
         self.count / (self.queries.len() - self.free_queries.len()).max(1)

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::book::Subscribers;
+use super::query_set::{self, QuerySet};
 use super::registry::Slot;
 use super::{Engine, Evaluated, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
 use crate::extract::family::FamilyRef;
-use crate::extract::guided::ELSEWHERE;
+use crate::extract::guided::{ELSEWHERE, Guide};
 use crate::extract::{ExtractError, Payloads, Prepared, Session};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
@@ -34,8 +35,10 @@ pub(super) struct ParsedQueries {
 /// What one message is delivered as.
 #[derive(Debug, Default)]
 pub struct Delivered {
-    /// Matching subscriptions, each with the number of its payload; `None` where the message itself is delivered.
-    pub payloads: Vec<(Slot, Option<u32>)>,
+    /// Matching subscriptions: ascending, if they are asked of [`Engine::deliver`].
+    pub slots: Vec<Slot>,
+    /// The number of each one's payload; [`Self::WHOLE`] where the message itself is delivered.
+    pub numbers: Vec<u32>,
     /// Matching subscriptions without a payload, with the reason.
     pub failures: Vec<(Slot, ExtractError)>,
 }
@@ -43,20 +46,42 @@ pub struct Delivered {
 /// What one message is delivered as, with results that are known but not put together.
 #[derive(Debug, Default)]
 pub struct PreparedDeliveries {
-    /// Matching subscriptions, in no order.
-    pub slots: Vec<Slot>,
-    /// The number of each one's result: first those prepared are numbered, then those in the payloads;
-    /// [`Self::WHOLE`] where the message itself is delivered.
-    pub numbers: Vec<u32>,
+    /// Who gets which: first those prepared are numbered, then those in the payloads.
+    pub delivered: Delivered,
     /// Results that are not put together.
     pub prepared: Prepared,
-    /// Matching subscriptions without a payload, with the reason.
-    pub failures: Vec<(Slot, ExtractError)>,
 }
 
-impl PreparedDeliveries {
-    /// In place of a result's number: the message itself.
+impl Delivered {
+    /// In place of a payload's number: the message itself.
     pub const WHOLE: u32 = u32::MAX;
+
+    fn push(&mut self, slots: &[Slot], number: u32) {
+        self.slots.extend_from_slice(slots);
+        self.numbers.resize(self.slots.len(), number);
+    }
+
+    fn fail(&mut self, slots: &[Slot], error: &ExtractError) {
+        self.failures.extend(slots.iter().map(|&slot| (slot, error.clone())));
+    }
+
+    /// Put the subscriptions in order; there are none from `bound` on.
+    fn put_in_order(&mut self, bound: usize, scratch: &mut InOrder) {
+        if self.slots.is_sorted() {
+            return;
+        }
+        let InOrder { slots, number_of } = scratch;
+        slots.reset(bound);
+        number_of.resize(bound.max(number_of.len()), 0);
+        for (&slot, &number) in self.slots.iter().zip(&self.numbers) {
+            slots.insert(slot);
+            number_of[slot as usize] = number;
+        }
+        self.slots.clear();
+        slots.words().for_each(|(index, word)| query_set::append_members(index, word, &mut self.slots));
+        self.numbers.clear();
+        self.numbers.extend(self.slots.iter().map(|&slot| number_of[slot as usize]));
+    }
 
     /// Turn the deliveries of results that are too large into failures.
     fn refuse(&mut self, too_large: &[u32], bytes_max: usize) {
@@ -73,6 +98,13 @@ impl PreparedDeliveries {
             }
         }
     }
+}
+
+/// Scratch of [`Delivered::put_in_order`].
+#[derive(Debug, Default)]
+pub(super) struct InOrder {
+    slots: QuerySet,
+    number_of: Vec<u32>,
 }
 
 /// A node that a query selects.
@@ -150,39 +182,42 @@ impl Engine {
         }))
     }
 
-    /// Match a message of which [`Self::deliveries`] is to be asked.
+    /// Match a message of which [`Self::deliver`] is to be asked.
     ///
     /// # Errors
     /// As for [`Self::run`].
     pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        if self.needing.2 > 0 { self.run_wanting(matcher, source, Want::ALL, true) } else { self.run(matcher, source) }
+        if self.needing.2 > 0 {
+            self.run_wanting(matcher, source, Want::ALL, self.unshared_results)
+        } else {
+            self.run(matcher, source)
+        }
     }
 
     /// What the last message, run with [`Self::run_delivering`], is to be delivered as. The payloads are added to
     /// `payloads`; subscriptions that get the same one share it.
     pub fn deliver(&self, matcher: &mut Matcher, source: &[u8], payloads: &mut Payloads) -> Delivered {
-        let message = Message { source, document: &matcher.document };
-        let mut session = self.session(message, payloads);
-        let is_guided = matcher.guide.is_ready() && !self.unshared_results;
-        if is_guided {
-            matcher.guide.deliver(&self.classes, self.query_bound(), &mut session);
-        }
+        let before = payloads.len() as u32;
+        let mut delivered = Delivered::default();
+        let Matcher { document, guide, decisions, in_order, .. } = matcher;
+        let mut session = self.session(Message { source, document }, payloads);
+        let mut elsewhere = Vec::new();
         if self.unshared_results {
             session.share_nothing();
+        } else if guide.is_ready() {
+            let too_large = self.tell_guided(guide, &mut session, &mut delivered, &mut elsewhere);
+            match guide.write_results(&mut session, &too_large) {
+                Ok(()) if before == 0 => {}
+                Ok(()) => delivered.numbers.iter_mut().for_each(|number| *number += before),
+                Err(error) => {
+                    let slots = std::mem::take(&mut delivered.slots);
+                    delivered.numbers.clear();
+                    delivered.fail(&slots, &error);
+                }
+            }
         }
-        let mut delivered = Delivered::default();
-        for query in matcher.decisions.matched.iter() {
-            let known = if is_guided && self.classes.contains(query) { matcher.guide.delivered(query) } else { None };
-            let payload = match known {
-                Some(payload) => payload.map(Some),
-                None => session.deliver_member(self.family(query), || self.program(query)),
-            };
-            self.tell(query, payload, &mut delivered);
-        }
-        if !delivered.payloads.is_sorted_by_key(|&(slot, _)| slot) {
-            delivered.payloads.sort_unstable_by_key(|&(slot, _)| slot);
-        }
-        delivered.failures.sort_unstable_by_key(|&(slot, _)| slot);
+        self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, (0, &mut delivered));
+        delivered.put_in_order(self.slot_bound(), in_order);
         delivered
     }
 
@@ -197,72 +232,87 @@ impl Engine {
         source: &[u8],
         payloads: &mut Payloads,
     ) -> Result<PreparedDeliveries, MessageError> {
-        if self.needing.2 > 0 {
-            self.run_wanting(matcher, source, Want::ALL, self.unshared_results)?;
-        } else {
-            self.run(matcher, source)?;
-        }
-        let message = Message { source, document: &matcher.document };
-        let mut session = self.session(message, payloads);
+        self.run_delivering(matcher, source)?;
         let mut found = PreparedDeliveries::default();
+        let Matcher { document, guide, decisions, .. } = matcher;
+        let mut session = self.session(Message { source, document }, payloads);
         let mut elsewhere = Vec::new();
         if self.unshared_results {
             session.share_nothing();
-        } else if matcher.guide.is_ready() {
-            let PreparedDeliveries { slots, numbers, .. } = &mut found;
-            let tell = |query, number| {
-                if number == ELSEWHERE {
-                    elsewhere.push(query);
-                    return;
-                }
-                match self.registry.book().subscribers(query) {
-                    Subscribers::Sole(slot) => {
-                        slots.push(slot);
-                        numbers.push(number);
-                    }
-                    Subscribers::Several(several) => {
-                        slots.extend_from_slice(several);
-                        numbers.resize(slots.len(), number);
-                    }
-                }
-            };
-            let (prepared, too_large) = matcher.guide.prepare(&self.classes, &mut session, &self.limits, tell);
-            found.prepared = prepared;
-            found.refuse(&too_large, self.limits.result_bytes_max);
+        } else if guide.is_ready() {
+            self.tell_guided(guide, &mut session, &mut found.delivered, &mut elsewhere);
+            found.prepared = guide.take_results();
         }
         let first = found.prepared.len() as u32;
-        let mut others = Delivered { failures: std::mem::take(&mut found.failures), ..Delivered::default() };
-        for query in matcher.decisions.matched.iter().chain(elsewhere) {
-            let payload = session.deliver_member(self.family(query), || self.program(query));
-            self.tell(query, payload, &mut others);
-        }
-        for (slot, payload) in others.payloads {
-            found.slots.push(slot);
-            found.numbers.push(payload.map_or(PreparedDeliveries::WHOLE, |number| first + number));
-        }
-        found.failures = others.failures;
-        found.failures.sort_unstable_by_key(|&(slot, _)| slot);
+        self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, (first, &mut found.delivered));
         Ok(found)
+    }
+
+    /// Tell what the queries that the guide has decided are to get, by number of result, but for those that have to be
+    /// asked `elsewhere`. Returns the numbers of results that are too large, ascending.
+    fn tell_guided(
+        &self,
+        guide: &mut Guide,
+        session: &mut Session<'_>,
+        delivered: &mut Delivered,
+        elsewhere: &mut Vec<u32>,
+    ) -> Vec<u32> {
+        let bytes_max = self.limits.result_bytes_max;
+        let (book, is_plain) = (self.registry.book(), self.registry.is_all_plain());
+        delivered.slots.reserve(guide.expected());
+        delivered.numbers.reserve(guide.expected());
+        let too_large = guide.find_results(session, bytes_max, |queries, numbers| {
+            if is_plain && !numbers.contains(&ELSEWHERE) {
+                delivered.slots.extend_from_slice(queries);
+                delivered.numbers.extend_from_slice(numbers);
+                return;
+            }
+            for (&query, &number) in queries.iter().zip(numbers) {
+                if number == ELSEWHERE {
+                    elsewhere.push(query);
+                    continue;
+                }
+                match book.subscribers(query) {
+                    Subscribers::Sole(slot) => delivered.push(&[slot], number),
+                    Subscribers::Several(slots) => delivered.push(slots, number),
+                }
+            }
+        });
+        delivered.refuse(&too_large, bytes_max);
+        too_large
+    }
+
+    /// Tell what all other queries that match are to get. Payloads are numbered from `first`.
+    fn tell_others<'a>(
+        &'a self,
+        (guide, matched): (&Guide, &QuerySet),
+        elsewhere: &[u32],
+        session: &mut Session<'a>,
+        (first, delivered): (u32, &mut Delivered),
+    ) {
+        let is_told = |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
+        let others = matched.iter().filter(|query| !is_told(query));
+        let mut several = Vec::new();
+        for query in others.chain(elsewhere.iter().copied()) {
+            let slots: &[Slot] = match self.registry.book().subscribers(query) {
+                Subscribers::Sole(slot) => {
+                    several.clear();
+                    several.push(slot);
+                    &several
+                }
+                Subscribers::Several(slots) => slots,
+            };
+            match session.deliver_member(self.family(query), || self.program(query)) {
+                Ok(Some(number)) => delivered.push(slots, first + number),
+                Ok(None) => delivered.push(slots, Delivered::WHOLE),
+                Err(error) => delivered.fail(slots, &error),
+            }
+        }
+        delivered.failures.sort_by_key(|&(slot, _)| slot);
     }
 
     fn family(&self, query: u32) -> FamilyRef {
         self.families.get(query as usize).copied().unwrap_or(FamilyRef::NONE)
-    }
-
-    /// Notes what the subscriptions of a query get.
-    #[inline]
-    fn tell(&self, query: u32, payload: Result<Option<u32>, ExtractError>, delivered: &mut Delivered) {
-        match (payload, self.registry.book().subscribers(query)) {
-            (Ok(payload), Subscribers::Sole(slot)) => delivered.payloads.push((slot, payload)),
-            (Ok(payload), Subscribers::Several(slots)) => {
-                delivered.payloads.extend(slots.iter().map(|&slot| (slot, payload)));
-            }
-            (Err(error), _) => {
-                let mut slots = Vec::new();
-                self.registry.book().append_subscribers(query, &mut slots);
-                delivered.failures.extend(slots.iter().map(|&slot| (slot, error.clone())));
-            }
-        }
     }
 
     /// A session that adds the results of queries to `payloads`.

@@ -7,7 +7,10 @@
 use super::ExtractError;
 
 /// Bytes that wait for a sink before they are handed over.
-const CHUNK_BYTES: usize = 1 << 20;
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Memory that is kept for other results.
+const ROOM_MAX: usize = 4 * CHUNK_BYTES;
 
 /// The text between two runs that may not arise from them is no longer than this and one more.
 const LOOK_BACK: usize = 2;
@@ -43,6 +46,24 @@ impl Payloads {
     /// None yet; they go to a sink.
     pub fn into_sink(sink: Box<dyn Sink>) -> Self {
         Self { sink: Some(sink), ..Self::default() }
+    }
+
+    /// None yet; `room` is memory for their bytes that was used before.
+    pub fn with_room(mut self, mut room: Vec<u8>) -> Self {
+        room.clear();
+        self.bytes = room;
+        self
+    }
+
+    /// Takes the memory of the bytes, which are forgotten, to be used again; unless it is large.
+    pub fn take_room(&mut self) -> Vec<u8> {
+        let room = std::mem::take(&mut self.bytes);
+        if room.capacity() <= ROOM_MAX { room } else { Vec::new() }
+    }
+
+    /// Do they go to a sink?
+    pub fn has_sink(&self) -> bool {
+        self.sink.is_some()
     }
 
     /// How many there are.
@@ -99,6 +120,16 @@ impl Payloads {
 
     fn position(&self) -> u64 {
         self.taken + self.bytes.len() as u64
+    }
+
+    /// How many bytes the sink has taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The bytes that no sink has taken, to be appended to.
+    pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
     }
 
     fn hand_over(&mut self, count: usize) {
@@ -161,6 +192,11 @@ impl<'a> Output<'a> {
         payloads.bytes.extend_from_within(start..start + length);
         self.relieve();
         Ok(true)
+    }
+
+    /// Appends by itself what is known to be within the limits and no larger than a chunk.
+    pub fn append(&mut self, write: impl FnOnce(&mut Payloads)) {
+        write(self.payloads);
     }
 
     /// Appends bytes that are fit to stand here.

@@ -67,6 +67,8 @@ pub struct List<'a> {
 }
 
 impl<'a> List<'a> {
+    pub(super) const EMPTY: Self = Self { satisfied: &[], others: Others { words: &[] } };
+
     /// The queries of which nothing else is asked.
     #[inline]
     pub fn satisfied(&self) -> impl Iterator<Item = u32> + use<'a> {

@@ -22,6 +22,9 @@ pub(super) type MakeId = u32;
 /// are decided as if there were no guides.
 const PAIRS_MAX: usize = 4096;
 
+/// Changes that are remembered at least.
+const CHANGES_MIN: usize = 1024;
+
 /// A binding path.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
@@ -45,10 +48,10 @@ pub(super) struct Pair {
 /// The queries that compare a pair with a constant.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
-    source: SourceId,
+    pub source: SourceId,
     /// [`NONE`]: all bindings do.
-    pair: PairId,
-    constant: ConstantId,
+    pub pair: PairId,
+    pub constant: ConstantId,
     pub members: Vec<Member>,
 }
 
@@ -167,11 +170,12 @@ pub(crate) struct Classes {
     /// By query.
     places: Vec<Option<Place>>,
     members: usize,
-    /// Grows whenever a source, pair or make comes or goes.
-    version: u64,
+    /// The queries that came or went, in order, and how many of them are not here any more.
+    changes: Vec<u32>,
+    forgotten: u64,
 }
 
-fn key(a: u32, b: u32) -> u64 {
+pub(super) fn key(a: u32, b: u32) -> u64 {
     u64::from(a) << 32 | u64::from(b)
 }
 
@@ -192,18 +196,36 @@ impl Classes {
         self.places.iter().enumerate().filter_map(|(query, place)| place.map(|_| query as u32))
     }
 
-    pub(super) fn version(&self) -> u64 {
-        self.version
+    /// How many queries are here.
+    pub(super) fn len(&self) -> usize {
+        self.members
     }
 
-    /// The class of a pair and a constant, if any query is interested.
-    #[inline]
-    pub(super) fn class_of(&self, pair: PairId, constant: ConstantId) -> Option<ClassId> {
-        self.class_ids.get(&key(pair, constant)).copied()
+    /// How many binding paths and pairs there are.
+    pub(super) fn path_count(&self) -> usize {
+        self.sources.len() + self.pairs.len()
+    }
+
+    /// How often a query came or went.
+    pub(super) fn edition(&self) -> u64 {
+        self.forgotten + self.changes.len() as u64
+    }
+
+    /// The queries that came or went since an edition; `None`: so many that it is not known.
+    pub(super) fn changes_since(&self, edition: u64) -> Option<&[u32]> {
+        self.changes.get(usize::try_from(edition.checked_sub(self.forgotten)?).ok()?..)
+    }
+
+    fn note_change(&mut self, query: u32) {
+        if self.changes.len() > CHANGES_MIN.max(self.members / 4) {
+            self.forgotten += self.changes.len() as u64;
+            self.changes.clear();
+        }
+        self.changes.push(query);
     }
 
     /// The class of all bindings of a source, if any query is interested.
-    pub(super) fn class_of_all(&self, source: SourceId) -> Option<ClassId> {
+    fn class_of_all(&self, source: SourceId) -> Option<ClassId> {
         self.sources.get(source).map(|source| source.all).filter(|&class| class != NONE)
     }
 
@@ -246,6 +268,7 @@ impl Classes {
         self.places[query as usize] = Some(Place { class: lead, index: class.members.len() as u32 });
         class.members.push(Member { query, make, also });
         self.members += 1;
+        self.note_change(query);
         Some(())
     }
 
@@ -258,6 +281,7 @@ impl Classes {
             self.places[moved.query as usize] = Some(place);
         }
         self.members -= 1;
+        self.note_change(query);
         let others = self.also.release(member.also).unwrap_or_default();
         for &class in std::iter::once(&place.class).chain(&others) {
             self.release_class(class);
@@ -270,7 +294,6 @@ impl Classes {
             self.sources.use_again(known);
             return known;
         }
-        self.version += 1;
         let id = self.sources.insert(Source { path, number, all: NONE });
         self.source_ids.insert(number, id);
         id
@@ -278,7 +301,6 @@ impl Classes {
 
     fn release_source(&mut self, id: SourceId) {
         if let Some(source) = self.sources.release(id) {
-            self.version += 1;
             self.source_ids.remove(&source.number);
         }
     }
@@ -288,7 +310,6 @@ impl Classes {
             self.pairs.use_again(known);
             return known;
         }
-        self.version += 1;
         self.sources.use_again(source);
         let id = self.pairs.insert(Pair { source, path, number, compared: 0 });
         self.pair_ids.insert(key(source, number), id);
@@ -297,7 +318,6 @@ impl Classes {
 
     fn release_pair(&mut self, id: PairId) {
         if let Some(pair) = self.pairs.release(id) {
-            self.version += 1;
             self.pair_ids.remove(&key(pair.source, pair.number));
             self.release_source(pair.source);
         }
@@ -312,8 +332,6 @@ impl Classes {
         }
         self.sources.use_again(source);
         if let Some(pair) = self.pairs.get_mut(pair) {
-            // From now on it is compared.
-            self.version += u64::from(pair.compared == 0);
             pair.compared += 1;
         }
         let id = self.classes.insert(Class { source, pair, constant, members: Vec::new() });
@@ -364,7 +382,6 @@ impl Classes {
             columns.into_iter().for_each(|pair| self.release_pair(pair));
             return known;
         }
-        self.version += 1;
         self.sources.use_again(source);
         let id = self.makes.insert(Make { source, skeleton: Arc::clone(skeleton), columns: columns.into() });
         self.make_ids.insert(place, id);
@@ -373,7 +390,6 @@ impl Classes {
 
     fn release_make(&mut self, id: MakeId) {
         if let Some(make) = self.makes.release(id) {
-            self.version += 1;
             self.make_ids.remove(&make_key(make.source, &make.skeleton, &make.columns));
             make.columns.iter().for_each(|&pair| self.release_pair(pair));
             self.release_source(make.source);

@@ -5,14 +5,17 @@
 //! elements of a message by a number. Paths that lead to the same label paths are the same to all messages seen so far,
 //! however they are spelt: what Diao 2005 (section 6.6) obtains by rewriting queries with the DTD, the guide learns.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::query::ast::NameTest;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
 use super::super::family::NONE;
-use super::classes::{Classes, PairId};
+use super::classes::Classes;
 use super::linear::Linear;
+use super::prepared::{RecipeId, Recipes};
 
 pub(super) type LabelId = u32;
 /// Numbers of lists of bindings, columns and results, on this guide.
@@ -107,21 +110,10 @@ type MakeKey = (ListId, u32, Box<[ColumnId]>);
 #[derive(Debug, Default)]
 pub(super) struct List {
     pub labels: Box<[LabelId]>,
-    /// The columns that are compared, and the pairs that each stands for.
-    pub probes: Vec<(ColumnId, Vec<PairId>)>,
-    /// Its binding paths.
-    pub sources: Vec<u32>,
-    /// How many different results are made of its bindings.
-    pub makes: u32,
-}
-
-/// What is made of the bindings of a list.
-#[derive(Clone, Debug)]
-pub(super) struct CanonicalMake {
-    pub list: ListId,
-    /// A make that stands for all that make the same.
-    pub make: u32,
-    pub columns: Box<[ColumnId]>,
+    /// The columns that are compared.
+    pub probes: Vec<ColumnId>,
+    /// The recipes of what is made of its bindings.
+    pub recipes: Vec<RecipeId>,
 }
 
 /// What the queries' paths mean on the label paths known.
@@ -130,46 +122,54 @@ pub(super) struct Meaning {
     pub lists: Vec<List>,
     pub lists_of_label: Vec<Vec<ListId>>,
     pub columns: Vec<Column>,
-    /// By make: its number among `makes`, and that among those of the list; [`NONE`] if its binding path leads nowhere.
-    pub make_of: Vec<(u32, u32)>,
-    pub makes: Vec<CanonicalMake>,
+    /// By source: its list; [`NONE`] if it leads nowhere.
+    pub list_of_source: Vec<ListId>,
+    /// By pair: its column; [`NONE`] likewise.
+    pub column_of_pair: Vec<ColumnId>,
+    /// By make: its recipe, and the number of that among those of the list; [`NONE`] likewise.
+    pub make_of: Vec<(RecipeId, u32)>,
+    pub recipes: Arc<Recipes>,
 }
 
 impl Meaning {
     pub fn of(classes: &Classes, labels: &Labels) -> Self {
         let mut meaning = Self { lists_of_label: vec![Vec::new(); labels.list.len()], ..Self::default() };
-        let list_of_source = meaning.find_lists(classes, labels);
-        let column_of_pair = meaning.find_columns(classes, labels, &list_of_source);
-        meaning.find_makes(classes, &list_of_source, &column_of_pair);
+        meaning.find_lists(classes, labels);
+        meaning.find_columns(classes, labels);
+        meaning.find_recipes(classes);
         meaning
     }
 
-    fn find_lists(&mut self, classes: &Classes, labels: &Labels) -> Vec<ListId> {
-        let mut list_of_source = vec![NONE; classes.sources.bound()];
+    /// Are the same sources, pairs and makes the same, under the same numbers?
+    pub fn merges_as(&self, other: &Self) -> bool {
+        self.list_of_source == other.list_of_source
+            && self.column_of_pair == other.column_of_pair
+            && self.make_of == other.make_of
+    }
+
+    fn find_lists(&mut self, classes: &Classes, labels: &Labels) {
+        self.list_of_source = vec![NONE; classes.sources.bound()];
         let mut known: FxHashMap<Vec<LabelId>, ListId> = FxHashMap::default();
         for (id, source) in classes.sources.iter() {
             let found = labels.follow(&source.path, ROOT);
             if found.is_empty() {
                 continue;
             }
-            let list = *known.entry(found).or_insert_with_key(|found| {
+            self.list_of_source[id as usize] = *known.entry(found).or_insert_with_key(|found| {
                 let list = self.lists.len() as ListId;
                 found.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
                 self.lists.push(List { labels: found.as_slice().into(), ..List::default() });
                 list
             });
-            list_of_source[id as usize] = list;
-            self.lists[list as usize].sources.push(id);
         }
-        list_of_source
     }
 
-    fn find_columns(&mut self, classes: &Classes, labels: &Labels, list_of_source: &[ListId]) -> Vec<ColumnId> {
-        let mut column_of_pair = vec![NONE; classes.pairs.bound()];
+    fn find_columns(&mut self, classes: &Classes, labels: &Labels) {
+        self.column_of_pair = vec![NONE; classes.pairs.bound()];
         let mut known: FxHashMap<ColumnKey, ColumnId> = FxHashMap::default();
-        let mut probes: FxHashMap<ColumnId, usize> = FxHashMap::default();
+        let mut is_probed = Vec::new();
         for (id, pair) in classes.pairs.iter() {
-            let list = list_of_source[pair.source as usize];
+            let list = self.list_of_source[pair.source as usize];
             let Some(bound) = self.lists.get_mut(list as usize) else { continue };
             let mut targets = Vec::new();
             for &binding in &bound.labels {
@@ -184,33 +184,33 @@ impl Meaning {
             let place = (list, pair.path.attribute, targets.clone());
             let column = *known.entry(place).or_insert_with(|| {
                 self.columns.push(Column { targets, attribute: pair.path.attribute });
+                is_probed.push(false);
                 self.columns.len() as ColumnId - 1
             });
-            column_of_pair[id as usize] = column;
-            if pair.compared > 0 && !self.columns[column as usize].targets.is_empty() {
-                let index = *probes.entry(column).or_insert_with(|| {
-                    bound.probes.push((column, Vec::new()));
-                    bound.probes.len() - 1
-                });
-                bound.probes[index].1.push(id);
+            self.column_of_pair[id as usize] = column;
+            let leads_somewhere = !self.columns[column as usize].targets.is_empty();
+            if pair.compared > 0 && leads_somewhere && !std::mem::replace(&mut is_probed[column as usize], true) {
+                bound.probes.push(column);
             }
         }
-        column_of_pair
     }
 
-    fn find_makes(&mut self, classes: &Classes, list_of_source: &[ListId], column_of_pair: &[ColumnId]) {
+    fn find_recipes(&mut self, classes: &Classes) {
         self.make_of = vec![(NONE, NONE); classes.makes.bound()];
-        let mut known: FxHashMap<MakeKey, (u32, u32)> = FxHashMap::default();
+        let mut known: FxHashMap<MakeKey, (RecipeId, u32)> = FxHashMap::default();
+        let mut recipes = Recipes::default();
         for (id, make) in classes.makes.iter() {
-            let list = list_of_source[make.source as usize];
+            let list = self.list_of_source[make.source as usize];
             let Some(bound) = self.lists.get_mut(list as usize) else { continue };
-            let columns: Box<[ColumnId]> = make.columns.iter().map(|&pair| column_of_pair[pair as usize]).collect();
+            let columns: Box<[ColumnId]> =
+                make.columns.iter().map(|&pair| self.column_of_pair[pair as usize]).collect();
             let place = (list, make.skeleton.id, columns.clone());
             self.make_of[id as usize] = *known.entry(place).or_insert_with(|| {
-                self.makes.push(CanonicalMake { list, make: id, columns });
-                bound.makes += 1;
-                (self.makes.len() as u32 - 1, bound.makes - 1)
+                let recipe = recipes.add(list, &make.skeleton, &columns);
+                bound.recipes.push(recipe);
+                (recipe, bound.recipes.len() as u32 - 1)
             });
         }
+        self.recipes = Arc::new(recipes);
     }
 }

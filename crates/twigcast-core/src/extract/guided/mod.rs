@@ -2,31 +2,33 @@
 //!
 //! Queries that compare child and descendant paths from their bindings with constants, and return markup around such
 //! paths, differ in little. They are filed by what they have in common (`classes.rs`) and are not in the automaton. What
-//! their paths mean on the label paths of messages is learnt once (`guide.rs`). On a message, each different list of
-//! bindings, each different comparison and each different constant is looked at once and gives a set of bindings
-//! (`sets.rs`); the members of classes whose set is not empty match. Each different pair of a set and something to
-//! make of it gives one result, from pieces that are copied from the message once (`results.rs`).
+//! their paths mean on the label paths of messages is learnt once (`guide.rs`), and the queries are laid out by it
+//! (`selector.rs`; what comes and goes meanwhile: `late.rs`). On a message, each different list of bindings, each
+//! different comparison and each different constant is looked at once and gives a set of bindings (`sets.rs`); queries
+//! match whose conditions have any in common. Each different pair of a set and something to make of it gives one result,
+//! from pieces that are copied from the message once (`results.rs`).
 
 mod classes;
+
 mod guide;
+mod late;
 mod linear;
 mod prepared;
 mod results;
+mod selector;
 mod sets;
-
-use rustc_hash::FxHashMap;
 
 use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::number;
-use crate::vocabulary::Vocabulary;
 
 use super::family::{ConstantId, Interner, NONE};
 pub(crate) use classes::Classes;
-use classes::{ClassId, Member, SourceId};
-use guide::{Column, Labels, ListId, Meaning, ROOT};
+use guide::{Column, ColumnId, Labels, ListId, Meaning, ROOT};
+use late::Late;
 pub use prepared::Prepared;
 pub(crate) use results::ELSEWHERE;
 use results::Results;
+use selector::{ConditionId, Selector};
 use sets::{EMPTY, SetId, Sets};
 
 /// Larger messages are looked at query by query: their results are written as they are found.
@@ -41,12 +43,14 @@ const VALUE_BYTES_MAX: usize = 1 << 20;
 /// What a thread knows of the label paths of messages, and of the message in hand.
 #[derive(Debug, Default)]
 pub(crate) struct Guide {
-    /// The engine, its classes and its vocabulary that this belongs to.
-    valid_for: (u64, u64, (usize, usize)),
+    /// The engine that this belongs to, and the edition of its classes.
+    valid_for: (u64, u64),
     labels: Labels,
     meaning: Meaning,
     /// Label paths when the meaning was found.
     meant: usize,
+    selector: Selector,
+    late: Late,
     found: Found,
     results: Results,
 }
@@ -73,15 +77,20 @@ struct Found {
     /// By node, where it is a binding of the list in hand, its number.
     number_of: Vec<u32>,
     sets: Sets,
-    /// Classes with the sets of bindings that are equal to their constants, by list.
-    satisfied: Vec<(ListId, ClassId, SetId)>,
-    set_of_class: Vec<SetId>,
-    /// By node.
+    /// Conditions that bindings satisfy, with the set of those, and where those of each active list end.
+    satisfied: Vec<(ConditionId, SetId)>,
+    satisfied_ends: Vec<usize>,
+    /// By condition.
+    set_of: Vec<SetId>,
+    /// By node, and by attribute.
     constants: Vec<Constants>,
+    attribute_constants: Vec<Constants>,
     value_bytes: usize,
-    /// In the comparison at hand: by constant, the place of its bits in `bits`.
-    place_of: FxHashMap<ConstantId, usize>,
+    /// In the comparison at hand: the conditions satisfied so far; by condition, the place of its bits in `bits`.
+    fresh: Vec<ConditionId>,
+    place_of: Vec<u32>,
     bits: Vec<u64>,
+    stack: Vec<u64>,
     is_ready: bool,
 }
 
@@ -91,10 +100,10 @@ impl Guide {
         self.found.is_ready
     }
 
-    /// Decides the queries of the classes on a message; whether it could.
+    /// Decides the queries of the classes on a message, but for those that [`Self::late`] tells; whether it could.
     pub(crate) fn run(
         &mut self,
-        (engine, vocabulary, interner): (u64, &Vocabulary, &Interner),
+        (engine, interner): (u64, &Interner),
         classes: &Classes,
         message: Message<'_>,
     ) -> bool {
@@ -102,14 +111,7 @@ impl Guide {
         if classes.is_empty() || message.document.nodes.len() > NODES_MAX {
             return false;
         }
-        let valid_for = (engine, classes.version(), vocabulary.size());
-        if (valid_for.0, valid_for.2) != (self.valid_for.0, self.valid_for.2) {
-            self.labels = Labels::default();
-        }
-        if valid_for != self.valid_for {
-            self.valid_for = valid_for;
-            self.meant = 0;
-        }
+        self.follow(engine, classes);
         if !self.found.label(message, &mut self.labels) {
             // Many label paths came and went; those of this message may be fewer.
             self.labels = Labels::default();
@@ -118,20 +120,65 @@ impl Guide {
                 return false;
             }
         }
-        if self.meant != self.labels.list.len() {
-            self.meaning = Meaning::of(classes, &self.labels);
-            self.meant = self.labels.list.len();
+        if self.meant != self.labels.list.len() || self.late.is_due(classes) {
+            self.learn(classes);
         }
-        if !self.found.bind(&self.meaning) || !self.found.compare(&self.meaning, classes, interner, message) {
-            return false;
-        }
-        self.found.is_ready = true;
-        true
+        self.found.bind(&self.meaning);
+        self.found.is_ready = self.found.compare(&self.meaning, &self.selector, interner, message);
+        self.found.is_ready
     }
 
-    /// Calls back for each query that matches the message last run.
-    pub(crate) fn for_each_match(&mut self, classes: &Classes, matched: impl FnMut(u32)) {
-        self.found.for_each_member(classes, matched);
+    /// Takes notice of the queries that came and went.
+    fn follow(&mut self, engine: u64, classes: &Classes) {
+        let edition = classes.edition();
+        let known = if engine == self.valid_for.0 { classes.changes_since(self.valid_for.1) } else { None };
+        if engine != self.valid_for.0 {
+            self.labels = Labels::default();
+        }
+        self.valid_for = (engine, edition);
+        match known {
+            Some([]) => {}
+            Some(changes) => self.late.note(changes, classes),
+            None => {
+                self.meant = 0;
+                self.selector = Selector::default();
+            }
+        }
+    }
+
+    /// Finds what the queries' paths mean, and lays them out if that is other than before.
+    fn learn(&mut self, classes: &Classes) {
+        let meaning = Meaning::of(classes, &self.labels);
+        let is_as_before = self.meant > 0 && !self.late.is_any() && meaning.merges_as(&self.meaning);
+        self.meaning = meaning;
+        self.meant = self.labels.list.len();
+        if !is_as_before {
+            self.selector = Selector::of(classes, &self.meaning);
+            self.late.clear();
+        }
+        self.found.set_of.clear();
+        self.found.set_of.resize(self.selector.condition_count(), EMPTY);
+        self.found.place_of.clear();
+        self.found.place_of.resize(self.selector.condition_count(), NONE);
+        self.found.satisfied.clear();
+    }
+
+    /// The queries that have to be decided one by one, although the message was decided.
+    pub(crate) fn late(&self) -> &[u32] {
+        self.late.queries()
+    }
+
+    /// Is the query, one of the classes, decided here?
+    pub(crate) fn decides(&self, query: u32) -> bool {
+        self.found.is_ready && !self.late.contains(query)
+    }
+
+    /// Calls back with queries that match the message last run.
+    pub(crate) fn for_each_match(&mut self, mut matched: impl FnMut(u32)) {
+        let Self { found, selector, late, .. } = self;
+        found.walk(selector, |_, _, _, _, queries, _| {
+            late.tell_others(queries, queries, |queries, _| queries.iter().for_each(|&query| matched(query)));
+        });
     }
 }
 
@@ -163,8 +210,8 @@ impl Found {
         true
     }
 
-    /// Finds the bindings of all lists; `false`: there are too many.
-    fn bind(&mut self, meaning: &Meaning) -> bool {
+    /// Finds the bindings of all lists.
+    fn bind(&mut self, meaning: &Meaning) {
         for &list in &self.active {
             self.bindings[list as usize].clear();
         }
@@ -178,9 +225,6 @@ impl Found {
                     self.active.push(list);
                 }
                 bindings.extend_from_slice(&self.by_label[label as usize]);
-                if bindings.len() > BINDINGS_MAX {
-                    return false;
-                }
             }
         }
         for &list in &self.active {
@@ -190,43 +234,41 @@ impl Found {
             }
             self.sets.size(list, bindings.len());
         }
-        true
     }
 
-    /// Finds the set of bindings of each class; `false`: that takes too much.
-    fn compare(&mut self, meaning: &Meaning, classes: &Classes, interner: &Interner, message: Message<'_>) -> bool {
-        self.satisfied.clear();
-        self.set_of_class.clear();
-        self.set_of_class.resize(classes.classes.bound(), EMPTY);
-        self.constants.clear();
+    /// Finds the set of bindings of each condition; `false`: that takes too much.
+    fn compare(&mut self, meaning: &Meaning, selector: &Selector, interner: &Interner, message: Message<'_>) -> bool {
+        for (condition, _) in self.satisfied.drain(..) {
+            self.set_of[condition as usize] = EMPTY;
+        }
+        self.satisfied_ends.clear();
+        if self.active.iter().any(|&list| self.bindings[list as usize].len() > BINDINGS_MAX) {
+            return false;
+        }
         let unread = Constants { text: NOT_READ, number: NONE };
+        self.constants.clear();
         self.constants.resize(message.document.nodes.len(), unread);
+        self.attribute_constants.clear();
+        self.attribute_constants.resize(message.document.attributes.len(), unread);
         self.number_of.resize(message.document.nodes.len().max(self.number_of.len()), 0);
         self.value_bytes = 0;
         let most = VALUE_BYTES_MAX + 4 * message.source.len();
         for at in 0..self.active.len() {
             let list = self.active[at];
             self.number(list);
-            for &source in &meaning.lists[list as usize].sources {
-                self.select_all(classes, list, source);
-            }
-            for (column, pairs) in &meaning.lists[list as usize].probes {
-                self.probe(&meaning.columns[*column as usize], list, interner, message);
-                let Self { place_of, bits, sets, set_of_class, satisfied, .. } = self;
-                let words = sets.words(list);
-                for (&constant, &place) in &*place_of {
-                    let set = sets.intern(list, &bits[place..place + words]);
-                    for &pair in pairs {
-                        if let Some(class) = classes.class_of(pair, constant) {
-                            set_of_class[class as usize] = set;
-                            satisfied.push((list, class, set));
-                        }
-                    }
+            for &column in &meaning.lists[list as usize].probes {
+                self.probe((&meaning.columns[column as usize], column), list, (selector, interner), message);
+                for condition in self.fresh.drain(..) {
+                    let place = std::mem::replace(&mut self.place_of[condition as usize], NONE) as usize;
+                    let set = self.sets.intern(list, &self.bits[place..place + self.sets.words(list)]);
+                    self.set_of[condition as usize] = set;
+                    self.satisfied.push((condition, set));
                 }
                 if self.value_bytes > most {
                     return false;
                 }
             }
+            self.satisfied_ends.push(self.satisfied.len());
         }
         true
     }
@@ -238,22 +280,14 @@ impl Found {
         }
     }
 
-    /// Satisfies the class of queries that ask nothing of the bindings.
-    fn select_all(&mut self, classes: &Classes, list: ListId, source: SourceId) {
-        let Some(class) = classes.class_of_all(source) else { return };
-        let count = self.bindings[list as usize].len();
-        let mut bits = vec![u64::MAX; count.div_ceil(64)];
-        if let Some(last) = bits.last_mut().filter(|_| count % 64 != 0) {
-            *last = (1 << (count % 64)) - 1;
-        }
-        let set = self.sets.intern(list, &bits);
-        self.set_of_class[class as usize] = set;
-        self.satisfied.push((list, class, set));
-    }
-
-    /// Collects, by constant, the bindings from which a column leads to a value that is equal to it.
-    fn probe(&mut self, column: &Column, list: ListId, interner: &Interner, message: Message<'_>) {
-        self.place_of.clear();
+    /// Collects, by condition, the bindings from which a column leads to a value that is equal to the constant.
+    fn probe(
+        &mut self,
+        (column, id): (&Column, ColumnId),
+        list: ListId,
+        (selector, interner): (&Selector, &Interner),
+        message: Message<'_>,
+    ) {
         self.bits.clear();
         let words = self.sets.words(list);
         for target in &column.targets {
@@ -264,14 +298,14 @@ impl Found {
                 match column.attribute {
                     None => {
                         let constants = self.constants_of(node, interner, message);
-                        self.note(constants, number, words);
+                        self.note((selector, id), constants, number, words);
                     }
                     Some(test) => {
-                        for attribute in message.document.attributes_of(node) {
+                        let first = message.document.nodes[node as usize].attributes_start as usize;
+                        for (index, attribute) in message.document.attributes_of(node).iter().enumerate() {
                             if test.accepts(attribute.name) {
-                                let value = message.attribute_value(attribute);
-                                self.value_bytes += value.len();
-                                self.note(constants_of(&value, interner), number, words);
+                                let constants = self.attribute_constants_of(first + index, interner, message);
+                                self.note((selector, id), constants, number, words);
                             }
                         }
                     }
@@ -280,16 +314,19 @@ impl Found {
         }
     }
 
-    fn note(&mut self, constants: Constants, number: u32, words: usize) {
+    fn note(&mut self, (selector, column): (&Selector, ColumnId), constants: Constants, number: u32, words: usize) {
         for constant in [constants.text, constants.number] {
             if constant == NONE {
                 continue;
             }
-            let place = *self.place_of.entry(constant).or_insert_with(|| {
+            let Some(condition) = selector.condition_of(column, constant) else { continue };
+            let place = &mut self.place_of[condition as usize];
+            if *place == NONE {
+                *place = self.bits.len() as u32;
                 self.bits.resize(self.bits.len() + words, 0);
-                self.bits.len() - words
-            });
-            self.bits[place + number as usize / 64] |= 1 << (number % 64);
+                self.fresh.push(condition);
+            }
+            self.bits[*place as usize + number as usize / 64] |= 1 << (number % 64);
         }
     }
 
@@ -305,34 +342,49 @@ impl Found {
         constants
     }
 
-    /// Calls back for each matching query.
-    fn for_each_member(&mut self, classes: &Classes, mut matched: impl FnMut(u32)) {
-        for at in 0..self.satisfied.len() {
-            let (list, class, set) = self.satisfied[at];
-            let Some(class) = classes.classes.get(class) else { continue };
-            for member in &class.members {
-                if self.bindings_of(classes, member, list, set).is_some() {
-                    matched(member.query);
-                }
-            }
+    fn attribute_constants_of(&mut self, index: usize, interner: &Interner, message: Message<'_>) -> Constants {
+        let known = self.attribute_constants[index];
+        if known.text != NOT_READ {
+            return known;
         }
+        let value = message.attribute_value(&message.document.attributes[index]);
+        self.value_bytes += value.len();
+        let constants = constants_of(&value, interner);
+        self.attribute_constants[index] = constants;
+        constants
     }
 
-    /// The bindings that satisfy a member of a class, of those that satisfy the class; `None`: there are none.
-    #[inline]
-    fn bindings_of(&mut self, classes: &Classes, member: &Member, list: ListId, set: SetId) -> Option<SetId> {
-        if member.also == NONE { Some(set) } else { self.bindings_of_several(classes, member, list, set) }
+    /// Calls back with queries that have the same conditions, the rows of their makes, and the list and set of bindings
+    /// that they match with; list by list.
+    fn walk(
+        &mut self,
+        selector: &Selector,
+        mut matched: impl FnMut(&mut Self, &mut Sets, ListId, SetId, &[u32], &[u32]),
+    ) {
+        // What is called back wants all but these.
+        let (mut sets, mut stack) = (std::mem::take(&mut self.sets), std::mem::take(&mut self.stack));
+        let (satisfied, set_of) = (std::mem::take(&mut self.satisfied), std::mem::take(&mut self.set_of));
+        let mut start = 0;
+        for at in 0..self.active.len() {
+            let (list, end) = (self.active[at], self.satisfied_ends[at]);
+            let (queries, rows) = selector.unconditional(list);
+            if !queries.is_empty() {
+                let all = sets.all(list, self.bindings[list as usize].len());
+                matched(self, &mut sets, list, all, queries, rows);
+            }
+            for &(condition, set) in &satisfied[start..end] {
+                selector.walk((list, condition, set), &set_of, &mut sets, &mut stack, |sets, set, queries, rows| {
+                    matched(self, sets, list, set, queries, rows);
+                });
+            }
+            start = end;
+        }
+        (self.sets, self.stack, self.satisfied, self.set_of) = (sets, stack, satisfied, set_of);
     }
 
-    fn bindings_of_several(&mut self, classes: &Classes, member: &Member, list: ListId, set: SetId) -> Option<SetId> {
-        let Self { sets, set_of_class, .. } = self;
-        let others = classes.also.get(member.also)?.iter().map(|&class| set_of_class[class as usize]);
-        Some(sets.common(list, std::iter::once(set).chain(others))).filter(|&common| common != EMPTY)
-    }
-
-    /// The nodes that a column leads to, as (number of the binding, node), ascending.
-    fn entries(&self, column: &Column, message: Message<'_>) -> Vec<(u32, NodeId)> {
-        let mut entries = Vec::new();
+    /// Finds the nodes that a column leads to, as (number of the binding, node), ascending.
+    fn entries(&self, column: &Column, message: Message<'_>, entries: &mut Vec<(u32, NodeId)>) {
+        entries.clear();
         for target in &column.targets {
             for &node in self.by_label.get(target.label as usize).into_iter().flatten() {
                 entries.push((self.number_of[ancestor(message, node, target.up) as usize], node));
@@ -341,7 +393,6 @@ impl Found {
         if !entries.is_sorted() {
             entries.sort_unstable();
         }
-        entries
     }
 }
 

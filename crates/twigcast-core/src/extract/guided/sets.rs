@@ -56,9 +56,13 @@ impl Sets {
         self.words[list as usize]
     }
 
-    /// How many different sets of the list there are.
-    pub fn count(&self, list: ListId) -> u32 {
-        self.counts[list as usize]
+    /// The set of all bindings of a list, of which there are so many.
+    pub fn all(&mut self, list: ListId, count: usize) -> SetId {
+        let mut bits = vec![u64::MAX; count.div_ceil(64)];
+        if let Some(last) = bits.last_mut().filter(|_| count % 64 != 0) {
+            *last = (1 << (count % 64)) - 1;
+        }
+        self.intern(list, &bits)
     }
 
     /// The number of a set among those of its list.
@@ -102,23 +106,6 @@ impl Sets {
     pub fn frozen(&self) -> Frozen {
         let place = |entry: &Entry| (entry.start, entry.start + self.words(entry.list) as u32);
         Frozen { bits: self.bits.clone(), places: self.entries.iter().map(place).collect() }
-    }
-
-    /// What several sets of one list have in common.
-    pub fn common(&mut self, list: ListId, sets: impl Iterator<Item = SetId> + Clone) -> SetId {
-        if sets.clone().any(|set| set == EMPTY) {
-            return EMPTY;
-        }
-        let words = self.words(list);
-        if words == 1 {
-            let common = sets.fold(u64::MAX, |common, set| common & self.bits(set)[0]);
-            return self.intern(list, &[common]);
-        }
-        let mut common = vec![u64::MAX; words];
-        for set in sets {
-            common.iter_mut().zip(self.bits(set)).for_each(|(word, other)| *word &= other);
-        }
-        self.intern(list, &common)
     }
 }
 

@@ -1,0 +1,87 @@
+//! Queries that came or went since the selector was laid out.
+//!
+//! To lay it out takes a while if there are many queries; so it is not done for each change. Those that went are skipped,
+//! and those that came are decided one by one, until doing so has cost about as much as to lay all out anew.
+
+use super::classes::Classes;
+
+/// What it costs to decide a query by itself, in units of what it costs to lay one out.
+const ALONE: usize = 8;
+
+/// What it costs to find what a path means.
+const PATH: usize = 16;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    /// The queries of which the selector knows nothing, or nothing true, as bits.
+    changed: Vec<u64>,
+    /// Those of them that there are.
+    queries: Vec<u32>,
+    /// What they have cost so far.
+    spent: usize,
+    kept: (Vec<u32>, Vec<u32>),
+}
+
+impl Late {
+    pub fn clear(&mut self) {
+        self.changed.clear();
+        self.queries.clear();
+        self.spent = 0;
+    }
+
+    /// Takes notice of changes.
+    pub fn note(&mut self, changes: &[u32], classes: &Classes) {
+        for &query in changes {
+            let word = query as usize / 64;
+            if self.changed.len() <= word {
+                self.changed.resize(word + 1, 0);
+            }
+            self.changed[word] |= 1 << (query % 64);
+        }
+        self.queries.extend_from_slice(changes);
+        self.queries.sort_unstable();
+        self.queries.dedup();
+        self.queries.retain(|&query| classes.contains(query));
+    }
+
+    /// Another message comes: is it time to lay all out?
+    pub fn is_due(&mut self, classes: &Classes) -> bool {
+        self.spent += ALONE * self.queries.len();
+        self.spent > classes.len() + PATH * classes.path_count()
+    }
+
+    /// Did any query come or go?
+    pub fn is_any(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The queries to be decided one by one.
+    pub fn queries(&self) -> &[u32] {
+        &self.queries
+    }
+
+    #[inline]
+    pub fn contains(&self, query: u32) -> bool {
+        self.changed.get(query as usize / 64).is_some_and(|word| word >> (query % 64) & 1 == 1)
+    }
+
+    /// Passes queries and their numbers on, without those that changed.
+    #[inline]
+    pub fn tell_others(&mut self, queries: &[u32], numbers: &[u32], mut tell: impl FnMut(&[u32], &[u32])) {
+        if self.changed.is_empty() {
+            return tell(queries, numbers);
+        }
+        let (mut kept, mut kept_numbers) = std::mem::take(&mut self.kept);
+        kept.clear();
+        kept_numbers.clear();
+        for (&query, &number) in queries.iter().zip(numbers) {
+            if !self.contains(query) {
+                kept.push(query);
+                kept_numbers.push(number);
+            }
+        }
+        tell(&kept, &kept_numbers);
+        self.kept = (kept, kept_numbers);
+    }
+}
