@@ -1,5 +1,5 @@
 //! Populations of paths with value conditions on attributes, all operators, `not()` included, against a plain search:
-//! on their own elements and on ancestors, few and many at a state, as they come and go.
+//! on their own elements and on ancestors, few and many at a state, as they come and go, with memory and without.
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
@@ -157,10 +157,13 @@ fn stands(elements: &[Element], at: Option<usize>, steps: &[Step]) -> bool {
     }
 }
 
-fn check(seed: u64, queries: usize, steps_max: usize, messages: usize) {
+/// Room for all that is learnt; for none of it; for so little that it is forgotten again and again.
+const CACHES: [usize; 3] = [1 << 26, 1, 20_000];
+
+fn check(seed: u64, queries: usize, steps_max: usize, messages: usize, cache_bytes_max: usize) {
     println!("seed {seed}");
     let mut random = Random(seed);
-    let mut engine = Engine::new(Limits::default());
+    let mut engine = Engine::new(Limits { cache_bytes_max, ..Limits::default() });
     let mut matcher = Matcher::new();
     let mut population: Vec<Option<(Vec<Step>, String)>> = Vec::new();
     for round in 0..3 {
@@ -201,11 +204,17 @@ fn check(seed: u64, queries: usize, steps_max: usize, messages: usize) {
 
 #[test]
 fn few_queries_and_many_messages() {
-    (1..25).for_each(|seed| check(seed, 40, 4, 40));
+    (1..25).for_each(|seed| check(seed, 40, 4, 40, CACHES[seed as usize % 3]));
 }
 
 /// So many at few states that these have tables of their own.
 #[test]
 fn crowds() {
-    (100..102).for_each(|seed| check(seed, 6_000, 2, 4));
+    (100..102).for_each(|seed| check(seed, 6_000, 2, 4, CACHES[0]));
+}
+
+/// More steps than values: what stands below an element with values is structure.
+#[test]
+fn paths_below_values() {
+    (200..203).for_each(|seed| check(seed, 1_500, 6, 8, CACHES[seed as usize % 3]));
 }

@@ -150,6 +150,7 @@ def test_the_registry_survives_the_loss_of_one_holder_and_a_restart_of_all(
             # Two of three are enough.
             await until(lambda: len(parts["a"].overlay.registering.brokers()) == 2)
             kept["key"], _ = await register(parts["a"], "news", dtd=DTD)
+            await until(lambda: entry(parts["b"], "news"))
 
     async def alone() -> None:
         monkeypatch.setattr(asking, "PATIENCE_SECONDS", 3.0)

@@ -47,13 +47,17 @@ impl Evaluation {
 }
 
 impl CompiledQuery {
-    /// Is it a plain path, of which the place says all?
-    fn as_path(&self) -> Option<Entry> {
-        match self.places {
-            Places::One(Registration::Item(layer, item, Item::Accept(_)))
-                if self.evaluation.is_none() && self.warning.is_none() && self.needs == Needs::default() =>
-            {
+    /// The entry of a query of which the place says all, nearly: a plain path, or one that ends in a trigger.
+    fn as_entry(&self) -> Option<Entry> {
+        if self.evaluation.is_some() || self.warning.is_some() {
+            return None;
+        }
+        match (&self.places, self.needs) {
+            (&Places::One(Registration::Item(layer, item, Item::Accept(_))), needs) if needs == Needs::default() => {
                 Some(Entry::Path(layer, item))
+            }
+            (&Places::One(Registration::Trigger(number)), Needs { attributes: true, text, rewrites: false }) => {
+                Some(Entry::Trigger { number, text })
             }
             _ => None,
         }
@@ -106,18 +110,24 @@ enum Entry {
     Vacant,
     /// A plain path: its item in a layer's automaton.
     Path(Layer, u32),
+    /// A trigger that needs attributes, and maybe text.
+    Trigger {
+        number: u32,
+        text: bool,
+    },
     /// Any other query, by its number in the table of these.
     Other(u32),
 }
 
-/// An [`Entry`] in four bytes: what it is in two bits, a number in the others.
+/// An [`Entry`] in four bytes: what it is in three bits, a number in the others.
 #[derive(Clone, Copy, Debug)]
 struct Packed(u32);
 
 const VACANT: Packed = Packed(0);
 
 impl Packed {
-    const NUMBER: u32 = (1 << 30) - 1;
+    const NUMBER_BITS: u32 = 29;
+    const NUMBER: u32 = (1 << Self::NUMBER_BITS) - 1;
 
     /// `None` for a number that is too large, and for an item that is not known by its state.
     fn of(entry: Entry) -> Option<Self> {
@@ -125,17 +135,20 @@ impl Packed {
             Entry::Vacant => (0, 0),
             Entry::Path(Layer::Main, item) => (1, state_of_sole(item)?),
             Entry::Path(Layer::Recent, item) => (2, state_of_sole(item)?),
-            Entry::Other(number) => (3, number),
+            Entry::Trigger { number, text: false } => (3, number),
+            Entry::Trigger { number, text: true } => (4, number),
+            Entry::Other(number) => (5, number),
         };
-        (number <= Self::NUMBER).then_some(Self(kind << 30 | number))
+        (number <= Self::NUMBER).then_some(Self(kind << Self::NUMBER_BITS | number))
     }
 
     fn entry(self) -> Entry {
         let number = self.0 & Self::NUMBER;
-        match self.0 >> 30 {
+        match self.0 >> Self::NUMBER_BITS {
             0 => Entry::Vacant,
             1 => Entry::Path(Layer::Main, sole_item(number)),
             2 => Entry::Path(Layer::Recent, sole_item(number)),
+            kind @ (3 | 4) => Entry::Trigger { number, text: kind == 4 },
             _ => Entry::Other(number),
         }
     }
@@ -161,15 +174,15 @@ impl CompiledQueries {
 
     /// Put a query in place of its number.
     pub(super) fn put(&mut self, query: u32, compiled: CompiledQuery) {
-        let entry = match compiled.as_path().and_then(Packed::of) {
-            Some(path) => path,
+        let entry = match compiled.as_entry().and_then(Packed::of) {
+            Some(entry) => entry,
             None => self.other_entry(compiled),
         };
         self.set(query, entry);
     }
 
     fn other_entry(&mut self, compiled: CompiledQuery) -> Packed {
-        // More than 2^30 of them find no room in any memory.
+        // More than 2^29 of them find no room in any memory.
         Packed::of(Entry::Other(self.others.insert(compiled))).unwrap_or(VACANT)
     }
 
@@ -199,7 +212,7 @@ impl CompiledQueries {
     fn other(&self, query: u32) -> Option<&CompiledQuery> {
         match self.entry(query) {
             Entry::Other(number) => self.others.get(number),
-            Entry::Vacant | Entry::Path(..) => None,
+            Entry::Vacant | Entry::Path(..) | Entry::Trigger { .. } => None,
         }
     }
 
@@ -207,11 +220,11 @@ impl CompiledQueries {
     pub(super) fn path(&self, query: u32) -> Option<(Layer, u32)> {
         match self.entry(query) {
             Entry::Path(layer, item) => Some((layer, item)),
-            Entry::Other(number) => match self.others.get(number)?.as_path()? {
+            Entry::Other(number) => match self.others.get(number)?.as_entry()? {
                 Entry::Path(layer, item) => Some((layer, item)),
-                Entry::Vacant | Entry::Other(_) => None,
+                Entry::Vacant | Entry::Trigger { .. } | Entry::Other(_) => None,
             },
-            Entry::Vacant => None,
+            Entry::Vacant | Entry::Trigger { .. } => None,
         }
     }
 
@@ -220,6 +233,7 @@ impl CompiledQueries {
         match self.entry(query) {
             Entry::Vacant => None,
             Entry::Path(layer, item) => Some(Places::One(Registration::Item(layer, item, Item::Accept(query)))),
+            Entry::Trigger { number, .. } => Some(Places::One(Registration::Trigger(number))),
             Entry::Other(number) => self.others.get(number).map(|other| other.places.clone()),
         }
     }
@@ -232,6 +246,10 @@ impl CompiledQueries {
                 if let Registration::Item(layer, item, _) = to(Registration::Item(layer, item, Item::Accept(query))) {
                     self.put_path(query, layer, item);
                 }
+            }
+            Entry::Trigger { number, .. } => {
+                // A trigger keeps its number wherever it waits.
+                to(Registration::Trigger(number));
             }
             Entry::Other(number) => {
                 let Some(other) = self.others.get_mut(number) else { return };
@@ -255,7 +273,10 @@ impl CompiledQueries {
     }
 
     pub(super) fn needs(&self, query: u32) -> Needs {
-        self.other(query).map_or_else(Needs::default, |other| other.needs)
+        match self.entry(query) {
+            Entry::Trigger { text, .. } => Needs { attributes: true, text, rewrites: false },
+            _ => self.other(query).map_or_else(Needs::default, |other| other.needs),
+        }
     }
 
     pub(super) fn evaluated(&self, query: u32) -> &Evaluated {

@@ -1,6 +1,6 @@
 //! What a matcher has learnt of one layer of the population, and where in the message in hand it has to decide.
 
-use super::deciding::{Decisions, Run};
+use super::deciding::{Ahead, Decisions, Run};
 use super::population::{Paths, Population};
 use super::query_set::QuerySet;
 use super::watch::Watch;
@@ -16,7 +16,13 @@ pub(super) struct LearntPaths {
     state_of: Vec<DfaId>,
     /// Elements at which something remains to be decided.
     work: Vec<(NodeId, DfaId)>,
+    ahead: Ahead,
 }
+
+/// Elements for which look-ups are made together: as many as what is looked up stays in the cache for.
+const AHEAD: usize = 16;
+/// Up to this size what was learnt is in the processor's cache anyhow, and looking ahead would gain nothing.
+const CACHED_BYTES: usize = 1 << 20;
 
 impl LearntPaths {
     pub(super) fn bytes(&self) -> usize {
@@ -85,10 +91,18 @@ impl LearntPaths {
         paths: &Paths,
         watch: &mut impl Watch,
     ) {
-        for (index, &(node, id)) in self.work.iter().enumerate() {
-            run.decide(decisions, node, self.dfa.state(id), paths, &mut self.memo);
-            if watch.looks_at(index) && watch.has_enough(decisions) {
-                return;
+        let Self { dfa, memo, work, ahead, .. } = self;
+        let looks_ahead = dfa.bytes() > CACHED_BYTES;
+        for (number, elements) in work.chunks(AHEAD).enumerate() {
+            if looks_ahead {
+                run.look_ahead(decisions, elements.iter().map(|&(node, id)| (node, &dfa.state(id).keyed)), ahead);
+            }
+            for (index, &(node, id)) in elements.iter().enumerate() {
+                let ahead = looks_ahead.then(|| ahead.places(index));
+                run.decide(decisions, node, dfa.state(id), paths, memo, ahead);
+                if watch.looks_at(number * AHEAD + index) && watch.has_enough(decisions) {
+                    return;
+                }
             }
         }
     }

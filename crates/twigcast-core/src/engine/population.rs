@@ -1,48 +1,24 @@
 //! The compiled queries: automaton, twigs, triggers, atoms.
 
+mod triggers;
+
 use std::num::NonZeroU32;
 
 use rustc_hash::FxHashMap;
 
 use crate::automaton::dfa::TriggerKeys;
 use crate::automaton::nfa::{Change, Item, Nfa, StateId};
-use crate::plan::{Action, Distance, Key, LinearStep, Route, StepCheck, Verify};
+use crate::plan::{Action, LinearStep, Route};
 use crate::predicate::atoms::Atoms;
-use crate::predicate::key::{self, AtomId, PackedKey};
+use crate::predicate::key;
 use crate::predicate::table::KeyTable;
 use crate::predicate::waiting::{KeyedTrigger, Waiting};
 use crate::query::ast::Expr;
-use crate::twig::branches::{BranchId, Branches};
-use crate::twig::conditions::{ConditionId, Conditions};
+use crate::twig::branches::Branches;
+use crate::twig::conditions::Conditions;
 use crate::twig::{Required, Twig, TwigCondition};
 
-/// A trigger: what remains to be tested where its path accepts.
-#[derive(Clone, Debug)]
-pub struct Trigger {
-    /// The query.
-    pub query: u32,
-    /// Where a value is tested first, and for which atom.
-    pub key: Option<(Distance, AtomId)>,
-    /// The same for a further value.
-    pub also: Option<(Distance, AtomId)>,
-    /// A branch that must hold at the element; 0: none is asked.
-    pub below: BranchId,
-    /// What few triggers ask for.
-    pub rest: Option<Box<Rest>>,
-    home: Home,
-}
-
-impl Trigger {
-    /// Is it looked up by its key? If not, though it has one, the key is tested like all the rest.
-    pub fn is_keyed(&self) -> bool {
-        self.query < key::QUERIES_MAX && self.key.is_some_and(|(_, atom)| atom < key::ATOMS_MAX)
-    }
-
-    /// Is the whole expression to be evaluated once all else holds?
-    pub fn asks_whole(&self) -> bool {
-        self.rest.as_ref().is_some_and(|rest| rest.whole)
-    }
-}
+pub use triggers::Trigger;
 
 /// Where a trigger waits.
 #[derive(Clone, Copy, Debug)]
@@ -59,29 +35,6 @@ enum Home {
 /// states of the lazily built automaton makes one look-up serve many; above it, copies would fill the cache and each
 /// change would make tables anew.
 const CROWD: u32 = 1024;
-
-/// What remains of a [`Verify`], with its keys and conditions as numbers.
-#[derive(Clone, Debug, Default)]
-pub struct Rest {
-    /// Further atoms.
-    pub also: Box<[(Distance, AtomId)]>,
-    /// Further branches that must hold at the element.
-    pub below: Box<[BranchId]>,
-    /// Conditions on structure, each at a known distance.
-    pub shapes: Box<[(Distance, ConditionId)]>,
-    /// See [`Verify::upward`].
-    pub upward: Box<[StepCheck]>,
-    /// See [`Verify::whole`].
-    pub whole: bool,
-}
-
-impl Rest {
-    /// Nothing at all?
-    fn is_empty(&self) -> bool {
-        let Self { also, below, shapes, upward, whole } = self;
-        also.is_empty() && below.is_empty() && shapes.is_empty() && upward.is_empty() && !whole
-    }
-}
 
 /// A table with holes: entries keep their number while others come and go.
 #[derive(Clone, Debug)]
@@ -252,23 +205,6 @@ impl TriggerKeys for Population {
 }
 
 impl Population {
-    fn keyed_trigger(&self, trigger: u32, entry: &Trigger) -> Option<KeyedTrigger> {
-        if !entry.is_keyed() {
-            return None;
-        }
-        let (distance, atom) = entry.key?;
-        let key = self.pack(distance, atom);
-        let also = entry.also.filter(|&(_, atom)| atom < key::ATOMS_MAX);
-        let also = also.and_then(|(distance, atom)| NonZeroU32::new(self.pack(distance, atom)));
-        let remains = entry.rest.is_some() || also.is_some() != entry.also.is_some();
-        let (query, below) = (entry.query, NonZeroU32::new(entry.below));
-        Some(KeyedTrigger { key, waiting: Waiting { query, also, below, trigger: remains.then_some(trigger) } })
-    }
-
-    fn pack(&self, distance: Distance, atom: AtomId) -> PackedKey {
-        if self.atoms.is_content(atom) { key::pack_content(atom) } else { key::pack(distance, atom) }
-    }
-
     /// The paths of a layer.
     pub fn paths(&self, layer: Layer) -> &Paths {
         match layer {
@@ -398,50 +334,6 @@ impl Population {
         }
     }
 
-    fn acquire_key(&mut self, key: &Key) -> (Distance, AtomId) {
-        (key.distance, self.atoms.acquire(&key.value))
-    }
-
-    fn trigger(&mut self, query: u32, key: Option<(Distance, AtomId)>, verify: Verify) -> Trigger {
-        let mut also = verify.also.iter().map(|key| self.acquire_key(key));
-        let first = also.next();
-        let also = also.collect();
-        let shapes = verify.shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect();
-        let rest = Rest { also, below: Box::default(), shapes, upward: verify.upward.into(), whole: verify.whole };
-        let rest = (!rest.is_empty()).then(|| Box::new(rest));
-        Trigger { query, key, also: first, below: 0, rest, home: Home::Nowhere }
-    }
-
-    /// Make what a trigger asks of the structure below its element one of branches, where it can be. Only for the bulk;
-    /// see [`Self::split_twig`].
-    fn split_trigger(&mut self, number: u32) {
-        let Self { triggers, conditions, branches, .. } = self;
-        let Some(trigger) = triggers.get_mut(number) else { return };
-        let Some(rest) = trigger.rest.as_deref_mut() else { return };
-        let (mut kept, mut below) = (Vec::new(), rest.below.to_vec());
-        for &(distance, id) in &rest.shapes {
-            let expr = conditions.get(id).filter(|_| distance == Distance::Up(0)).map(|condition| &condition.expr);
-            match expr.and_then(|expr| branches.acquire(expr)) {
-                Some(all) => {
-                    below.extend(all.iter());
-                    conditions.release(id);
-                }
-                None => kept.push((distance, id)),
-            }
-        }
-        if kept.len() == rest.shapes.len() {
-            return;
-        }
-        // The one with the largest number is likely to be the rarest.
-        below.extend((trigger.below != 0).then_some(trigger.below));
-        below.sort_unstable();
-        trigger.below = below.pop().unwrap_or(0);
-        (rest.shapes, rest.below) = (kept.into(), below.into());
-        if rest.is_empty() {
-            trigger.rest = None;
-        }
-    }
-
     /// Take a trigger away from where it waits; the path that it waited on.
     fn unsettle(&mut self, number: u32, changes: &mut Vec<Change>) -> Option<Vec<LinearStep>> {
         let trigger = self.triggers.get(number)?;
@@ -479,21 +371,7 @@ impl Population {
 
     fn remove_trigger(&mut self, number: u32, changes: &mut Vec<Change>) {
         self.unsettle(number, changes);
-        let Some(trigger) = self.triggers.remove(number) else { return };
-        if let Some((_, atom)) = trigger.key {
-            self.atoms.release(atom);
-        }
-        if let Some((_, atom)) = trigger.also {
-            self.atoms.release(atom);
-        }
-        if trigger.below != 0 {
-            self.branches.release_one(trigger.below);
-        }
-        if let Some(rest) = trigger.rest {
-            rest.also.iter().for_each(|&(_, atom)| self.atoms.release(atom));
-            rest.below.iter().for_each(|&branch| self.branches.release_one(branch));
-            rest.shapes.iter().for_each(|&(_, condition)| self.conditions.release(condition));
-        }
+        self.release_trigger(number);
     }
 
     /// Can a registration be undone without disturbing what matchers have learnt of the bulk?

@@ -144,6 +144,12 @@ impl Atoms {
         }
     }
 
+    /// How many times an atom that is an attribute's value is asked for; `None` for atoms of other kinds.
+    pub fn uses_of_value(&self, id: AtomId) -> Option<u32> {
+        let atom = self.entry(id)?;
+        matches!(atom.value, KeyValue::AttributeText(..) | KeyValue::AttributeNumber(..)).then_some(atom.uses)
+    }
+
     /// Append the attribute atoms that one attribute satisfies.
     #[inline]
     pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {

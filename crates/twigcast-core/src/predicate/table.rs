@@ -301,12 +301,11 @@ impl KeyTable {
         List { satisfied, others: Others { words: others } }
     }
 
-    /// Keep those keys that something may wait for.
+    /// Move those keys to the front that something may wait for; their number.
     #[inline]
-    pub fn select(&self, keys: &mut Vec<PackedKey>) {
+    pub fn sieve(&self, keys: &mut [PackedKey]) -> usize {
         if self.filter.is_empty() {
-            keys.clear();
-            return;
+            return 0;
         }
         // Without a branch: whether a key is there is as good as random.
         let mut kept = 0;
@@ -316,24 +315,49 @@ impl KeyTable {
             keys[kept] = key;
             kept += usize::from(self.filter[word] & bit != 0);
         }
-        keys.truncate(kept);
-        if self.buckets.len() <= CACHED_MAX {
-            return;
-        }
-        // Look at all buckets before any answer is waited for: what is not in the cache comes in at the same time.
-        let last = self.buckets.len() - 1;
-        let seen = keys.iter().fold(0, |seen, &key| seen ^ self.buckets[mix(key) as usize & last].1);
-        std::hint::black_box(seen);
+        kept
     }
 
-    /// What waits for this packed key, which [`Self::select`] has kept.
+    /// Replace keys that [`Self::sieve`] has kept by the places of what waits for them; the number of places.
     #[inline]
-    pub fn get(&self, key: PackedKey) -> List<'_> {
-        let (found, place) = &self.buckets[self.bucket(key)];
-        if *found != key {
-            List::EMPTY
-        } else if place & LONE != 0 {
-            List { satisfied: std::slice::from_ref(place), ..List::EMPTY }
+    pub fn locate(&self, keys: &mut [PackedKey]) -> usize {
+        if self.buckets.len() > CACHED_MAX {
+            // Look at all buckets before any answer is waited for: what is not in the cache comes in at the same time.
+            let last = self.buckets.len() - 1;
+            let seen = keys.iter().fold(0, |seen, &key| seen ^ self.buckets[mix(key) as usize & last].1);
+            std::hint::black_box(seen);
+        }
+        let mut kept = 0;
+        for index in 0..keys.len() {
+            let key = keys[index];
+            let (found, place) = self.buckets[self.bucket(key)];
+            keys[kept] = place;
+            kept += usize::from(found == key);
+        }
+        kept
+    }
+
+    /// Look at the lists at all places before any is waited for.
+    #[inline]
+    pub fn look_at(&self, places: &[u32]) {
+        let lists = places.iter().filter(|&place| place & LONE == 0);
+        std::hint::black_box(lists.fold(0, |seen, &place| seen ^ self.lists[place as usize]));
+    }
+
+    /// Replace keys by the places of what waits for them.
+    #[inline]
+    pub fn select(&self, keys: &mut Vec<PackedKey>) {
+        let kept = self.sieve(keys);
+        let kept = self.locate(&mut keys[..kept]);
+        keys.truncate(kept);
+        self.look_at(keys);
+    }
+
+    /// What waits at a place.
+    #[inline]
+    pub fn get<'a>(&'a self, place: &'a u32) -> List<'a> {
+        if place & LONE != 0 {
+            List { satisfied: std::slice::from_ref(place), others: Others { words: &[] } }
         } else {
             self.list(*place)
         }

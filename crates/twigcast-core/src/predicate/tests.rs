@@ -28,8 +28,8 @@ fn check(table: &KeyTable, live: &[KeyedTrigger]) {
             let mut kept = vec![key];
             table.select(&mut kept);
             let mut found = Vec::new();
-            for key in kept {
-                let list = table.get(key);
+            for place in &kept {
+                let list = table.get(place);
                 found.extend(list.satisfied().map(|query| Waiting { query, also: None, below: None, trigger: None }));
                 found.extend(list.others);
             }

@@ -67,8 +67,6 @@ pub struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    pub(super) const EMPTY: Self = Self { satisfied: &[], others: Others { words: &[] } };
-
     /// The queries of which nothing else is asked.
     #[inline]
     pub fn satisfied(&self) -> impl Iterator<Item = u32> + use<'a> {

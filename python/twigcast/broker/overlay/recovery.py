@@ -11,8 +11,12 @@ from twigcast.broker.store.interface import Store
 from twigcast.overlay.onyx.model import Message, Root
 
 MESSAGES_AT_ONCE: Final = 100
-BYTES_AT_ONCE: Final = 4 << 20
+BYTES_AT_ONCE: Final = 1 << 20
 """Read at a time."""
+
+PORTION_BYTES: Final = 1 << 20
+"""Of an answer, after which it pauses until the asker has got so far. A broker may ask for some gaps at a time, and
+some brokers by way of one link, which is broken off where many times more waits for it."""
 
 CONTENT_TYPE: Final = "application/xml; charset=utf-8"
 """Of all that is stored: the hub has brought it into this form."""

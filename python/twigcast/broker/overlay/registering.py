@@ -145,10 +145,17 @@ class Registering:
         while True:
             await self._news.wait()
             self._news.clear()
-            fresh, self._fresh = self._fresh, {}
-            # A source's name may be longer than a key of the store, and hold anything.
-            put = {owner_of(name): write(source) for name, source in fresh.items()}
-            await keep(self._records.save, _SOURCES, put, ())
+            await self.finish()
+
+    async def finish(self) -> None:
+        """Write down what is not yet."""
+        fresh = dict(self._fresh)
+        # A source's name may be longer than a key of the store, and hold anything.
+        put = {owner_of(name): write(source) for name, source in fresh.items()}
+        await keep(self._records.save, _SOURCES, put, ())
+        for name, source in fresh.items():
+            if self._fresh.get(name) is source:
+                del self._fresh[name]
 
     def _say(self, target: Address, content: bytes) -> None:
         self._driver.act(self._node.relay(target, content, time.monotonic()))

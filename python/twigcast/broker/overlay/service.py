@@ -32,7 +32,7 @@ from twigcast.broker.overlay.node import (
     Warn,
 )
 from twigcast.broker.overlay.receiving import Receiver
-from twigcast.broker.overlay.recovery import as_message, read_again
+from twigcast.broker.overlay.recovery import PORTION_BYTES, as_message, read_again
 from twigcast.broker.overlay.registering import Registering
 from twigcast.broker.overlay.reports import Report, Tallies, Way, WayBranch
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
@@ -198,6 +198,7 @@ class Overlay:
         await asyncio.gather(*inside.tasks, *inside.recoveries, return_exceptions=True)
         with suppress(TimeoutError):
             await asyncio.wait_for(inside.receiver.finish(), 5.0)
+            await asyncio.wait_for(self.registering.finish(), 5.0)
 
     @property
     def port(self) -> int | None:
@@ -295,9 +296,14 @@ class Overlay:
                 position = forgotten
             make_matcher = partial(inside.node.matcher, asked.wanted)
             pieces = read_again(store, root, position, asked.upto, self._scopes, make_matcher)
+            sent = 0
             async for upto, messages in pieces:
                 await self._answer(asked, position, upto, messages)
                 position = upto
+                sent += sum(len(message.body) for message in messages)
+                if sent >= PORTION_BYTES and position < asked.upto:
+                    self._recover(Recovered(Span(root, position, position, None), asked.way, pauses=True))
+                    break
         except StoreUnavailable as error:
             # It will be asked for again.
             logger.warning("what broker %s asks for cannot be read: %s", self._named(asked.way[-1:]), error)

@@ -249,11 +249,14 @@ class Recovered(NamedTuple):
 
     Attributes:
         lost: The root no longer has these messages; nothing is known of them any more.
+        pauses: The answer ends here for now: the asker is to ask on, so that no more is under way at a time than all
+            links take.
     """
 
     span: Span
     way: tuple[Address, ...]
     lost: bool = False
+    pauses: bool = False
 
     def size_bytes(self) -> int:
         """The span and the way."""

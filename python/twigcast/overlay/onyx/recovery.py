@@ -2,6 +2,9 @@
 
 What is under way closes most gaps by itself; so a broker waits before it asks, and asks again only where nothing of an
 answer came. A broker whose users want nothing asks for nothing: it knows all there is to know for them.
+
+A long answer comes in portions. Brokers in between pass on what they get as it comes, and cannot hold it; so the root
+pauses after a portion, and the asker asks on when it has that: no more is under way than a portion for each gap.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from twigcast.overlay.core import Address
 from twigcast.overlay.onyx import passing
 from twigcast.overlay.onyx.items import Asked, LostRange
 from twigcast.overlay.onyx.misbehaviour import Misbehaviour
-from twigcast.overlay.onyx.model import Recover, Recovered, Root, Span
+from twigcast.overlay.onyx.model import Recover, Recovered, Root, RoutingQuery, Span
+from twigcast.overlay.onyx.streams import Piece, Stream
 
 if TYPE_CHECKING:
     from twigcast.overlay.onyx.broker import OnyxBroker
@@ -37,8 +41,21 @@ def look(node: OnyxBroker, root: Root) -> None:
         return
     stream.asked_at_progress, stream.is_recovering = stream.progress, True
     for gap in gaps[: node.settings.gaps_max]:
+        _ask(node, stream, gap, wanted)
+
+
+def _ask(node: OnyxBroker, stream: Stream, gap: Piece, wanted: RoutingQuery) -> None:
+    if stream.parent in node.peers:
         node.counts["asked"] += 1
-        node.send(stream.parent, Recover(root, gap.after, gap.upto, wanted, (node.address,)))
+        node.send(stream.parent, Recover(stream.root, gap.after, gap.upto, wanted, (node.address,)))
+
+
+def _ask_on(node: OnyxBroker, stream: Stream, position: int) -> None:
+    """The answer to a question has paused at a number: ask for the rest of that gap, and no other."""
+    wanted = node.table.local()
+    for gap in stream.knowledge.gaps():
+        if gap.after <= position < gap.upto and wanted:
+            _ask(node, stream, gap, wanted)
 
 
 def on_recover(node: OnyxBroker, sender: Address, question: Recover) -> None:
@@ -85,10 +102,10 @@ def on_recovered(node: OnyxBroker, sender: Address, piece: Recovered) -> None:
     if len(piece.way) > 1:
         answer(node, piece._replace(way=piece.way[1:]))
         return
-    _take(node, piece.span, is_lost=piece.lost)
+    _take(node, piece.span, is_lost=piece.lost, pauses=piece.pauses)
 
 
-def _take(node: OnyxBroker, span: Span, *, is_lost: bool) -> None:
+def _take(node: OnyxBroker, span: Span, *, is_lost: bool, pauses: bool) -> None:
     stream = node.streams.get(span.root)
     if stream is None or stream.root == node.address or stream.knowledge.horizon is None:
         return
@@ -103,6 +120,8 @@ def _take(node: OnyxBroker, span: Span, *, is_lost: bool) -> None:
     passing.take(node, stream, span.after, span.upto, message)
     if not stream.knowledge.gaps():
         stream.is_recovering = False
+    elif pauses:
+        _ask_on(node, stream, span.upto)
 
 
 def backwards(question: Recover) -> tuple[Address, ...]:

@@ -78,6 +78,7 @@ class OnyxNetwork:
         store_delay: From handing over to storing.
         journal: Of all messages.
         make_table: Makes the routing table of a broker.
+        portion: Messages of an answer to `Recover` after which it pauses.
         settings_of: Settings of single nodes, where they differ.
     """
 
@@ -92,6 +93,7 @@ class OnyxNetwork:
         store_delay: float = 0.05,
         journal: Journal | None = None,
         make_table: Callable[[], Table] = RoutingTable,
+        portion: int = 50,
         settings_of: Callable[[Address], OnyxSettings] | None = None,
     ) -> None:
         self.links = dict(links)
@@ -100,6 +102,7 @@ class OnyxNetwork:
         self.ordered = ordered
         self.store_delay = store_delay
         self.make_table = make_table
+        self.portion = portion
         self.simulator = Simulator(seed, faults or NetworkFaults(0.005, 0.03), journal or Journal(keep=False))
         self.simulator.on_delivery = self._delivered
         self.random = random.Random(f"stores {seed}")  # noqa: S311 - reproducible, not secret
@@ -272,11 +275,16 @@ class OnyxNetwork:
             gone = min(store.forgotten, question.upto)
             self.give(address, broker.answer, Recovered(Span(address, after, gone, None), way, lost=True))
             after = gone
-        matcher = RoutingMatcher(question.wanted)
+        matcher, left = RoutingMatcher(question.wanted), self.portion
         for number in sorted(number for number in store.messages if after < number <= question.upto):
             message = store.messages[number]
             if matcher.matches(message.body, message.scope):
-                self.give(address, broker.answer, Recovered(Span(address, after, number, message), way))
+                left -= 1
+                pauses = not left and number < question.upto
+                span = Span(address, after, number, message)
+                self.give(address, broker.answer, Recovered(span, way, pauses=pauses))
                 after = number
+                if pauses:
+                    return
         if after < question.upto:
             self.give(address, broker.answer, Recovered(Span(address, after, question.upto, None), way))

@@ -69,7 +69,7 @@ ANY = st.one_of(
     st.builds(model.Relay, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(model.Attached, numbers, numbers, positions),
     st.builds(model.Recover, numbers, positions, positions, st.frozensets(disjuncts, max_size=4), ways),
-    st.builds(model.Recovered, spans, ways, st.booleans()),
+    st.builds(model.Recovered, spans, ways, st.booleans(), st.booleans()),
     st.builds(model.Known, numbers, positions, numbers),
 )
 

@@ -95,7 +95,14 @@ class History:
         )
         settings = OnyxSettings(shared_tree=rng.random() < 0.3, report_delay=1.0, attach_delay=2.0)
         links = draw_links(rng, rng.randint(2, 7))
-        self.network = OnyxNetwork(links, settings, faults, self.seed, settings_of=self.settings_of(settings))
+        self.network = OnyxNetwork(
+            links,
+            settings,
+            faults,
+            self.seed,
+            portion=rng.choice((2, 50)),
+            settings_of=self.settings_of(settings),
+        )
         self.network.on_item = self._note
         self.cuts: set[tuple[Address, Address]] = set()
 

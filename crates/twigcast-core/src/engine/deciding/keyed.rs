@@ -24,6 +24,23 @@ pub(super) struct Above {
 }
 
 pub(super) const NOT_READ: u32 = u32::MAX;
+/// A value at a known level is one of an ancestor: that of the element itself is at distance 0.
+const NO_LEVEL: usize = 0;
+
+/// What waits at some elements for the values that they have themselves.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Ahead {
+    places: Vec<u32>,
+    /// Range in `places` by element.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Ahead {
+    /// What waits at one of the elements.
+    pub(in crate::engine) fn places(&self, index: usize) -> &[u32] {
+        &self.places[self.ranges[index].clone()]
+    }
+}
 
 impl Decisions {
     /// Accept the queries of a list of which nothing else is asked.
@@ -37,18 +54,63 @@ impl Decisions {
 }
 
 impl Run<'_, '_> {
-    /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies.
-    pub(super) fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) {
+    /// Find what waits at elements for the values that they have themselves. That is done for several elements at once,
+    /// one kind of look-up after the other: of tables that are not in the processor's cache, the parts that are needed
+    /// come in at the same time.
+    pub(in crate::engine) fn look_ahead<'k>(
+        &self,
+        decisions: &mut Decisions,
+        elements: impl Iterator<Item = (NodeId, &'k KeyTable)> + Clone,
+        ahead: &mut Ahead,
+    ) {
+        let Ahead { places, ranges } = ahead;
+        places.clear();
+        ranges.clear();
+        for (node, keyed) in elements.clone() {
+            let start = places.len();
+            self.own_keys(decisions, node, keyed, places);
+            ranges.push(start..places.len());
+        }
+        let tables = elements.map(|(_, keyed)| keyed);
+        for (range, keyed) in ranges.iter_mut().zip(tables.clone()) {
+            range.end = range.start + keyed.sieve(&mut places[range.clone()]);
+        }
+        for (range, keyed) in ranges.iter_mut().zip(tables.clone()) {
+            range.end = range.start + keyed.locate(&mut places[range.clone()]);
+        }
+        for (range, keyed) in ranges.iter().zip(tables) {
+            keyed.look_at(&places[range.clone()]);
+        }
+    }
+
+    /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies. `ahead`:
+    /// what [`Self::look_ahead`] found for the element.
+    pub(super) fn decide_keyed(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &KeyTable,
+        ahead: Option<&[u32]>,
+    ) {
         let mut asked = std::mem::take(&mut decisions.asked);
-        asked.clear();
-        let mut mask = KeyMask::default();
-        if keyed.all_distances().is_own() {
-            self.own_keys(decisions, node, keyed, 0, &mut asked, &mut mask);
-            self.ask(decisions, node, keyed, &mut asked, &mask);
-        } else {
-            self.chain(decisions, node);
-            self.own_keys(decisions, node, keyed, decisions.chain.len(), &mut asked, &mut mask);
-            self.decide_with_ancestors(decisions, node, keyed, &mut asked, mask);
+        let places = match ahead {
+            Some(places) => places,
+            None => {
+                asked.clear();
+                self.own_keys(decisions, node, keyed, &mut asked);
+                keyed.select(&mut asked);
+                &asked
+            }
+        };
+        let looks_up = !keyed.distances().union(keyed.comparisons()).is_own();
+        if looks_up || !places.is_empty() {
+            let mask = self.own_mask(decisions, node, keyed);
+            if keyed.all_distances().is_own() {
+                self.ask(decisions, node, keyed, places, &mask);
+            } else {
+                self.chain(decisions, node);
+                self.decide_with_ancestors(decisions, node, keyed, places, mask);
+            }
         }
         decisions.asked = asked;
     }
@@ -59,21 +121,24 @@ impl Run<'_, '_> {
         decisions: &mut Decisions,
         node: NodeId,
         keyed: &KeyTable,
-        asked: &mut Vec<PackedKey>,
+        places: &[u32],
         mut mask: KeyMask,
     ) {
         let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
         if let Some(&known) = decisions.above_range.get(&site) {
             mask.insert_all(&known.mask);
-            self.ask(decisions, node, keyed, asked, &mask);
+            self.ask(decisions, node, keyed, places, &mask);
             for index in known.start..known.end {
-                self.test_waiting(decisions, node, decisions.above[index as usize], &mask);
+                let entry = decisions.above[index as usize];
+                if may_pass(&entry, &mask) {
+                    self.test_waiting(decisions, node, entry);
+                }
             }
             return;
         }
         let above_mask = self.mask_above(decisions, keyed);
         mask.insert_all(&above_mask);
-        self.ask(decisions, node, keyed, asked, &mask);
+        self.ask(decisions, node, keyed, places, &mask);
         let start = decisions.above.len() as u32;
         if !keyed.distances().union(keyed.comparisons()).is_own() {
             self.ask_above(decisions, node, keyed, &mask, &above_mask);
@@ -119,11 +184,13 @@ impl Run<'_, '_> {
             self.append_comparisons(decisions, element, &prefixes, &mut asked_above);
         }
         keyed.select(&mut asked_above);
-        for &key in &asked_above {
-            let list = keyed.get(key);
+        for place in &asked_above {
+            let list = keyed.get(place);
             decisions.accept(list);
             for entry in list.others {
-                self.test_waiting(decisions, node, entry, mask);
+                if may_pass(&entry, mask) {
+                    self.test_waiting(decisions, node, entry);
+                }
                 if !decisions.is_decided(entry.query) && may_hold_at_sibling(decisions, entry, above_mask) {
                     decisions.above.push(entry);
                 }
@@ -132,22 +199,14 @@ impl Run<'_, '_> {
         decisions.asked_above = asked_above;
     }
 
-    /// Let through what waits for some keys. Keeps the keys that something may wait for.
-    fn ask(
-        &mut self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        keyed: &KeyTable,
-        asked: &mut Vec<PackedKey>,
-        mask: &KeyMask,
-    ) {
-        keyed.select(asked);
-        for &key in &*asked {
-            let mut list = keyed.get(key);
+    /// Let through what waits at some places of a table.
+    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, places: &[u32], mask: &KeyMask) {
+        for place in places {
+            let mut list = keyed.get(place);
             decisions.accept(list);
             self.accept_below(decisions, node, &mut list.others);
-            for entry in list.others {
-                self.test_waiting(decisions, node, entry, mask);
+            for entry in list.others.filter(|entry| may_pass(entry, mask)) {
+                self.test_waiting(decisions, node, entry);
             }
         }
     }
@@ -182,44 +241,44 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Append the keys of a table that an element's own values satisfy, and the further keys to a mask. `level`: that of
-    /// the element, or 0 where no key asks for it.
-    fn own_keys(
-        &self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        keyed: &KeyTable,
-        level: usize,
-        keys: &mut Vec<PackedKey>,
-        mask: &mut KeyMask,
-    ) {
-        let (prefixes, further) = (keyed.distances().prefixes(0, level), keyed.also_distances().prefixes(0, level));
-        if !prefixes.is_empty() || !further.is_empty() {
+    /// Append the keys of a table that an element's own values satisfy.
+    fn own_keys(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, keys: &mut Vec<PackedKey>) {
+        let prefixes = keyed.distances().prefixes(0, NO_LEVEL);
+        if !prefixes.is_empty() {
             let atoms = self.attribute_atoms(decisions, node);
-            append_keys(&prefixes, &decisions.attribute_atoms[atoms.clone()], keys);
-            insert_keys(&further, &decisions.attribute_atoms[atoms], mask);
+            append_keys(&prefixes, &decisions.attribute_atoms[atoms], keys);
         }
-        if keyed.distances().union(keyed.also_distances()).content() {
-            decisions.content_atoms.clear();
-            self.population.atoms.of_content(self.message, node, &mut decisions.content_atoms);
-            for &atom in &decisions.content_atoms {
-                keys.push(key::pack_content(atom));
-                mask.insert(key::pack_content(atom));
-            }
+        if keyed.distances().content() {
+            self.read_content(decisions, node);
+            keys.extend(decisions.content_atoms.iter().map(|&atom| key::pack_content(atom)));
         }
-        self.append_comparisons(decisions, node, &keyed.comparisons().prefixes(0, level), keys);
+        self.append_comparisons(decisions, node, &keyed.comparisons().prefixes(0, NO_LEVEL), keys);
+    }
+
+    /// The further keys of a table that an element's own values satisfy.
+    fn own_mask(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) -> KeyMask {
+        let mut mask = KeyMask::default();
+        let prefixes = keyed.also_distances().prefixes(0, NO_LEVEL);
+        if !prefixes.is_empty() {
+            let atoms = self.attribute_atoms(decisions, node);
+            insert_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut mask);
+        }
+        if keyed.also_distances().content() {
+            self.read_content(decisions, node);
+            decisions.content_atoms.iter().for_each(|&atom| mask.insert(key::pack_content(atom)));
+        }
+        mask
     }
 
     pub(super) fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, paths: &Paths, state: StateId) {
         if let Some(table) = paths.crowded.get(&state) {
-            self.decide_keyed(decisions, node, table);
+            self.decide_keyed(decisions, node, table, None);
         }
     }
 
-    #[inline]
-    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting, mask: &KeyMask) {
-        let fails = |also| !key::is_comparison(also) && !mask.may_hold(also);
-        if entry.also.is_some_and(|also| fails(also.get())) || decisions.is_decided(entry.query) {
+    /// Test what waits for a key that holds, of which [`may_pass`] says that it may be more.
+    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting) {
+        if decisions.is_decided(entry.query) {
             return;
         }
         if entry.below.is_some_and(|branch| !self.branch_holds(decisions, node, branch.get(), entry.query)) {
@@ -237,7 +296,7 @@ impl Run<'_, '_> {
     fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedKey) -> bool {
         let (distance, atom) = key::unpack(key);
         if key::is_content(key) {
-            // Found when the keys of the element were.
+            self.read_content(decisions, node);
             return decisions.content_atoms.contains(&atom);
         }
         if distance == Distance::Any {
@@ -368,6 +427,15 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Find the atoms that an element's text satisfies, unless it was the last one asked for.
+    fn read_content(&self, decisions: &mut Decisions, element: NodeId) {
+        if decisions.content_of != element {
+            decisions.content_of = element;
+            decisions.content_atoms.clear();
+            self.population.atoms.of_content(self.message, element, &mut decisions.content_atoms);
+        }
+    }
+
     fn read_attributes(&self, decisions: &mut Decisions, element: NodeId) -> Range<usize> {
         let document = self.message.document;
         if decisions.atom_range.is_empty() {
@@ -397,6 +465,12 @@ fn insert_keys(prefixes: &[PackedKey], atoms: &[AtomId], mask: &mut KeyMask) {
     for prefix in prefixes {
         atoms.iter().for_each(|&atom| mask.insert(key::with_prefix(*prefix, atom)));
     }
+}
+
+/// May the further key hold, for all that the mask of those that do says?
+#[inline]
+fn may_pass(entry: &Waiting, mask: &KeyMask) -> bool {
+    entry.also.is_none_or(|also| key::is_comparison(also.get()) || mask.may_hold(also.get()))
 }
 
 /// Could a test that failed at an element succeed at a sibling? Not if a further key is asked of an ancestor.

@@ -8,6 +8,7 @@ mod twigs;
 use rustc_hash::FxHashMap;
 
 use self::keyed::Above;
+pub(super) use self::keyed::Ahead;
 use super::Engine;
 use super::population::{Paths, Population};
 use super::query_set::QuerySet;
@@ -31,7 +32,9 @@ pub(super) struct Decisions {
     attribute_atoms: Vec<AtomId>,
     /// Range in `attribute_atoms` by node; the first entry is [`keyed::NOT_READ`] where nobody asked yet.
     atom_range: Vec<(u32, u32)>,
+    /// The atoms that an element's text satisfies, and the element; 0 where nobody asked yet.
     content_atoms: Vec<AtomId>,
+    content_of: NodeId,
     compared_atoms: Vec<AtomId>,
     twig_matches: Vec<u32>,
     /// The element in hand and its ancestors up to the root element.
@@ -53,6 +56,7 @@ impl Decisions {
         self.failures.clear();
         self.attribute_atoms.clear();
         self.atom_range.clear();
+        self.content_of = 0;
         self.above.clear();
         self.above_range.clear();
         self.chain.clear();
@@ -90,7 +94,7 @@ pub(super) struct Run<'a, 't> {
 }
 
 impl<'a> Run<'a, '_> {
-    /// Decide all that waits at an element whose DFA state is `state`.
+    /// Decide all that waits at an element whose DFA state is `state`. `ahead`: what [`Self::look_ahead`] found for it.
     pub(super) fn decide(
         &mut self,
         decisions: &mut Decisions,
@@ -98,12 +102,13 @@ impl<'a> Run<'a, '_> {
         state: &DfaState,
         paths: &Paths,
         memo: &mut Memo,
+        ahead: Option<&[u32]>,
     ) {
         if state.has_twigs() {
             self.decide_twigs(decisions, node, state, paths, memo);
         }
         if !state.keyed.is_empty() {
-            self.decide_keyed(decisions, node, &state.keyed);
+            self.decide_keyed(decisions, node, &state.keyed, ahead);
         }
         for attached in &state.attached {
             self.decide_crowd(decisions, node, paths, *attached);

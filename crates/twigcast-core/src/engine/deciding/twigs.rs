@@ -61,8 +61,8 @@ impl<'a> Run<'a, '_> {
         asked.clear();
         asked.extend_from_slice(satisfied.here());
         branching.select(asked);
-        for &branch in &*asked {
-            let list = branching.get(branch);
+        for place in &*asked {
+            let list = branching.get(place);
             matched.extend(list.satisfied());
             for entry in list.others {
                 if entry.also.is_some_and(|also| !satisfied.holds(also.get())) {

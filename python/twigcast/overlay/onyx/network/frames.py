@@ -324,10 +324,11 @@ def _put_recovered(out: bytearray, recovered: Recovered) -> None:
     _put_span(out, recovered.span)
     _put_numbers(out, recovered.way, len(recovered.way))
     out.append(recovered.lost)
+    out.append(recovered.pauses)
 
 
 def _recovered(reader: Reader) -> Recovered:
-    return Recovered(_span(reader), _numbers(reader), _flag(reader))
+    return Recovered(_span(reader), _numbers(reader), _flag(reader), _flag(reader))
 
 
 def _put_known(out: bytearray, known: Known) -> None:

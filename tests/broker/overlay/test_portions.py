@@ -1,0 +1,69 @@
+"""What was missed comes in portions: a broker in between never has more than some of it to pass on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.hub.hubs import drain, publish, run, subscribe
+from tests.broker.overlay.overlays import part, until
+from twigcast.broker.overlay import service
+from twigcast.broker.overlay.onyx import make_node
+from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import SqlStore
+from twigcast.limits import Limits
+
+NewStore = Callable[[str], SqlStore]
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Iterator[NewStore]:
+    """Opens stores by name."""
+    opened: list[SqlStore] = []
+
+    def open_(name: str) -> SqlStore:
+        opened.append(open_store(tmp_path / name))
+        return opened[-1]
+
+    yield open_
+    for store in opened:
+        store.close()
+
+
+def test_a_broker_that_was_away_gets_all_in_portions(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "PORTION_BYTES", 100_000)
+    stores = [new_store(name) for name in "abc"]
+    make = make_node(Limits())
+    text = "x" * 2_000
+    most = 0
+
+    async def work() -> None:
+        nonlocal most
+        async with part(stores[0], "a", make=make) as a, part(stores[1], "b", a.target, make=make) as b:
+            async with part(stores[2], "c", b.target, make=make) as c:
+                lane = (await subscribe(c.broker, "all", "//item")).lane_id
+                await until(lambda: not c.overlay._inside.wishes.wide_scopes and len(b.node._node.links) == 2)
+                root = a.node._node.address
+                streams = c.node._node.streams
+                await until(lambda: root in streams and streams[root].is_confirmed)
+                await publish(a.broker, "<feed><item n='0'/></feed>")
+                await until(lambda: c.node._node.streams[root].stored == 1)
+            for number in range(1, 500):
+                await publish(a.broker, f"<feed><item n='{number}'/>{text}</feed>")
+            async with part(stores[2], "c", b.target, make=make) as c:
+
+                def watched() -> bool:
+                    nonlocal most
+                    links = b.overlay._inside.driver.links.all()
+                    most = max([most, *(link.queue_bytes for link in links)])
+                    return bool(root in c.node._node.streams and c.node._node.streams[root].stored == 500)
+
+                await until(watched)
+                assert len(await drain(c.broker, lane)) == 500
+                # A megabyte, read two hundred kilobytes at a time: each is more than a portion.
+                assert a.overlay._tallies.recoveries >= 5
+                assert most < 500_000
+
+    run(work())
