@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,7 @@ def test_the_api_tells_of_links_brokers_and_troubles(two: Two) -> None:
     assert found["name"] == "south<b>"
     (link,) = found["links"]
     assert (link["name"], link["dialed"], link["secure"], link["table"]) == ("north", True, False, 1)
+    assert (link["messages_sent"], link["messages_left_out"]) == (0, 0)
     assert link["received_frames"] > 0
     (missing,) = found["not_reached"]
     assert missing["url"] == "grpc://127.0.0.1:1"
@@ -97,7 +99,8 @@ def test_the_api_tells_the_way_of_a_message(two: Two) -> None:
     assert stored is not None
     found = get(two.south, f"/overlay/messages/{stored.seq}", two.token).json()
     assert (found["root"], found["number"], found["passed"]) == ("north", 1, ["north", "south<b>"])
-    assert found["links"] == [{"neighbour": "north", "behind": True, "taken": True, "wanted": ["everything"]}]
+    (link,) = found["links"]
+    assert link == {"neighbour": "north", "behind": True, "taken": True, "wanted": ["everything"], "reduced": None}
     assert get(two.south, "/overlay/messages/99", two.token).status_code == 404
 
 
@@ -236,6 +239,9 @@ def test_a_browser_shows_it_without_complaint(two: Two, phone: bool) -> None:
         ):
             page.goto(two.south.url + address)
             expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+            if address == "/console/overlay":
+                # It keeps itself up to date: flows are told once it has looked twice.
+                expect(page.locator("[data-flow]")).to_have_text(re.compile(r"messages a second"), timeout=60_000)
             wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert wide <= 0, address
         assert watched.complaints == []

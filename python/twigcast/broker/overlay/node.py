@@ -119,6 +119,7 @@ class Status(NamedTuple):
         gaps: By root, how many numbers below that are asked for again.
         parents: By root, the next broker towards it.
         counts: What the node has done since its start, by name.
+        flows: By neighbour, messages that were sent to it, and that nobody behind it wanted, since the link began.
     """
 
     peers: tuple[Peer, ...]
@@ -127,6 +128,7 @@ class Status(NamedTuple):
     gaps: Mapping[Root, int]
     parents: Mapping[Root, Address]
     counts: Mapping[str, int] = {}
+    flows: Mapping[Address, tuple[int, int]] = {}
 
 
 class BrokerNode(OverlayNode, Protocol):

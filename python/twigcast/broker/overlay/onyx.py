@@ -193,6 +193,7 @@ class OnyxNode:
             {root: sum(gap.upto - gap.after for gap in known.gaps()) for root, known in knowledge.items()},
             dict(node.parents),
             dict(node.counts),
+            {neighbour: (flow.sent, flow.left_out) for neighbour, flow in node.flows.items()},
         )
 
 

@@ -79,6 +79,21 @@ class Table(Protocol):
         """The neighbours, of those given, that want a message."""
 
 
+class Flow:
+    """What became of messages on one link.
+
+    Attributes:
+        sent: Messages that were sent.
+        left_out: Messages that nobody behind it wants.
+    """
+
+    __slots__ = ("left_out", "sent")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.left_out = 0
+
+
 class OnyxBroker(Node):
     """A broker.
 
@@ -100,6 +115,7 @@ class OnyxBroker(Node):
         "catalogue",
         "counts",
         "deltas_sent",
+        "flows",
         "forms",
         "has_moved",
         "known_sources",
@@ -162,6 +178,8 @@ class OnyxBroker(Node):
         self.streams: dict[Root, Stream] = {}
         #: Deltas sent to each neighbour on its present link.
         self.deltas_sent: Counter[Address] = Counter()
+        #: By neighbour, messages that were sent to it and that it did not want, on its present link.
+        self.flows: dict[Address, Flow] = {}
         self.catalogue: dict[str, Source] = {}
         self.settling: dict[Hashable, dict[Root, int] | None] = {}
         self.unreachable: dict[Address, float] = {}
@@ -345,6 +363,13 @@ class OnyxBroker(Node):
         self.counts[f"trouble_{kind}"] += 1
         self.deliver(Trouble(kind, reason))
 
+    def flow(self, neighbour: Address) -> Flow:
+        """What became of messages on the link to a neighbour; begun if it is new."""
+        flow = self.flows.get(neighbour)
+        if flow is None:
+            flow = self.flows[neighbour] = Flow()
+        return flow
+
     def stream(self, root: Root) -> Stream:
         """What is known of a root; begun if it is new."""
         stream = self.streams.get(root)
@@ -356,6 +381,7 @@ class OnyxBroker(Node):
         if neighbour in self.links:
             self.links.discard(neighbour)
             self.peers.pop(neighbour, None)
+            self.flows.pop(neighbour, None)
             self.topology.drop_link(neighbour)
             attachments.link_down(self, neighbour)
             self.table.forget(neighbour)

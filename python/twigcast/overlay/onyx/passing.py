@@ -105,8 +105,12 @@ def _advance(node: OnyxBroker, stream: Stream, upto: int, message: Message | Non
             node.send(name, Span(stream.root, child.end, upto, sent))
             child.end = upto
             got.append(name)
+            node.flow(name).sent += 1
         node.counts["passed_on"] += len(got)
         node.counts["not_passed_on"] += len(receivers) - len(got)
+        if len(got) < len(receivers):
+            for name in set(receivers).difference(got):
+                node.flow(name).left_out += 1
         if node.settings.trace:
             taken = frozenset(got)
             node.deliver(Routed(stream.root, upto, message.message_id, sender, taken, frozenset(receivers) - taken))

@@ -36,9 +36,11 @@ class LinkOut(Model):
     received_frames: int
     received_bytes: int
     table: int = Field(description="Disjuncts of routing queries that it wants from here.")
+    messages_sent: int = Field(description="Messages that were passed on to it, since the link began.")
+    messages_left_out: int = Field(description="Messages that might have gone there, and that nobody there wanted.")
 
     @classmethod
-    def of(cls, link: LinkReport, table: int) -> Self:
+    def of(cls, link: LinkReport, table: int, flow: tuple[int, int]) -> Self:
         """A link as it is shown."""
         return cls(
             name=link.name,
@@ -57,6 +59,8 @@ class LinkOut(Model):
             received_frames=link.received_frames,
             received_bytes=link.received_bytes,
             table=table,
+            messages_sent=flow[0],
+            messages_left_out=flow[1],
         )
 
 
@@ -162,7 +166,12 @@ class OverlayOut(Model):
             identity=str(report.identity),
             incarnation=report.incarnation,
             where=report.where,
-            links=[LinkOut.of(link, report.status.tables.get(link.identity, 0)) for link in report.links],
+            links=[
+                LinkOut.of(
+                    link, report.status.tables.get(link.identity, 0), report.status.flows.get(link.identity, (0, 0))
+                )
+                for link in report.links
+            ],
             not_reached=[DialOut.of(dial) for dial in report.dials],
             troubles=[TroubleOut.of(trouble) for trouble in report.troubles],
             trouble_counts=report.trouble_counts,
