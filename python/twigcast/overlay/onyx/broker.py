@@ -108,6 +108,7 @@ class OnyxBroker(Node):
         forms: Wire formats that it can read, the dearest first.
         route: Finds the neighbours that want a message; where bodies come in other forms than text.
         limits: Of messages and queries, where messages are reduced.
+        text: The text of a message that comes in another form; without it, such messages are not reduced.
     """
 
     __slots__ = (
@@ -162,6 +163,7 @@ class OnyxBroker(Node):
         forms: tuple[str, ...] = ("text",),
         route: Route | None = None,
         limits: Limits | None = None,
+        text: Callable[[Message], bytes] | None = None,
     ) -> None:
         super().__init__(address, LinkSettings(), incarnation)
         self.table = table
@@ -169,7 +171,7 @@ class OnyxBroker(Node):
         self.forms = forms
         self.route: Route = route or self._route
         #: What is taken of messages, here and by neighbours; `None`: they are not reduced.
-        self.reductions = reducing.Reductions(limits) if self.settings.reduces else None
+        self.reductions = reducing.Reductions(limits, text) if self.settings.reduces else None
         self.topology = Topology(address, incarnation, where, shared=self.settings.shared_tree)
         #: Neighbours whose link is up, and what they greeted with.
         self.links: set[Address] = set()

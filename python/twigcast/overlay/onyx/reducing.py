@@ -16,7 +16,7 @@ Nothing is reduced for a neighbour that has told nothing of a scope; a broker th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -60,9 +60,11 @@ class Reductions:
 
     Args:
         limits: Of messages and queries.
+        text: The text of a message that comes in another form; without it, such messages are not reduced.
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, text: Callable[[Message], bytes] | None = None) -> None:
+        self._text = text
         self._keys: dict[Hashable, tuple[frozenset[str], Part | None]] = {}
         self._local: dict[str, Counter[Part | None]] = {}
         self._common: dict[str, Part | None] = {}
@@ -147,7 +149,7 @@ class Reductions:
     def part_for(self, neighbour: Address, message: Message) -> Part | None:
         """What of a message is sent to a neighbour; `None`: all that is here of it."""
         part = self.of(neighbour, message.scope)
-        if part is None or message.form != "text":
+        if part is None or (message.form != "text" and self._text is None):
             return None
         if message.reduced and not covers(read_part(message.reduced), part):
             # Somebody behind the link needs more than what has come; who that is will ask for it.
@@ -159,12 +161,14 @@ class Reductions:
 
         Raises:
             RejectedMessage: The message is over a limit here.
+            WireError: It cannot be read in the form in which it came.
         """
         text = write_part(part)
         if not text:
             return message
-        body = self._compiled(part).run(message.body)
-        return None if body is None else message._replace(body=body, reduced=text)
+        whole = message.body if message.form == "text" or self._text is None else self._text(message)
+        body = self._compiled(part).run(whole)
+        return None if body is None else message._replace(body=body, form="text", reduced=text)
 
     def of(self, neighbour: Address, scope: str) -> Part | None:
         """What a neighbour takes of the messages of a scope; `None`: the whole."""
