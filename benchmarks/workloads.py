@@ -40,6 +40,8 @@ class Generated:
     predicates: int = 0
     nested: int = 0
     by_order: bool = False
+    values: bool = False
+    """Compare the value of the last element by order."""
 
 
 GENERATED = {
@@ -51,6 +53,7 @@ GENERATED = {
     "order-50k": Generated(
         50_000, "50,000, one predicate each, numbers compared by order", predicates=1, by_order=True
     ),
+    "values-50k": Generated(50_000, "50,000, the last element's value compared by order", values=True),
     "np1-50k": Generated(50_000, "50,000, one nested path each", nested=1),
     "np3-50k": Generated(50_000, "50,000, three nested paths each", nested=3),
 }
@@ -64,6 +67,7 @@ REAL = {
     "p1-50k": ("d6_p1_50k", "50,000, one predicate each"),
     "p2-50k": ("d6_p2_50k", "50,000, two predicates each"),
     "order-50k": ("d6_p1_50k", "50,000, one predicate each, numbers compared by order"),
+    "values-50k": ("d6_q100k", "50,000, the last element's value compared by order"),
     "np1-50k": ("d6_np1_50k", "50,000, one nested path each"),
     "np3-50k": ("d6_np3_50k", "50,000, three nested paths each"),
     "w0.4-10k": ("d10_w0.4_ds0_10k", "10,000, depth 10, * at 0.4"),
@@ -102,11 +106,14 @@ def queries(feed: str, name: str) -> list[str]:
         made = path_queries(
             schema, wanted.count, SEED, predicates=wanted.predicates, nested=wanted.nested, domains=domains
         )
-        return by_order(made) if wanted.by_order else made
+        made = by_order(made) if wanted.by_order else made
+        return by_value(made) if wanted.values else made
     folder = SHARED / ("xmark" if feed == "xmark" else "nitf/queries")
     stem = "queries_d8_w0.2_ds0.2_5k" if feed == "xmark" else REAL[name][0]
     with gzip.open(folder / f"{stem}.txt.gz", "rt", encoding="utf-8") as file:
         made = file.read().splitlines()
+    if name == "values-50k":
+        return by_value(made[: GENERATED[name].count])
     return by_order(made) if name == "order-50k" else made
 
 
@@ -115,6 +122,12 @@ def by_order(queries: list[str]) -> list[str]:
     chance = random.Random(SEED)
     equality = re.compile(r"(\[@[\w.:-]+)=([0-9]+\])")
     return [equality.sub(lambda found: found[1] + chance.choice(("<", "<=", ">", ">=")) + found[2], q) for q in queries]
+
+
+def by_value(paths: list[str]) -> list[str]:
+    """Paths, each with a comparison by order of the value of its last element with a small number."""
+    chance = random.Random(SEED)
+    return [f"{path}[. {chance.choice(('<', '<=', '>', '>='))} {chance.randrange(1, 21)}]" for path in paths]
 
 
 def workloads() -> list[Workload]:

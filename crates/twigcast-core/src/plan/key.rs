@@ -46,6 +46,8 @@ pub enum KeyValue {
     Value(Box<str>),
     /// A string-value that is that number (bits of the `f64`).
     ValueNumber(u64),
+    /// A string-value that is a number in that order with another (its bits).
+    ValueOrdered(CompareOp, u64),
 }
 
 /// What an attribute is compared with.
@@ -80,7 +82,7 @@ impl KeyValue {
             // Holds without any value that could be looked up.
             Self::Not(_) => 0,
             Self::AttributeExists(_) => 1,
-            Self::AttributeCompared(..) => 2,
+            Self::AttributeCompared(..) | Self::ValueOrdered(..) => 2,
             Self::AttributeNumber(..) | Self::TextNumber(_) | Self::ValueNumber(_) => 3,
             Self::AttributeText(..) | Self::Text(_) | Self::Value(_) => 4,
         }
@@ -94,7 +96,9 @@ impl KeyValue {
             | Self::AttributeNumber(..)
             | Self::AttributeCompared(..)
             | Self::Not(_) => true,
-            Self::Text(_) | Self::TextNumber(_) | Self::Value(_) | Self::ValueNumber(_) => false,
+            Self::Text(_) | Self::TextNumber(_) | Self::Value(_) | Self::ValueNumber(_) | Self::ValueOrdered(..) => {
+                false
+            }
         }
     }
 }
@@ -161,18 +165,25 @@ pub(super) fn of_condition(expr: &Expr) -> Option<(KeyValue, bool)> {
     }
 }
 
-/// An attribute compared with a constant by order, or unequal to it.
+/// An attribute compared with a constant by order, or unequal to it; a string-value compared by order.
 fn compared(op: CompareOp, left: &Expr, right: &Expr) -> Option<(KeyValue, bool)> {
     let (path, constant, op) =
         if matches!(left, Expr::Path(_)) { (left, right, op) } else { (right, left, condition::mirrored(op)) };
-    let Operand::Attribute(name) = operand(path)? else { return None };
+    let operand = operand(path)?;
     let constant = match constant {
         Expr::Literal(text) if op == CompareOp::NotEqual => Constant::Text(text.clone()),
         Expr::Literal(text) => Constant::Number(number_key(number::parse(text))?),
         Expr::Number(number) => Constant::Number(number_key(*number)?),
         _ => return None,
     };
-    Some((KeyValue::AttributeCompared(name, op, constant), true))
+    match (operand, constant) {
+        (Operand::Attribute(name), constant) => Some((KeyValue::AttributeCompared(name, op, constant), true)),
+        // Whatever is no number is unequal to all numbers: that would be most values.
+        (Operand::Value, Constant::Number(bits)) if op != CompareOp::NotEqual => {
+            Some((KeyValue::ValueOrdered(op, bits), true))
+        }
+        _ => None,
+    }
 }
 
 /// `@a[. = 'v']` as `@a = 'v'`, and likewise for `text()`.

@@ -3,11 +3,11 @@
 use rustc_hash::FxHashMap;
 
 use super::attributes::{AttributeAtoms, AttributeValue};
-use super::comparisons;
+use super::comparisons::{self, Comparisons};
 use super::key::{self, AtomId};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
 use crate::eval::number;
-use crate::plan::{KeyValue, number_key};
+use crate::plan::{Constant, KeyValue, number_key};
 use crate::vocabulary::Name;
 
 #[derive(Clone, Debug)]
@@ -31,6 +31,7 @@ pub struct Atoms {
     text_numbers: FxHashMap<u64, AtomId>,
     values: FxHashMap<Box<str>, AtomId>,
     value_numbers: FxHashMap<u64, AtomId>,
+    ordered_values: Comparisons,
     /// Longest text that some value atom has: a longer string-value equals none of them.
     value_bytes_max: usize,
 }
@@ -49,7 +50,7 @@ impl Atoms {
         }
         let atom = Atom { value: value.clone(), uses: 1 };
         let id = match value {
-            KeyValue::AttributeCompared(..) | KeyValue::Not(_) => {
+            KeyValue::AttributeCompared(..) | KeyValue::ValueOrdered(..) | KeyValue::Not(_) => {
                 insert(&mut self.comparisons, &mut self.free_comparisons, atom) << 1 | 1
             }
             _ => insert(&mut self.atoms, &mut self.free, atom) << 1,
@@ -58,6 +59,10 @@ impl Atoms {
             KeyValue::AttributeCompared(name, op, constant) => {
                 self.comparison_ids.insert(value.clone(), id);
                 self.attributes.set_comparison(*name, *op, constant, id);
+            }
+            KeyValue::ValueOrdered(op, bits) => {
+                self.comparison_ids.insert(value.clone(), id);
+                self.ordered_values.set(*op, &Constant::Number(*bits), id);
             }
             KeyValue::Not(_) => {
                 self.comparison_ids.insert(value.clone(), id);
@@ -94,7 +99,9 @@ impl Atoms {
 
     fn find(&self, value: &KeyValue) -> Option<AtomId> {
         match value {
-            KeyValue::AttributeCompared(..) | KeyValue::Not(_) => self.comparison_ids.get(value).copied(),
+            KeyValue::AttributeCompared(..) | KeyValue::ValueOrdered(..) | KeyValue::Not(_) => {
+                self.comparison_ids.get(value).copied()
+            }
             KeyValue::AttributeExists(name) => self.attributes.find(*name, AttributeValue::Any),
             KeyValue::AttributeText(name, text) => self.attributes.find(*name, AttributeValue::Text(text)),
             KeyValue::AttributeNumber(name, bits) => self.attributes.find(*name, AttributeValue::Number(*bits)),
@@ -121,6 +128,10 @@ impl Atoms {
         match atom.value {
             KeyValue::AttributeCompared(name, op, ref constant) => {
                 self.attributes.unset_comparison(name, op, constant);
+                self.comparison_ids.remove(&atom.value);
+            }
+            KeyValue::ValueOrdered(op, bits) => {
+                self.ordered_values.unset(op, &Constant::Number(bits));
                 self.comparison_ids.remove(&atom.value);
             }
             KeyValue::Not(_) => {
@@ -166,7 +177,33 @@ impl Atoms {
         self.entry(id).is_some_and(|atom| holds(message, element, &atom.value))
     }
 
-    /// Append the text and value atoms that an element satisfies.
+    /// Append the comparisons by order that an element's string-value satisfies; where there are more bounds than some
+    /// keys, those of the keys.
+    pub fn ordered_values_of(
+        &self,
+        message: Message<'_>,
+        element: NodeId,
+        keys: (usize, impl Iterator<Item = AtomId>),
+        found: &mut Vec<AtomId>,
+    ) {
+        if !starts_like_a_number(message, element) {
+            return;
+        }
+        let value = message.string_value(element);
+        if self.ordered_values.len() <= keys.0 {
+            self.ordered_values.of(&value, found);
+            return;
+        }
+        let number = number::parse(&value);
+        found.extend(keys.1.filter(|&id| {
+            self.entry(id).is_some_and(|atom| match &atom.value {
+                KeyValue::ValueOrdered(op, bits) => comparisons::is_ordered(*op, number, f64::from_bits(*bits)),
+                _ => false,
+            })
+        }));
+    }
+
+    /// Append the text and value atoms that an element satisfies, comparisons by order excepted.
     pub fn of_content(&self, message: Message<'_>, element: NodeId, found: &mut Vec<AtomId>) {
         if !self.texts.is_empty() || !self.text_numbers.is_empty() {
             let start = found.len();
@@ -203,7 +240,11 @@ impl Atoms {
         self.entry(id).is_some_and(|atom| {
             matches!(
                 atom.value,
-                KeyValue::Text(_) | KeyValue::TextNumber(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_)
+                KeyValue::Text(_)
+                    | KeyValue::TextNumber(_)
+                    | KeyValue::Value(_)
+                    | KeyValue::ValueNumber(_)
+                    | KeyValue::ValueOrdered(..)
             )
         })
     }
@@ -238,7 +279,7 @@ fn insert(atoms: &mut Vec<Option<Atom>>, free: &mut Vec<u32>, atom: Atom) -> u32
     }
 }
 
-/// Does an element satisfy a value about attributes?
+/// Does an element satisfy a value that is about attributes or a comparison by order?
 fn holds(message: Message<'_>, element: NodeId, value: &KeyValue) -> bool {
     let any = |name: Name, test: &dyn Fn(&str) -> bool| {
         let mut attributes = message.document.attributes_of(element).iter();
@@ -252,7 +293,11 @@ fn holds(message: Message<'_>, element: NodeId, value: &KeyValue) -> bool {
             any(*name, &|value| comparisons::holds(*op, value, constant))
         }
         KeyValue::Not(value) => !holds(message, element, value),
-        // Not about attributes, and never asked.
+        KeyValue::ValueOrdered(op, bits) => {
+            starts_like_a_number(message, element)
+                && comparisons::holds(*op, &message.string_value(element), &Constant::Number(*bits))
+        }
+        // Not of these, and never asked.
         KeyValue::Text(_) | KeyValue::TextNumber(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_) => false,
     }
 }

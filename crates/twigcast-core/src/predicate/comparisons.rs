@@ -1,4 +1,4 @@
-//! Comparisons of an attribute with constants that are no equality: by order, and unequal. Bounds are kept in order, so
+//! Comparisons of an attribute or a string-value with constants that are no equality: by order, and unequal. Bounds are kept in order, so
 //! what a value satisfies is a stretch of them; of what it is unequal to, one is left out.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use crate::eval::number;
 use crate::plan::{Constant, number_key};
 use crate::query::ast::CompareOp;
 
-/// The atoms that compare the attributes of one name.
+/// The atoms that compare the attributes of one name, or string-values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparisons {
     /// `@a < b` and `@a <= b` by bound; after the exclusive bound the inclusive one.
@@ -27,6 +27,12 @@ fn ordered(bits: u64) -> u64 {
 }
 
 impl Comparisons {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        let Self { upper, lower, other_texts, other_numbers } = self;
+        upper.len() + lower.len() + other_texts.len() + other_numbers.len()
+    }
+
     /// Set the atom of a comparison.
     pub(super) fn set(&mut self, op: CompareOp, constant: &Constant, atom: AtomId) {
         match (op, constant) {
@@ -91,7 +97,11 @@ pub(super) fn holds(op: CompareOp, value: &str, constant: &Constant) -> bool {
         Constant::Text(text) => return *value != **text,
         Constant::Number(bits) => *bits,
     };
-    let (number, bound) = (number::parse(value), f64::from_bits(bits));
+    is_ordered(op, number::parse(value), f64::from_bits(bits))
+}
+
+/// Does a number compare so with another?
+pub(super) fn is_ordered(op: CompareOp, number: f64, bound: f64) -> bool {
     match op {
         CompareOp::Less => number < bound,
         CompareOp::LessOrEqual => number <= bound,

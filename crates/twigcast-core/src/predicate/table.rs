@@ -1,6 +1,6 @@
 //! The triggers of one automaton state by the key they wait for.
 
-use super::key::{self, Distances, PackedKey};
+use super::key::{self, AtomId, Distances, PackedKey};
 use super::waiting::{KeyedTrigger, List, Others, Waiting};
 
 /// What waits, by key: an open hash table of keys and lists. Tables are many and most look-ups go to one that is not in
@@ -242,6 +242,13 @@ impl KeyTable {
             let place = self.new_list(&words);
             self.set(key, place);
         }
+    }
+
+    /// Keys that compare the accepting element's text, as atoms, and how many keys there are of any kind.
+    pub fn ordered_content(&self) -> (usize, impl Iterator<Item = AtomId> + '_) {
+        let keys = self.buckets.iter().map(|&(key, _)| key);
+        let ordered = keys.filter(|&key| key::is_content(key) && key::is_comparison(key));
+        (self.keys as usize, ordered.map(|key| key::unpack(key).1))
     }
 
     /// No entry at all?

@@ -253,6 +253,12 @@ impl Run<'_, '_> {
             keys.extend(decisions.content_atoms.iter().map(|&atom| key::pack_content(atom)));
         }
         self.append_comparisons(decisions, node, &keyed.comparisons().prefixes(0, NO_LEVEL), keys);
+        if keyed.comparisons().content() {
+            let atoms = &mut decisions.compared_atoms;
+            atoms.clear();
+            self.population.atoms.ordered_values_of(self.message, node, keyed.ordered_content(), atoms);
+            keys.extend(atoms.iter().map(|&atom| key::pack_content(atom)));
+        }
     }
 
     /// The further keys of a table that an element's own values satisfy.
@@ -296,6 +302,9 @@ impl Run<'_, '_> {
     fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedKey) -> bool {
         let (distance, atom) = key::unpack(key);
         if key::is_content(key) {
+            if key::is_comparison(atom) {
+                return self.population.atoms.comparison_holds(self.message, node, atom);
+            }
             self.read_content(decisions, node);
             return decisions.content_atoms.contains(&atom);
         }
@@ -384,7 +393,7 @@ impl Run<'_, '_> {
 
     /// Does an element satisfy an atom?
     fn has_atom(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId) -> bool {
-        if self.population.atoms.is_content(atom) {
+        if self.population.atoms.is_content(atom) && !key::is_comparison(atom) {
             let mut atoms = Vec::new();
             self.population.atoms.of_content(self.message, element, &mut atoms);
             return atoms.contains(&atom);
