@@ -1,4 +1,4 @@
-"""Cases from the trackers of other projects that are about asking: B-06, B-11 and B-12. Others are where they belong."""
+"""Cases from the trackers of other projects that are about asking: B-06, B-11, B-12. Others are where they belong."""
 
 from __future__ import annotations
 
