@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar, cast
 from twigcast import _core
 from twigcast.broker.delivery.lanes import AtOnce, Lanes, Listener
 from twigcast.broker.delivery.leases import Leases
-from twigcast.broker.errors import Invalid, NotFound, Stopping, StoreUnavailable, TooMany
+from twigcast.broker.errors import Conflict, Invalid, NotFound, Stopping, StoreUnavailable, TooMany
+from twigcast.broker.hub.following import Evaluations
 from twigcast.broker.hub.group import HandOver, Operation
 from twigcast.broker.hub.metrics import Metrics
 from twigcast.broker.hub.operations import (
@@ -90,7 +91,10 @@ class RunningBroker(Broker):
         self._writer = Writer(
             store, self._population, self.options, self.metrics, self._lanes.readers, self._hand_over_from_thread
         )
-        self._replays = Replays(store, self._in_thread, self._write_replayed, self.options, self.metrics)
+        self._evaluations = Evaluations(self.options)
+        self._replays = Replays(
+            store, self._in_thread, self._write_replayed, self._evaluations, self.options, self.metrics
+        )
         self._retention = Retention(self.change, self.options, self.metrics)
         self._replaying: dict[int, int] = {}
         """By lane that a replay fills: for which subscription."""
@@ -111,6 +115,7 @@ class RunningBroker(Broker):
         last_seq = await self._in_thread(self.store.last_seq)
         self._lanes.first_new = last_seq + 1
         self._lanes.last_seq = last_seq
+        self._replays.grown(last_seq)
         refused = await self._in_thread(lambda: self._population.load(self._loaded(unfinished)))
         self.metrics.subscriptions = len(self._population)
         for subscription in unfinished:
@@ -146,6 +151,7 @@ class RunningBroker(Broker):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._replays.stop()
+        await asyncio.get_running_loop().run_in_executor(None, self._evaluations.stop)
         await asyncio.get_running_loop().run_in_executor(None, self._writer.stop)
         # What the writing thread has told last is in the loop's queue now, before this.
         await asyncio.sleep(0)
@@ -212,12 +218,18 @@ class RunningBroker(Broker):
         results: list[Subscription | Exception] = []
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
-            check = partial(_refusals, some)
-            refusals = check() if len(some) <= _CHECKED_HERE else await self._in_thread(check)
+            check = partial(_refusals, some, self._evaluations)
+            refusals = await self._checked(check, [n.dialect for n in some])
             good = [_in_the_past(n) for n, refusal in zip(some, refusals, strict=True) if refusal is None]
             answers = iter(await self._do(Subscribe(good, self._loop.create_future())) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
+
+    async def _checked(self, check: Callable[[], T], dialects: Sequence[str]) -> T:
+        """Check queries: here where they are few; in a thread that may be kept busy where Saxon checks some."""
+        if "xquery" in dialects:
+            return await self._loop.run_in_executor(self._evaluations.thread, check)
+        return check() if len(dialects) <= _CHECKED_HERE else await self._in_thread(check)
 
     async def replace(
         self,
@@ -228,7 +240,10 @@ class RunningBroker(Broker):
         dialect: str,
         delivery: DeliverySettings,
     ) -> Subscription:
-        refusal = _refusal(subscription.key, query, namespaces, dialect)
+        if (dialect == "xquery") != (subscription.dialect == "xquery"):
+            raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
+        check = partial(_refusal, subscription.key, query, namespaces, dialect, self._evaluations)
+        refusal = await self._checked(check, [dialect])
         if refusal is not None:
             raise refusal
         future = self._loop.create_future()
@@ -239,8 +254,8 @@ class RunningBroker(Broker):
         results: list[Exception | None] = []
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
-            check = partial(_refused_queries, some)
-            refusals = check() if len(some) <= _CHECKED_HERE else await self._in_thread(check)
+            check = partial(_refused_queries, some, self._evaluations)
+            refusals = await self._checked(check, [n.dialect for n in some])
             good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
             answers = iter(await self._do(ReplaceQueries(good, self._loop.create_future())) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
@@ -373,8 +388,16 @@ class RunningBroker(Broker):
             )
         )
 
-    async def _write_replayed(self, member: Member, deliveries: Sequence[NewDelivery], replay_next: int | None) -> bool:
-        return bool(await self._do(Replayed(member, deliveries, replay_next, self._loop.create_future())))
+    async def _write_replayed(
+        self,
+        member: Member,
+        deliveries: Sequence[NewDelivery],
+        begun_at: int,
+        replay_next: int | None,
+        errors: Sequence[ErrorRecord],
+    ) -> bool:
+        future = self._loop.create_future()
+        return bool(await self._do(Replayed(member, deliveries, begun_at, replay_next, future, errors)))
 
     # What the writing thread tells ------------------------------------------------------------------------------------
 
@@ -384,7 +407,9 @@ class RunningBroker(Broker):
     def _hand_over(self, over: HandOver) -> None:
         """Act on a group: the lanes first, then those who watch, then those who wait for answers."""
         lanes = self._lanes
-        lanes.last_seq = max(lanes.last_seq, over.last_seq)
+        if over.last_seq > lanes.last_seq:
+            lanes.last_seq = over.last_seq
+            self._replays.grown(over.last_seq)
         for lane_id, subscription_id, replay_next in over.replays:
             self._set_replay(lane_id, subscription_id, replay_next)
         if over.incomplete:
@@ -465,15 +490,17 @@ def _in_the_past(new: NewSubscription) -> NewSubscription:
     return replace(new, replay_from=1) if new.replay_from is not None and new.replay_from < 1 else new
 
 
-def _refusals(new: Sequence[NewSubscription]) -> list[Exception | None]:
-    return [_refusal(n.key, n.query, n.namespaces, n.dialect) for n in new]
+def _refusals(new: Sequence[NewSubscription], evaluations: Evaluations) -> list[Exception | None]:
+    return [_refusal(n.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
 
 
-def _refused_queries(new: Sequence[NewQuery]) -> list[Exception | None]:
-    return [_refusal(n.subscription.key, n.query, n.namespaces, n.dialect) for n in new]
+def _refused_queries(new: Sequence[NewQuery], evaluations: Evaluations) -> list[Exception | None]:
+    return [_refusal(n.subscription.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
 
 
-def _refusal(key: str, query: str, namespaces: Mapping[str, str], dialect: str) -> Exception | None:
+def _refusal(
+    key: str, query: str, namespaces: Mapping[str, str], dialect: str, evaluations: Evaluations
+) -> Exception | None:
     """What is wrong with a subscription, as far as it can be seen without the others."""
     if half_pair(key) is not None:
         return InvalidKey(key, NO_CHARACTER)
@@ -486,7 +513,10 @@ def _refusal(key: str, query: str, namespaces: Mapping[str, str], dialect: str) 
     if (reason := refused_dialect(dialect)) is not None:
         return Invalid(reason)
     try:
-        _core.check(query, namespaces, dialect)
+        if dialect == "xquery":
+            evaluations.check(query, namespaces)
+        else:
+            _core.check(query, namespaces, dialect)
     except TwigcastError as error:
         return error
     return None

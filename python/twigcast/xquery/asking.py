@@ -8,12 +8,13 @@ stays as it is.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from twigcast._core import BatchResult, Engine
 from twigcast.errors import TwigcastError, UndecidedSubscription
+from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import shared
 
 
@@ -34,6 +35,9 @@ class Patched:
     needs_conversion: list[int]
 
 
+Evaluate = Callable[[str, Mapping[str, str], bytes], Reply]
+"""Evaluates a query, with its namespaces, on a message in UTF-8; whatever goes wrong is told in the reply."""
+
 Answers = BatchResult | Patched
 """Answers to one batch, as raw little-endian Arrow buffers."""
 
@@ -48,8 +52,11 @@ def match_batch(
     nodes: bool,
     threads: int,
     known: int | None = None,
+    evaluate: Evaluate | None = None,
 ) -> Answers:
     """Ask the engine, and Saxon where it takes Saxon. Arguments as for the engine.
+
+    ``evaluate`` is what asks Saxon; by default the one of this process is asked.
 
     Raises:
         MissingExtra: There are queries in XQuery, and Saxon is not installed.
@@ -64,6 +71,7 @@ def match_batch(
     return _Patching(
         found,
         external,
+        evaluate or shared().evaluate,
         lambda row: bytes(data[places[row] - places[0] : places[row + 1] - places[0]]),
         deliver=deliver,
     ).patched()
@@ -91,6 +99,7 @@ def _queries(engine: Engine, found: Answers) -> dict[int, _Query]:
 class _Patching:
     found: Answers
     external: dict[int, _Query]
+    evaluate: Evaluate
     message: Callable[[int], bytes]
     deliver: bool
     kept: list[int] = field(default_factory=list)
@@ -135,7 +144,7 @@ class _Patching:
     def _stays(self, row: int, slot: int, number: int, before: int) -> bool:
         query = self.external.get(slot)
         if query is not None:
-            reply = shared().evaluate(query.text, query.namespaces, self.message(row))
+            reply = self.evaluate(query.text, query.namespaces, self.message(row))
             if reply.error is not None:
                 self.failures.append((row, UndecidedSubscription(query.key, reply.error)))
             if reply.result is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.broker.api.running import Party, RunningBroker, check_problem
 from twigcast.broker.api import queries
+from twigcast.broker.hub import options
 from twigcast.broker.model import Scope
 from twigcast.client import Client
 
@@ -407,8 +409,10 @@ def test_b11_explain_lists_each_rule_of_a_subscriber(party_on_each_store: Party)
     assert '"News"' in one["text"]
 
 
-def test_xquery_is_refused_wherever_a_query_is_given(party: Party) -> None:
-    """It would run, but publishing would have to wait for it."""
+def test_xquery_is_refused_without_saxon_wherever_a_query_is_given(
+    party: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "SAXON", "no_such_module")
     query = {"query": "for $a in /a order by $a return $a", "dialect": "xquery"}
     party.subscribe("there", "/a")
     for method, path, body in (
@@ -419,10 +423,33 @@ def test_xquery_is_refused_wherever_a_query_is_given(party: Party) -> None:
         ("POST", "/explain", {"xml": "<a/>", **query}),
     ):
         problem = party.problem(method, path, 422, "invalid", json=body)
-        assert "a broker takes no queries in the dialect 'xquery'" in problem["detail"]
+        assert "twigcast[xquery]" in problem["detail"]
     line = json.dumps({"key": "k", **query})
     answer = party.http.post("/subscriptions/import", content=line, headers={"Content-Type": "application/x-ndjson"})
-    assert "takes no queries in the dialect 'xquery'" in answer.text.splitlines()[0]
+    assert "twigcast[xquery]" in answer.text.splitlines()[0]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("saxonche") is None, reason="Saxon is not installed")
+def test_xquery(party_on_each_store: Party) -> None:
+    party = party_on_each_store
+    query = "for $a in /o/a group by $k := $a/@k order by $k return <k name='{$k}'>{ count($a) }</k>"
+    party.subscribe("k", query, dialect="xquery")
+    checked = party.ok("POST", "/check", json={"query": query, "dialect": "xquery"})
+    assert (checked["valid"], checked["route"]) == (True, "xquery")
+    wrong = party.ok("POST", "/check", json={"query": "for $a in /o group by", "dialect": "xquery"})
+    assert (wrong["valid"], wrong["code"]) == (False, "query-syntax")
+    party.problem(
+        "POST", "/subscriptions", 422, "query-syntax", json={"key": "w", "query": "for $a in", "dialect": "xquery"}
+    )
+    party.problem("PATCH", "/subscriptions/k", 409, "conflict", json={"dialect": "xpath", "query": "/a"})
+    assert party.publish("<o><a k='x'/><a k='y'/><a k='x'/></o>")["matches"] == 0
+    (found,) = party.pull("k")
+    assert (found["xml"], found["rewritten"]) == ("<k name='x'>2</k><k name='y'>1</k>".replace("'", '"'), True)
+    exported = party.http.get("/subscriptions/export").content
+    assert json.loads(exported)["dialect"] == "xquery"
+    headers = {"Content-Type": "application/x-ndjson"}
+    again = party.http.post("/subscriptions/import?replace=true", content=exported, headers=headers)
+    assert json.loads(again.text) == {"lines": 1, "added": 0, "replaced": 1, "refused": 0}
 
 
 @pytest.mark.parametrize("dialect", ["xpath", "legacy", "xquery", "javascript", "groovy", "python", "", None])

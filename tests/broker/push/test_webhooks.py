@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import random
 import socket
 import time
@@ -420,6 +421,19 @@ async def test_replay_is_pushed_before_what_is_live_without_gap_or_double(broker
         last = b"<a>79</a>"
         await receiver.wait(lambda got: bool(got) and got[-1].body == last)
         assert messages(receiver) == [f"<a>{number}</a>".encode() for number in range(10, 80)]
+
+
+@both_stores
+@pytest.mark.skipif(importlib.util.find_spec("saxonche") is None, reason="Saxon is not installed")
+async def test_results_of_xquery_are_pushed_in_order(broker: RunningBroker) -> None:
+    query = "for $n in /a let $count := count(1 to xs:integer($n)) return <n>{ $count }</n>"
+    async with Receiver() as receiver, running(broker):
+        settings = DeliverySettings("webhook", receiver.url)
+        await broker.subscribe([NewSubscription(1, "k", query, dialect="xquery", delivery=settings)])
+        for number in range(30):
+            await publish(broker, f"<a>{number}</a>")
+        await receiver.wait(lambda got: len(got) == 30)
+        assert messages(receiver) == [f"<n>{number}</n>".encode() for number in range(30)]
 
 
 async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: RunningBroker) -> None:

@@ -143,7 +143,7 @@ class _Import:
             if body.subscriber not in (None, known.subscriber):
                 detail = f"the subscription {body.key!r} is there already, of the subscriber {known.subscriber!r}"
                 self._refuse(number, body.key, Conflict(detail))
-            elif not body.delivery.kind == known.delivery.kind == "pull":
+            elif not body.delivery.kind == known.delivery.kind == "pull" or "xquery" in (body.dialect, known.dialect):
                 singly.append((number, body, known))
             elif (body.query, body.namespaces, body.dialect) == (known.query, known.namespaces, known.dialect):
                 self._counts["replaced"] += 1

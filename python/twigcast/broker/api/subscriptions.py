@@ -241,4 +241,7 @@ async def _replay_from(shared: Context, principal: Principal, start: Start | Non
 
 
 def _warnings(subscription: Subscription) -> tuple[str, ...]:
+    if subscription.dialect == "xquery":
+        # There are none, and to look would mean to ask Saxon.
+        return ()
     return check(subscription.query, namespaces=subscription.namespaces, dialect=subscription.dialect).warnings

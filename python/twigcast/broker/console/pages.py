@@ -18,6 +18,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from twigcast.broker.console.highlighting import Span, visible
+from twigcast.broker.hub.options import refused_dialect
 from twigcast.errors import InternalError
 
 BASE: Final = "/console"
@@ -180,7 +181,7 @@ def _environment() -> jinja2.Environment:
         ticked=ticked,
         safe_json=safe_json,
     )
-    environment.globals.update(link=link, static=static_link, plural=plural)
+    environment.globals.update(link=link, static=static_link, plural=plural, refused_dialect=refused_dialect)
     return environment
 
 

@@ -14,6 +14,7 @@ from twigcast.broker.hub.population import Member
 from twigcast.broker.model import (
     DeliveryId,
     DeliverySettings,
+    ErrorRecord,
     NewDelivery,
     NewQuery,
     NewSubscription,
@@ -173,7 +174,12 @@ class SetState(Operation):
     def apply(self, group: Group) -> None:
         """Change store and engine."""
         known = _known(group, self._subscription)
-        group.put(known, active=self._state is SubscriptionState.ACTIVE)
+        active = self._state is SubscriptionState.ACTIVE
+        if active and known.dialect == "xquery" and not group.population.of(known.tenant_id).active(known.id):
+            # What came meanwhile does not count.
+            group.transaction.set_replay(known.id, group.transaction.next_seq())
+            group.replays.append((known.lane_id, known.id, group.transaction.next_seq()))
+        group.put(known, active=active)
         group.transaction.set_subscription_state(known.id, self._state, self._reason)
         group.reread.append(known)
         group.room.pop(known.lane_id, None)
@@ -275,17 +281,27 @@ class Replayed(Operation):
     Args:
         member: The subscription as it was matched.
         deliveries: What was found.
+        begun_at: Where replay was before.
         replay_next: Where replay goes on; ``None``: it is done.
+        errors: What went wrong on single messages.
         future: Told whether the subscription was still what it was matched as, and so the deliveries were stored.
     """
 
     def __init__(
-        self, member: Member, deliveries: Sequence[NewDelivery], replay_next: int | None, future: Future[Any]
+        self,
+        member: Member,
+        deliveries: Sequence[NewDelivery],
+        begun_at: int,
+        replay_next: int | None,
+        future: Future[Any],
+        errors: Sequence[ErrorRecord] = (),
     ) -> None:
         super().__init__(future)
         self._member = member
         self._deliveries = deliveries
+        self._begun_at = begun_at
         self._next = replay_next
+        self._errors = errors
 
     def apply(self, group: Group) -> None:
         """Change the store."""
@@ -294,8 +310,12 @@ class Replayed(Operation):
         known = population.member(member.tenant_id, member.id) if population.active(member.id) else None
         # Whether it is pushed makes no difference to what it gets.
         self.result = known is not None and replace(known, pushed=member.pushed) == member
-        if not self.result:
+        if not self.result or group.transaction.replay_next(member.id) != self._begun_at:
+            # It is another one now, or looks at something else.
+            self.result = False
             return
+        group.transaction.add_errors(self._errors)
+        group.counted.undecided += len(self._errors)
         group.transaction.add_deliveries(self._deliveries)
         group.transaction.set_replay(member.id, self._next)
         group.replays.append((member.lane_id, member.id, self._next))

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass, field
 from typing import Final
 
 from twigcast.limits import Limits
 
-DIALECTS: Final[frozenset[str]] = frozenset({"xpath", "legacy"})
-"""Dialects of queries that the hub takes. XQuery is evaluated query by query and message by message, which publishing
-would have to wait for."""
+DIALECTS: Final[frozenset[str]] = frozenset({"xpath", "legacy", "xquery"})
+"""Dialects of queries that the hub takes, the last one where Saxon is installed."""
+
+
+SAXON: Final = "saxonche"
+"""The module that evaluates queries in XQuery."""
 
 
 def refused_dialect(dialect: str) -> str | None:
     """Why the hub takes no queries in a dialect; ``None``: it does."""
-    if dialect in DIALECTS:
-        return None
-    if dialect == "xquery":
-        return "a broker takes no queries in the dialect 'xquery', only 'xpath' and 'legacy'; the library takes them"
-    return f"{dialect!r} is no dialect of queries; there are 'xpath' and 'legacy'"
+    if dialect not in DIALECTS:
+        return f"{dialect!r} is no dialect of queries; there are 'xpath', 'legacy' and 'xquery'"
+    if dialect == "xquery" and importlib.util.find_spec(SAXON) is None:
+        return "the dialect 'xquery' needs Saxon, which this broker does not have: pip install 'twigcast[xquery]'"
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +80,9 @@ class HubOptions:
 
     retention_bytes: int | None = None
     """Bytes of messages that are kept; ``None``: without bound."""
+
+    xquery_seconds_max: float = 2.0
+    """What Saxon may take to evaluate one query on one message."""
 
     upkeep_seconds: float = 10.0
     """Between two looks at what has expired."""

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import gc
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
 from twigcast.broker.delivery.capabilities import source_of_topic
+from twigcast.broker.errors import Invalid
+from twigcast.broker.hub.options import refused_dialect
 from twigcast.broker.model import Subscription, SubscriptionState
 from twigcast.conversion import to_utf8
-from twigcast.errors import RejectedMessage, TwigcastError, UndecidedSubscription
+from twigcast.errors import QueryError, QueryLimitExceeded, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
 from twigcast.subscriptions import Dialect, SubscriptionSet
 from twigcast.subscriptions import Subscription as Query
-from twigcast.xquery.asking import match_batch
+from twigcast.xquery.asking import Evaluate, match_batch
 
 _LOADED_AT_ONCE: Final = 20_000
 
@@ -72,10 +74,14 @@ class TenantPopulation:
 
     Args:
         limits: Of messages and queries.
+        evaluate: Asks Saxon, where queries were let in for it.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, evaluate: Evaluate | None = None) -> None:
         self.engine = SubscriptionSet(limits=limits)
+        self._evaluate = evaluate
+        self.followers: dict[int, Member] = {}
+        """Those in XQuery, which look at stored messages by themselves: see :mod:`~twigcast.broker.hub.following`."""
         self.dormant: dict[int, Member] = {}
         """Those that do not take part."""
         self.ids = array("q")
@@ -90,7 +96,7 @@ class TenantPopulation:
         """Those that are for one source only, by slot."""
 
     def __len__(self) -> int:
-        return len(self.engine) + len(self.dormant)
+        return len(self.engine) + len(self.dormant) + len(self.followers)
 
     def holds(self, subscription_id: int) -> bool:
         """Whether there is such a subscription."""
@@ -98,15 +104,44 @@ class TenantPopulation:
 
     def active(self, subscription_id: int) -> bool:
         """Whether it takes part."""
-        return str(subscription_id) in self.engine
+        return subscription_id in self.followers or str(subscription_id) in self.engine
 
     def add(self, members: Sequence[Member]) -> list[tuple[int, TwigcastError]]:
         """Let subscriptions take part, or give those that do another query; index and error of those refused."""
+        followers = {index: member for index, member in enumerate(members) if member.dialect == "xquery"}
+        if followers:
+            return self._add_followers(followers) + self._add_others(members, followers)
         refused = [(r.index, r.error) for r in self.engine.add_many((m.as_query() for m in members), replace=True)]
         bad = {index for index, _ in refused}
         good = [m for index, m in enumerate(members) if index not in bad] if bad else members
         self._place(good)
         return refused
+
+    def _add_followers(self, members: Mapping[int, Member]) -> list[tuple[int, TwigcastError]]:
+        reason = refused_dialect("xquery")
+        if reason is not None:
+            return [(index, Invalid(reason)) for index in members]
+        self.followers.update((member.id, member) for member in members.values())
+        return []
+
+    def _add_others(self, members: Sequence[Member], followers: Container[int]) -> list[tuple[int, TwigcastError]]:
+        places = [index for index in range(len(members)) if index not in followers]
+        return [(places[index], error) for index, error in self.add([members[place] for place in places])]
+
+    def let_in(self, member: Member) -> None:
+        """Let a query in XQuery take part in matching here, once it has been checked.
+
+        Raises:
+            QueryError: The engine refuses it.
+        """
+        arguments = str(member.id), member.query, dict(member.namespaces)
+        try:
+            self.engine.engine.add(*arguments, "xpath", True)
+        except QueryLimitExceeded:
+            raise
+        except QueryError:
+            # It is for Saxon.
+            self.engine.engine.add(*arguments, "xquery", True)
 
     def _place(self, members: Sequence[Member]) -> None:
         slots = self.engine.engine.slots_of([str(m.id) for m in members])
@@ -143,9 +178,9 @@ class TenantPopulation:
 
     def member(self, tenant_id: int, subscription_id: int) -> Member | None:
         """A subscription, taking part or not."""
-        dormant = self.dormant.get(subscription_id)
-        if dormant is not None:
-            return dormant
+        aside = self.dormant.get(subscription_id) or self.followers.get(subscription_id)
+        if aside is not None:
+            return aside
         found = self.engine.engine.query(str(subscription_id))
         (slot,) = self.engine.engine.slots_of([str(subscription_id)])
         if found is None or slot is None:
@@ -166,11 +201,13 @@ class TenantPopulation:
     def remove(self, subscription_id: int) -> None:
         """Forget a subscription."""
         self.dormant.pop(subscription_id, None)
+        self.followers.pop(subscription_id, None)
         self.engine.discard(str(subscription_id))
 
     def of_lane(self, lane_id: int) -> list[int]:
         """The subscriptions of a lane that take part. Looks at all: for what happens rarely."""
         candidates = [self.ids[slot] for slot, lane in enumerate(self.lanes) if lane == lane_id]
+        candidates += [member.id for member in self.followers.values() if member.lane_id == lane_id]
         return [number for number in candidates if self.active(number)]
 
     # Messages
@@ -189,7 +226,9 @@ class TenantPopulation:
             end += len(body)
             offsets.append(end)
         engine, data = self.engine.engine, b"".join(bodies)
-        result = match_batch(engine, offsets.tobytes(), data, len(bodies), deliver=True, nodes=False, threads=1)
+        result = match_batch(
+            engine, offsets.tobytes(), data, len(bodies), deliver=True, nodes=False, threads=1, evaluate=self._evaluate
+        )
         ends, slots = _integers("i", result.key_offsets), _integers("i", result.slots)
         numbers = _integers("i", result.payload_numbers)
         different = [result.payloads[first:last] for first, last in pairwise(_integers("q", result.payload_offsets))]

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
+from twigcast.broker.hub.following import TOLD_SECONDS, Evaluations, Follower
 from twigcast.broker.hub.metrics import Metrics
 from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.hub.population import Member, TenantPopulation
-from twigcast.broker.model import NewDelivery, StoredMessage, Subscription, SubscriptionState
+from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription, SubscriptionState
 from twigcast.broker.store.interface import Store
 
 T = TypeVar("T")
@@ -32,6 +33,20 @@ CHUNK_BYTES: Final = 8 << 20
 _RETRY_SECONDS: Final = 1.0
 _FULL_SECONDS: Final = 0.2
 """Between two looks whether a lane that is half full has been emptied."""
+
+
+class Write(Protocol):
+    """Lets the writing thread carry out what was found, and says whether it was stored."""
+
+    def __call__(
+        self,
+        member: Member,
+        deliveries: Sequence[NewDelivery],
+        begun_at: int,
+        replay_next: int | None,
+        errors: Sequence[ErrorRecord],
+    ) -> Awaitable[bool]:
+        """Whether it was: the subscription is still what it was, and where."""
 
 
 class InThread(Protocol):
@@ -53,7 +68,8 @@ class Replays:
     Args:
         store: The past.
         in_thread: Runs what blocks.
-        write: Lets the writing thread carry out what a chunk found; whether it was stored.
+        write: Lets the writing thread carry out what was found; whether it was stored.
+        evaluations: Saxon, for queries in XQuery.
         options: Bounds.
         metrics: Counters.
     """
@@ -62,13 +78,18 @@ class Replays:
         self,
         store: Store,
         in_thread: InThread,
-        write: Callable[[Member, Sequence[NewDelivery], int | None], Awaitable[bool]],
+        write: Write,
+        evaluations: Evaluations,
         options: HubOptions,
         metrics: Metrics,
     ) -> None:
         self._store = store
         self._in_thread = in_thread
         self._write = write
+        self._evaluations = evaluations
+        self._last_seq = 0
+        self._waiting: list[asyncio.Future[None]] = []
+        """Followers that have seen all messages."""
         self._options = options
         self._metrics = metrics
         self._turns = asyncio.Semaphore(options.replays_max)
@@ -85,6 +106,14 @@ class Replays:
             self._changed[subscription.id] = subscription
         else:
             self._start(subscription)
+
+    def grown(self, last_seq: int) -> None:
+        """Messages up to this one are stored."""
+        self._last_seq = max(self._last_seq, last_seq)
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     def _start(self, subscription: Subscription) -> None:
         task = asyncio.create_task(self._run(subscription), name=f"replay-{subscription.id}")
@@ -112,6 +141,9 @@ class Replays:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, subscription: Subscription) -> None:
+        if subscription.dialect == "xquery":
+            await self._replay(subscription)
+            return
         async with self._turns:
             await self._replay(subscription)
 
@@ -120,7 +152,11 @@ class Replays:
         while True:
             try:
                 current = await self._as_stored(subscription)
-                if current is None or await self._through(current):
+                if current is None:
+                    return
+                if current.dialect == "xquery":
+                    await self._follow(current)
+                elif await self._through(current):
                     return
             except StoreUnavailable as error:
                 logger.log(logging.DEBUG if waited else logging.WARNING, "replay waits: %s", error)
@@ -133,11 +169,37 @@ class Replays:
         while True:
             await self._room(subscription)
             chunk = await self._in_thread(lambda: matcher.chunk(self._store))
-            if not await self._write(matcher.member, chunk.deliveries, chunk.replay_next):
+            if not await self._write(matcher.member, chunk.deliveries, matcher.position or 0, chunk.replay_next, ()):
                 return False
             if chunk.replay_next is None:
                 return True
             matcher.position = chunk.replay_next
+
+    async def _follow(self, subscription: Subscription) -> None:
+        """Look at messages as they come, until the subscription is not any more what it was."""
+        loop, thread = asyncio.get_running_loop(), self._evaluations.thread
+        follower = await loop.run_in_executor(thread, Follower, subscription, self._options, self._evaluations)
+        while True:
+            await self._news_from(follower)
+            await self._room(subscription)
+            await loop.run_in_executor(thread, follower.step, self._store)
+            if follower.is_to_be_told:
+                come_to = follower.position
+                if not await self._write(
+                    follower.member, follower.deliveries, follower.stored_at, come_to, follower.errors
+                ):
+                    return
+                follower.was_stored()
+
+    async def _news_from(self, follower: Follower) -> None:
+        """Wait until there are messages that it has not seen, or until it is to be told how far it has come."""
+        if follower.position <= self._last_seq:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        is_behind = follower.position > follower.stored_at
+        await asyncio.wait([future], timeout=TOLD_SECONDS if is_behind else None)
+        future.cancel()
 
     async def _room(self, subscription: Subscription) -> None:
         """Wait until the lane is less than half full, so that replay alone suspends nobody."""

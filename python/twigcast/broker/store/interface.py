@@ -213,6 +213,9 @@ class Transaction(Protocol):
     def set_lease(self, subscription_id: int, expires: float | None) -> None:
         """Set the end of its WebSub lease."""
 
+    def replay_next(self, subscription_id: int) -> int | None:
+        """How far its replay has come; ``None``: there is none, or no such subscription."""
+
     def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
         """Say how far replay has come; ``None``: to the end."""
 

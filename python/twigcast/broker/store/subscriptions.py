@@ -246,6 +246,10 @@ class SubscriptionWrites(Writes):
     def set_lease(self, subscription_id: int, expires: float | None) -> None:
         self._change("UPDATE subscriptions SET expires = ? WHERE id = ?", expires, subscription_id)
 
+    def replay_next(self, subscription_id: int) -> int | None:
+        row = self.first("SELECT replay_next FROM subscriptions WHERE id = ?", (subscription_id,))
+        return None if row is None else row[0]
+
     def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
         self.save_marks()
         self._change("UPDATE subscriptions SET replay_next = ? WHERE id = ?", replay_next, subscription_id)
@@ -332,7 +336,7 @@ class _Adding:
             if refused is not None:
                 results.append(refused)
                 continue
-            replay_next = wanted.replay_from if (wanted.replay_from or last_seq + 1) <= last_seq else None
+            replay_next = _replay_next(wanted, last_seq)
             if name not in lanes:
                 lanes[name] = (self._counters.take("lane"), wanted.delivery.kind)
                 acked = last_seq if replay_next is None else replay_next - 1
@@ -378,8 +382,16 @@ class _Adding:
             delivery=wanted.delivery,
             created=self._at,
             replay_next=replay_next,
-            replay_end=None if wanted.replay_from is None else last_seq,
+            replay_end=None if wanted.replay_from is None or wanted.dialect == "xquery" else last_seq,
         )
+
+
+def _replay_next(wanted: NewSubscription, last_seq: int) -> int | None:
+    """The first message that a new subscription looks at by itself; one in XQuery does so with all."""
+    first = wanted.replay_from or last_seq + 1
+    if wanted.dialect == "xquery":
+        return min(first, last_seq + 1)
+    return first if first <= last_seq else None
 
 
 def _refusal(wanted: NewSubscription, key_taken: bool, lane: Row | None) -> Conflict | None:
@@ -389,6 +401,8 @@ def _refusal(wanted: NewSubscription, key_taken: bool, lane: Row | None) -> Conf
         return Conflict(f"there is a subscription {wanted.key!r} already")
     if lane is None:
         return None
+    if wanted.dialect == "xquery":
+        return Conflict(f"a query in XQuery needs a subscriber of its own, and {name!r} is there already")
     if wanted.replay_from is not None:
         return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
     if lane[1] != "pull" or wanted.delivery.kind != "pull":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from twigcast.broker.hub.options import refused_dialect
 from twigcast.broker.model import DeliveryId
@@ -40,10 +40,8 @@ def _dialect(value: Dialect) -> Dialect:
     return value
 
 
-BrokerDialect = Annotated[
-    Dialect, AfterValidator(_dialect), WithJsonSchema({"type": "string", "enum": ["xpath", "legacy"]})
-]
-"""A dialect of queries that a broker takes."""
+BrokerDialect = Annotated[Dialect, AfterValidator(_dialect)]
+"""A dialect of queries that this broker takes."""
 
 Namespaces = dict[Text, Text]
 """Prefix to namespace."""

@@ -66,7 +66,10 @@ class QueryIn(Model):
     namespaces: Namespaces = Field(
         default_factory=dict, description="Prefix to namespace; the empty prefix: of element names without one."
     )
-    dialect: BrokerDialect = Field(default="xpath", description="`legacy`: the spellings of older papers as well.")
+    dialect: BrokerDialect = Field(
+        default="xpath",
+        description="`legacy`: the spellings of older papers as well; `xquery`: all of XQuery, where there is Saxon.",
+    )
 
 
 class ReplacementIn(QueryIn):
