@@ -6,6 +6,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -23,9 +24,16 @@ from twigcast.spark.direct import find_work
 from twigcast.spark.session import open_session
 
 MASTER = "local[2]"
-MESSAGES = 100_000
+LONG = 400_000
+"""Messages of the feed on which throughput is compared: enough that starting a job is a small part of any job."""
+MIDDLE = 100_000
+"""Messages of the feed for jobs that take long for each."""
+START = 1_000
+"""Messages of a feed so short that it tells what a job costs whatever it has to do."""
+ROW_GROUP = 12_500
 FILES = 20_000
 ROUNDS = 5
+ROUNDS_MIDDLE = 3
 
 ORDINARY = (1_000, 10_000, 100_000)
 """Sizes of populations of ordinary selectivity."""
@@ -66,36 +74,63 @@ def _elements(element: ET.Element, above: str) -> Iterator[tuple[str, list[tuple
         yield from _elements(child, path)
 
 
+@dataclass(frozen=True)
+class _Feed:
+    """Messages in a Parquet file."""
+
+    name: str
+    path: Path
+    messages: int
+    size: int
+    """Bytes of all messages."""
+
+
 def _pipelines(spark: SparkSession, folder: Path) -> Iterator[Row]:
-    for feed in ["news", "nitf"] if workloads.has_shared() else ["news"]:
-        path = folder / f"{feed}.parquet"
-        size = _write_messages(feed, path)
-        read = partial(spark.read.parquet, str(path))
-        nothing = partial(_nothing, read)
-        by_tasks = partial(_nothing_by_tasks, spark, path, folder)
-        baseline, seconds = _side_by_side(nothing, by_tasks)
-        for read_by, spent in (("Spark", baseline), ("tasks", seconds)):
-            yield {"feed": feed, "job": "nothing", "read_by": read_by, **_speed(spent, size), **_share(baseline, spent)}
-        for name, queries in _populations(feed):
-            population = SubscriptionSet((str(number), query) for number, query in enumerate(queries))
-            sources: list[tuple[str, Callable[[], Path | DataFrame]]] = [
-                ("tasks", partial(Path, path)),
-                ("Spark", read),
-            ]
-            if (name, len(queries)) != ("ordinary", ORDINARY[0]):
-                del sources[1:]  # who reads makes the same difference, which is little beside more matching
-            for read_by, source in sources:
-                job = _Pipeline(spark, source, population, folder / "output")
-                baseline, seconds = _side_by_side(nothing, job)
-                yield {
-                    "feed": feed,
-                    "job": name,
-                    "read_by": read_by,
-                    "queries": len(queries),
-                    "matches_per_message": job.matches / MESSAGES,
-                    **_speed(seconds, size),
-                    **_share(baseline, seconds),
-                }
+    for name in ["news", "nitf"] if workloads.has_shared() else ["news"]:
+        long, middle, start = (_write_messages(name, folder, messages) for messages in (LONG, MIDDLE, START))
+        yield from _doing_nothing(spark, long, folder)
+        [(kind, queries), *others] = _populations(name)
+        for feed, read_by in ((long, "tasks"), (long, "Spark"), (start, "tasks")):
+            yield from _beside_nothing(spark, feed, kind, queries, folder, read_by=read_by)
+        for kind, queries in others:  # who reads makes the same difference, which is little beside more matching
+            yield from _beside_nothing(spark, middle, kind, queries, folder, rounds=ROUNDS_MIDDLE)
+
+
+def _doing_nothing(spark: SparkSession, feed: _Feed, folder: Path) -> Iterator[Row]:
+    rounds = _side_by_side(partial(_nothing, spark, feed), partial(_nothing_by_tasks, spark, feed, folder))
+    for read_by, seconds in zip(("Spark", "tasks"), rounds, strict=True):
+        job = {"feed": feed.name, "job": "nothing", "read_by": read_by, "messages": feed.messages}
+        yield {**job, **_speed(seconds, feed.size, feed.messages), **_share(rounds[0], seconds)}
+
+
+def _beside_nothing(
+    spark: SparkSession,
+    feed: _Feed,
+    kind: str,
+    queries: list[str],
+    folder: Path,
+    *,
+    read_by: str = "tasks",
+    rounds: int = ROUNDS,
+) -> Iterator[Row]:
+    """The row of a pipeline; before it, where it is the start of a job that counts, that of ``nothing``."""
+    population = SubscriptionSet((str(number), query) for number, query in enumerate(queries))
+    source = partial(spark.read.parquet, str(feed.path)) if read_by == "Spark" else partial(Path, feed.path)
+    pipeline = _Pipeline(spark, source, population, folder / "output")
+    nothing, seconds = _side_by_side(partial(_nothing, spark, feed), pipeline, rounds=rounds)
+    if feed.messages == START:
+        job = {"feed": feed.name, "job": "nothing", "read_by": "Spark", "messages": feed.messages}
+        yield {**job, **_speed(nothing, feed.size, feed.messages), **_share(nothing, nothing)}
+    yield {
+        "feed": feed.name,
+        "job": kind,
+        "read_by": read_by,
+        "messages": feed.messages,
+        **_speed(seconds, feed.size, feed.messages),
+        **_share(nothing, seconds),
+        "queries": len(queries),
+        "matches_per_message": pipeline.matches / feed.messages,
+    }
 
 
 class _Pipeline:
@@ -118,29 +153,35 @@ def _populations(feed: str) -> Iterator[tuple[str, list[str]]]:
     yield "bare paths", workloads.queries(feed, "10k")
 
 
-def _nothing(read: Callable[[], DataFrame]) -> None:
+def _nothing(spark: SparkSession, feed: _Feed) -> None:
     """Spark reads the messages, hands them to Python and takes them back."""
 
     def hand_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
 
-    frame = read()
+    frame = spark.read.parquet(str(feed.path))
     frame.mapInArrow(hand_on, frame.schema).write.format("noop").mode("overwrite").save()
 
 
-def _nothing_by_tasks(spark: SparkSession, path: Path, folder: Path) -> None:
+def _nothing_by_tasks(spark: SparkSession, feed: _Feed, folder: Path) -> None:
     """Tasks read the messages, as they do in a pipeline, and hand them to Spark."""
-    work = find_work(spark, path, Reading(), folder)
+    work = find_work(spark, feed.path, Reading(), folder)
     work.rows.mapInArrow(work.read, "message_id string, xml binary").write.format("noop").mode("overwrite").save()
 
 
-def _write_messages(feed: str, path: Path) -> int:
-    """Write the messages of a feed over and over; bytes in all."""
-    made = workloads.messages(feed)
-    bodies = [made[number % len(made)] for number in range(MESSAGES)]
-    table = pa.table({"message_id": [f"{feed}-{number}" for number in range(MESSAGES)], "xml": pa.array(bodies)})
-    pq.write_table(table, path, compression="zstd", row_group_size=MESSAGES // 8)
-    return sum(map(len, bodies))
+def _write_messages(name: str, folder: Path, messages: int) -> _Feed:
+    """Write the messages of a feed over and over."""
+    made = workloads.messages(name)
+    path = folder / f"{name}-{messages}.parquet"
+    schema = pa.schema([("message_id", pa.string()), ("xml", pa.binary())])
+    size = 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for start in range(0, messages, ROW_GROUP):
+            numbers = range(start, min(start + ROW_GROUP, messages))
+            bodies = [made[number % len(made)] for number in numbers]
+            writer.write_table(pa.table([[f"{name}-{number}" for number in numbers], bodies], schema=schema))
+            size += sum(map(len, bodies))
+    return _Feed(name, path, messages, size)
 
 
 def _small_files(spark: SparkSession, folder: Path) -> Iterator[Row]:
@@ -166,15 +207,15 @@ def _small_files(spark: SparkSession, folder: Path) -> Iterator[Row]:
         "read and match them": lambda: run_pipeline(feed, population, folder / "small", spark=spark),
     }
     for name, seconds in zip(jobs, _side_by_side(*jobs.values()), strict=True):
-        yield {"feed": "files", "job": name, **_speed(seconds, size, FILES)}
+        yield {"feed": "files", "job": name, "messages": FILES, **_speed(seconds, size, FILES)}
 
 
-def _side_by_side(*jobs: Callable[[], object]) -> list[list[float]]:
+def _side_by_side(*jobs: Callable[[], object], rounds: int = ROUNDS) -> list[list[float]]:
     """Seconds by the clock of jobs taken in turn; once before, uncounted, to start workers and load what they keep."""
     for job in jobs:
         job()
     seconds: list[list[float]] = [[] for _ in jobs]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for job, spent in zip(jobs, seconds, strict=True):
             start = time.perf_counter()
             job()
@@ -187,7 +228,7 @@ def _share(nothing: list[float], seconds: list[float]) -> Row:
     return {"of_nothing": median(before / after for before, after in zip(nothing, seconds, strict=True))}
 
 
-def _speed(rounds: list[float], size: int, messages: int = MESSAGES) -> Row:
+def _speed(rounds: list[float], size: int, messages: int) -> Row:
     seconds = median(rounds)
     return {
         "seconds": seconds,
