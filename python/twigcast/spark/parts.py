@@ -34,6 +34,11 @@ _BYTES_MAX: Final = 32 << 20
 """A row group is written once it has this many rows or bytes."""
 
 
+_GATHERED_ROWS_MAX: Final = 1_024
+_GATHERED_BYTES_MAX: Final = 4 << 20
+"""Messages that are matched at a time, at most, unless they came together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What one task did."""
@@ -149,7 +154,7 @@ def answer_writing(
         )
         writer = AnswerWriter(Path(staging), partition, attempt)
         messages = size = 0
-        for batch in read(batches):
+        for batch in gathered(read(batches)):
             for answers in matcher.answers(batch):
                 writer.write(answers)
             messages += batch.num_rows
@@ -162,6 +167,26 @@ def answer_writing(
         )
 
     return write_answers
+
+
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same messages in fewer batches: what is done once for each batch costs as much as matching a hundred."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        full = rows + batch.num_rows > _GATHERED_ROWS_MAX or size + batch.nbytes > _GATHERED_BYTES_MAX
+        if waiting and (full or batch.schema != waiting[0].schema):
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def message_bytes(xml: pa.Array) -> int:
