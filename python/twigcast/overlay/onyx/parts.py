@@ -20,9 +20,10 @@ def write_part(part: Part | None) -> str:
     """A part as a text; empty: the whole message, or it cannot be told."""
     if part is None:
         return ""
-    query = query_of(part._replace(children=None))
-    children = None if part.children is None else sorted((test.local, test.namespace) for test in part.children)
-    text = orjson.dumps([query.text, query.namespaces, children]).decode()
+    query = query_of(part._replace(children=None, dropped=frozenset()))
+    names = [sorted((test.local, test.namespace) for test in some) for some in (part.children or (), part.dropped)]
+    children = None if part.children is None else names[0]
+    text = orjson.dumps([query.text, query.namespaces, children, names[1]]).decode()
     if len(text) > PART_CHARACTERS_MAX or not _is_same(part, text):
         return ""
     return text
@@ -34,12 +35,17 @@ def read_part(text: str) -> Part | None:
     if not text or len(text) > PART_CHARACTERS_MAX:
         return None
     try:
-        query, namespaces, children = orjson.loads(text)
+        query, namespaces, children, dropped = orjson.loads(text)
         part = part_of(query, dict(namespaces))
-        tests = None if children is None else frozenset(NameTest(local, space) for local, space in children)
+        tests = None if children is None else _names(children)
+        without = _names(dropped)
     except (ValueError, TypeError, TwigcastError):
         return None
-    return None if part is None else part._replace(children=tests)
+    return None if part is None else part._replace(children=tests, dropped=without)
+
+
+def _names(pairs: list[list[str]]) -> frozenset[NameTest]:
+    return frozenset(NameTest(local, namespace) for local, namespace in pairs)
 
 
 def _is_same(part: Part, text: str) -> bool:

@@ -13,13 +13,16 @@ q(T(m)) = q(m).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
 from twigcast.overlay.onyx.linear import is_numeric, own_paths, sort_key
 from twigcast.overlay.onyx.rewriting import AtVariable, WithPrefixes, WithVariables
 from twigcast.query import (
+    ANY,
+    NODE,
     And,
     Axis,
     Call,
@@ -67,12 +70,14 @@ class Part(NamedTuple):
     Attributes:
         base: Names from the root element to the bound elements; two at least.
         where: Condition on the bound elements, which are `$n` in it.
-        children: Names of their children that are looked at; `None`: all, and their texts.
+        children: Names of their children that are looked at; `None`: all, and their texts...
+        dropped: ... but for these, which nobody looks at; only where `children` is `None`.
     """
 
     base: tuple[NameTest, ...]
     where: Where = ALWAYS
     children: frozenset[NameTest] | None = None
+    dropped: frozenset[NameTest] = frozenset()
 
 
 class QueryText(NamedTuple):
@@ -103,7 +108,8 @@ def part_of(text: str, namespaces: Mapping[str, str], dialect: str = "xpath") ->
     assert isinstance(first.source, Path)
     conditions = [] if body.where is None else [_renamed(body.where, first.variable)]
     conditions += _from_predicates(first.source.steps[-1].predicates)
-    return Part(base, _where(conditions), _children(body, first.variable, first.source.steps[-1].predicates))
+    children, dropped = _children(body, first.variable, first.source.steps[-1].predicates)
+    return Part(base, _where(conditions), children, dropped)
 
 
 def _body(query: Query) -> ForWhereReturn | None:
@@ -219,17 +225,43 @@ def _is_implicit(call: Call) -> bool:
     return call.function in _IMPLICIT and not call.arguments
 
 
-def _children(body: ForWhereReturn, variable: str, predicates: Iterable[Expr]) -> frozenset[NameTest] | None:
-    """The names of the children of bound elements that are looked at; `None`: any."""
-    found: set[NameTest] = set()
+#: Names that are looked at (`None`: any), and of any those that are not.
+_Looked: TypeAlias = tuple[frozenset[NameTest] | None, frozenset[NameTest]]
+
+_ANY: _Looked = (None, frozenset())
+
+
+def _children(body: ForWhereReturn, variable: str, predicates: Iterable[Expr]) -> _Looked:
+    """The names of the children of bound elements that are looked at; or which are not."""
+    found = _in_predicates(predicates)
+    if found is None:
+        return _ANY
+    dropped: frozenset[NameTest] | None = None
     rest: list[Query] = [ForWhereReturn(body.clauses[1:], body.result, body.where), *(key.key for key in body.order)]
-    for part in rest:
-        for expression in expressions(part):
-            if isinstance(expression, Path) and expression.start == Variable(variable):
-                test = _first_child(expression)
-                if test is None:
-                    return None
-                found.add(test)
+    paths = Counter(
+        expression
+        for part in rest
+        for expression in expressions(part)
+        if isinstance(expression, Path) and expression.start == Variable(variable)
+    )
+    copied = Counter(_copied(body.result))
+    for path, count in paths.items():
+        test, without = _first_child(path), _all_but(path)
+        if test is not None:
+            found.add(test)
+        elif without is not None and (_is_star(path) or copied[path] == count):
+            dropped = without if dropped is None else dropped & without
+        else:
+            return _ANY
+    found.discard(_NO_CHILD)
+    if dropped is not None:
+        return None, frozenset(sorted(dropped - found, key=_order)[:_CHILDREN_MAX])
+    return (frozenset(found) if len(found) <= _CHILDREN_MAX else None), frozenset()
+
+
+def _in_predicates(predicates: Iterable[Expr]) -> set[NameTest] | None:
+    """The names that predicates of the bound elements look at; `None`: any."""
+    found: set[NameTest] = set()
     for predicate in predicates:
         if any(_is_implicit(call) for call in _own_calls(predicate)):
             return None
@@ -238,8 +270,60 @@ def _children(body: ForWhereReturn, variable: str, predicates: Iterable[Expr]) -
             if test is None or not isinstance(path.start, Context):
                 return None
             found.add(test)
-    found.discard(_NO_CHILD)
-    return frozenset(found) if len(found) <= _CHILDREN_MAX else None
+    return found
+
+
+def _order(test: NameTest) -> tuple[str, str]:
+    return test.namespace or "", test.local
+
+
+def _copied(result: Item) -> Iterator[Expr]:
+    """Paths whose nodes go into the result as they are, one after the other.
+
+    Where an element between two texts is left out, these become one text: what is copied is the same then, but not what
+    counts them or takes them one by one.
+    """
+    if isinstance(result, Path):
+        yield result
+    elif isinstance(result, Element):
+        for part in result.content:
+            if isinstance(part, Element):
+                yield from _copied(part)
+            elif isinstance(part, Enclosed):
+                yield from _copied(part.item)
+
+
+def _is_star(path: Path) -> bool:
+    """Whether the first step of a path is to elements: texts are not looked at."""
+    return isinstance(path.steps[0].test, NameTest)
+
+
+def _all_but(path: Path) -> frozenset[NameTest] | None:
+    """The names that the first step leaves out: `$n/node()[not(self::a or self::b)]`; `None`: it is another step."""
+    if not path.steps:
+        return None
+    first = path.steps[0]
+    is_any = first.test == NODE or first.test == ANY
+    if first.axis is not Axis.CHILD or not is_any or len(first.predicates) != 1:
+        return None
+    if len(path.steps) > 1 and first.test == NODE:
+        return None
+    match first.predicates[0]:
+        case Call("not", (condition,)):
+            tests = [_self_test(one) for one in (condition.operands if isinstance(condition, Or) else (condition,))]
+            known = frozenset(test for test in tests if test is not None)
+            return known if len(known) == len(set(tests)) else None
+    return None
+
+
+def _self_test(condition: Expr) -> NameTest | None:
+    """The name of `self::name`."""
+    if not isinstance(condition, Path) or not isinstance(condition.start, Context) or len(condition.steps) != 1:
+        return None
+    (step,) = condition.steps
+    if step.axis is not Axis.SELF or step.predicates or not isinstance(step.test, NameTest):
+        return None
+    return None if step.test.local == "*" or step.test.namespace is None else step.test
 
 
 #: In place of a name: a path to an attribute, which is kept anyway.
@@ -270,18 +354,26 @@ def common_part(parts: Iterable[Part | None]) -> Part | None:
         known.append(part)
     if not known:
         return None
-    looked_at = [part.children for part in known if part.children is not None]
-    children = frozenset().union(*looked_at) if len(looked_at) == len(known) else None
-    if children is not None and len(children) > _CHILDREN_MAX:
-        children = None
-    return Part(known[0].base, either(part.where for part in known), children)
+    children, dropped = _common_children(known)
+    return Part(known[0].base, either(part.where for part in known), children, dropped)
+
+
+def _common_children(parts: Sequence[Part]) -> _Looked:
+    looked_at: frozenset[NameTest] = frozenset().union(*(part.children or () for part in parts))
+    if all(part.children is not None for part in parts) and len(looked_at) <= _CHILDREN_MAX:
+        return looked_at, frozenset()
+    open_parts = [part.dropped for part in parts if part.children is None]
+    return None, (frozenset.intersection(*open_parts) - looked_at if open_parts else frozenset())
 
 
 def covers(wide: Part | None, narrow: Part | None) -> bool:
     """Whether what `narrow` takes is in what `wide` takes."""
     if wide is None or narrow is None:
         return wide is None
-    enough = wide.children is None or (narrow.children is not None and narrow.children <= wide.children)
+    if narrow.children is None:
+        enough = wide.children is None and wide.dropped <= narrow.dropped
+    else:
+        enough = narrow.children <= wide.children if wide.children is not None else not wide.dropped & narrow.children
     implied = all(any(other <= one for other in wide.where) for one in narrow.where)
     return wide.base == narrow.base and enough and implied
 
@@ -292,7 +384,7 @@ def query_of(part: Part) -> QueryText:
     named = WithPrefixes(lambda uri: prefixes.setdefault(uri, f"p{len(prefixes) + 1}"))
     names = [str(named.name(test)) for test in part.base]
     declared = dict(prefixes)
-    returned = f"${_BOUND}" if part.children is None else _rebuilt(names[-1], part.children, named)
+    returned = _rebuilt(names[-1], part, named)
     where = _text_of(part.where, named)
     text = f"{{ for ${_BOUND} in /{'/'.join(names)}{where} return {returned} }}"
     for name in reversed(names[1:-1]):
@@ -302,10 +394,15 @@ def query_of(part: Part) -> QueryText:
     return QueryText(f"{start}{text}</{names[0]}>", tuple((prefix, uri) for uri, prefix in prefixes.items()))
 
 
-def _rebuilt(name: str, children: frozenset[NameTest], named: WithPrefixes) -> str:
+def _rebuilt(name: str, part: Part, named: WithPrefixes) -> str:
     """A bound element with some of its children."""
-    tests = [f"self::{named.name(test)}" for test in sorted(children, key=lambda test: (test.namespace, test.local))]
-    content = f"{{ ${_BOUND}/*[{' or '.join(tests)}] }}" if tests else ""
+    if part.children is None and not part.dropped:
+        return f"${_BOUND}"
+    tests = [f"self::{named.name(test)}" for test in sorted(part.children or part.dropped, key=_order)]
+    if part.children is None:
+        content = f"{{ ${_BOUND}/node()[not({' or '.join(tests)})] }}"
+    else:
+        content = f"{{ ${_BOUND}/*[{' or '.join(tests)}] }}" if tests else ""
     return f"<{name}>{{ ${_BOUND}/@* }}{content}</{name}>"
 
 

@@ -114,7 +114,7 @@ def common(wishes: Iterable[Wish | None]) -> Wish | None:
 
 def _looks_at(part: Part, names: frozenset[NameTest]) -> bool:
     """Whether a part may look at children of these names, or pick them."""
-    if part.children is not None and part.children & names:
+    if (part.children or part.dropped) & names:
         return True
     for condition in (condition for one in part.where for condition in one):
         for expression in expressions(condition):

@@ -10,6 +10,7 @@ import pytest
 from lxml import etree
 
 from twigcast import SubscriptionSet
+from twigcast.overlay.onyx.parts import read_part, write_part
 from twigcast.overlay.onyx.projection import ALWAYS, Part, QueryText, common_part, covers, part_of, query_of
 from twigcast.overlay.onyx.restructuring import (
     Transformation,
@@ -80,8 +81,20 @@ def query(rng: random.Random) -> str:
     where = f" where {condition(rng)}" if rng.random() < 0.7 else ""
     order = f" order by {path(rng)}[1]" if rng.random() < 0.2 else ""
     parts = " ".join(f"{{ {path(rng)} }}" for _ in range(rng.randint(0, 3)))
+    without = " or ".join(f"self::{name}" for name in rng.sample(CHILDREN, rng.randint(1, 3)))
+    kept = rng.choice((f"$i/node()[not({without})]", f"$i/node()[not({without})]", f"$i/*[not({without})]"))
     result = rng.choice(
-        (f"<r>{parts}</r>", f"<r>{parts}</r>", "$i", f"<r>{{ for $j in $i/body return $j/cap }}{parts}</r>")
+        (
+            f"<r>{parts}</r>",
+            f"<r>{parts}</r>",
+            "$i",
+            f"<r>{{ for $j in $i/body return $j/cap }}{parts}</r>",
+            f"<r>{{ {kept} }}{parts}</r>",
+            f"<r><s>{{ {kept} }}</s>{parts}</r>",
+            kept,
+            f"<r>{{ for $t in {kept} return <t>{{ $t }}</t> }}{parts}</r>",
+            f"<r>{{ count({kept}) }}{{ {kept} }}</r>",
+        )
     )
     flwr = f"for $i in /p:batch/group/p:item{predicate}{where}{order} return {result}"
     return f"<out>{{ {flwr} }}</out>" if rng.random() < 0.3 else flwr
@@ -110,6 +123,7 @@ def test_queries_have_the_same_result_on_the_common_part() -> None:
         queries = [query(rng) for _ in range(rng.randint(1, 4))]
         part = common_part(part_of(text, NAMESPACES) for text in queries)
         assert part is not None
+        assert read_part(write_part(part)) == part
         transformation = Transformation([query_of(part)])
         for _ in range(6):
             xml = message(rng)
@@ -237,6 +251,34 @@ def test_the_example_of_the_thesis() -> None:
 )
 def test_queries_that_need_the_whole_message(text: str) -> None:
     assert part_of(text, {}) is None
+
+
+def test_without_images() -> None:
+    """The example of early restructuring in the thesis, as far as it leaves something out: it is found in queries."""
+    texts = [
+        "for $n in /b/n where $n/kind = 1 return <n>{ $n/@* }{ $n/node()[not(self::image or self::comment)] }</n>",
+        "for $n in /b/n return <n>{ $n/node()[not(self::comment or self::image or self::kind)] }</n>",
+        "for $n in /b/n where $n/title return $n/title",
+    ]
+    parts = [part_of(text, {}) for text in texts]
+    part = common_part(parts)
+    assert part is not None
+    assert (part.children, part.dropped) == (None, names("image", "comment"))
+    assert all(covers(part, each) for each in parts)
+    assert query_of(part).text == (
+        "<b>{ for $n in /b/n return <n>{ $n/@* }{ $n/node()[not(self::comment or self::image)] }</n> }</b>"
+    )
+    assert read_part(write_part(part)) == part
+    looking = part_of("for $n in /b/n where $n/image return $n/title", {})
+    wider = common_part([*parts, looking])
+    assert wider is not None
+    assert wider.dropped == names("comment")
+    assert not covers(part, looking)
+    # One that needs all children, or counts texts that would become one.
+    for text in ("return $n", "return <x>{ count($n/node()[not(self::image)]) }</x>", "return $n//a"):
+        whole = part_of(f"for $n in /b/n {text}", {})
+        assert whole is not None
+        assert (whole.children, whole.dropped) == (None, frozenset())
 
 
 def test_no_projection_where_somebody_needs_everything_or_something_else() -> None:

@@ -29,6 +29,7 @@ QUERIES = (
     "for $n in /b/n[head] return <r>{ $n/@area }</r>",
     "<all>{ for $n in /b/n where count($n/body) > 1 return $n/body[2] }</all>",
     "for $n in /b/n where not($n/head) return <none/>",
+    "for $n in /b/n where $n/@area = 1 return <r>{ $n/node()[not(self::image or self::urgent)] }</r>",
     "for $n in /b/m return $n",
     "count(/b/n) = 1",
     "not(/b/n[@area = 1])",
