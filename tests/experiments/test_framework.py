@@ -64,6 +64,15 @@ def test_claims(claim: Claim, held: str) -> None:
     assert verdict.seen
 
 
+def test_a_reason_is_given_where_a_claim_does_not_hold_and_only_there() -> None:
+    claim = claims.ordered("", ("low", "even"), at=100).because("it is another machine")
+    assert (claim.judge(SAMPLE).held, claim.judge(SAMPLE).why) == ("held", "")
+    wrong = claims.ordered("", ("middle", "low")).because("it is another machine").judge(SAMPLE)
+    assert (wrong.held, wrong.why) == ("not held", "it is another machine")
+    absent = claims.ordered("", ("low", "absent")).because("it is another machine").judge(SAMPLE)
+    assert (absent.held, absent.why) == ("not checked", "")
+
+
 def test_results_are_medians() -> None:
     assert SAMPLE.value("low", 1) == 1
     assert SAMPLE.curve("high") == [(1, 5), (10, 50), (100, 500)]

@@ -14,14 +14,15 @@ from twigcast.cli import app
 from twigcast.overlay.counters import gini, shares, top_share
 from twigcast.overlay.draw import draw_load, draw_ring, draw_tree
 from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.options import ChordOptions, CoddOptions, OnyxOptions
 from twigcast.overlay.simulate import simulate_chord, simulate_codd, simulate_onyx
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_chord_simulation_finds_what_it_should() -> None:
-    report = simulate_chord(20, queries=60, publications=5, seed=3)
-    again = simulate_chord(20, queries=60, publications=5, seed=3)
+    report = simulate_chord(ChordOptions(nodes=20, queries=60, publications=5, seed=3))
+    again = simulate_chord(ChordOptions(nodes=20, queries=60, publications=5, seed=3))
     varying = {"events a second", "kB of memory a node", "seconds"}
     assert {k: v for k, v in report.measures.items() if k not in varying} == {
         k: v for k, v in again.measures.items() if k not in varying
@@ -33,17 +34,17 @@ def test_chord_simulation_finds_what_it_should() -> None:
 
 
 def test_virtual_nodes_and_levels_do_not_change_what_is_found() -> None:
-    plain = simulate_chord(12, queries=80, publications=6, seed=4)
+    plain = simulate_chord(ChordOptions(nodes=12, queries=80, publications=6, seed=4))
     assert plain.measures["notifications"]
     for settings in ({"virtual_nodes": 3}, {"levels": 2}, {"shedding": True}, {"replicas": 3}):
-        other = simulate_chord(12, queries=80, publications=6, seed=4, **settings)
+        other = simulate_chord(ChordOptions(nodes=12, queries=80, publications=6, seed=4, **settings))
         if "virtual_nodes" not in settings:  # other publishers and subscribers, the same keys
             assert other.measures["notifications"] == plain.measures["notifications"]
         assert other.measures["states"] == plain.measures["states"]
 
 
 def test_chord_simulation_survives_crashes() -> None:
-    report = simulate_chord(15, queries=40, publications=4, crashes=2, loss=0.01, seed=1)
+    report = simulate_chord(ChordOptions(nodes=15, queries=40, publications=4, crashes=2, loss=0.01, seed=1))
     assert report.measures["peers alive"] == 13
     assert report.measures["publications confirmed"] == 4
     assert report.measures["given up"] == 0
@@ -51,15 +52,15 @@ def test_chord_simulation_survives_crashes() -> None:
 
 
 def test_codd_simulation() -> None:
-    report = simulate_codd(40, documents=120, fan_out=3, crashes=3, seed=2)
+    report = simulate_codd(CoddOptions(nodes=40, documents=120, fan_out=3, crashes=3, seed=2))
     assert report.measures["nodes in the tree"] == 37
     assert report.measures["tree"] == "whole"
     assert len(etree.fromstring(report.drawings["tree.svg"].encode()).findall(f".//{SVG}circle")) == 38
 
 
 def test_onyx_simulation_sends_what_is_wanted_and_little_else() -> None:
-    report = simulate_onyx(12, queries=100, publications=40, sources=3, locality=1.0, seed=5)
-    again = simulate_onyx(12, queries=100, publications=40, sources=3, locality=1.0, seed=5)
+    report = simulate_onyx(OnyxOptions(nodes=12, queries=100, publications=40, sources=3, locality=1.0, seed=5))
+    again = simulate_onyx(OnyxOptions(nodes=12, queries=100, publications=40, sources=3, locality=1.0, seed=5))
     assert report.drawings == again.drawings
     assert report.measures["missing"] == 0
     wanted = report.measures["brokers that want a message, of 100 others"]
@@ -71,24 +72,26 @@ def test_onyx_simulation_sends_what_is_wanted_and_little_else() -> None:
 
 
 def test_onyx_simulation_loses_nothing_when_much_goes_wrong() -> None:
-    report = simulate_onyx(8, queries=80, publications=40, churn=0.3, crashes=4, cuts=4, loss=0.03, seed=6)
+    report = simulate_onyx(
+        OnyxOptions(nodes=8, queries=80, publications=40, churn=0.3, crashes=4, cuts=4, loss=0.03, seed=6)
+    )
     assert report.measures["missing"] == 0
     assert report.measures["questions"]
 
 
 def test_one_node_is_a_network() -> None:
-    assert simulate_chord(1, queries=5, publications=2).measures["ring"] == "whole"
-    assert simulate_codd(1, documents=20).measures["tree"] == "whole"
+    assert simulate_chord(ChordOptions(nodes=1, queries=5, publications=2)).measures["ring"] == "whole"
+    assert simulate_codd(CoddOptions(nodes=1, documents=20)).measures["tree"] == "whole"
 
 
 def test_the_impossible_is_refused_by_name() -> None:
     makes: list[Callable[[], object]] = [
-        lambda: simulate_chord(0),
-        lambda: simulate_chord(5, crashes=5),
-        lambda: simulate_codd(0),
-        lambda: simulate_codd(5, fan_out=0),
-        lambda: simulate_codd(5, crashes=9),
-        lambda: simulate_chord(5, publications=-1),
+        lambda: simulate_chord(ChordOptions(nodes=0)),
+        lambda: simulate_chord(ChordOptions(nodes=5, crashes=5)),
+        lambda: simulate_codd(CoddOptions(nodes=0)),
+        lambda: simulate_codd(CoddOptions(nodes=5, fan_out=0)),
+        lambda: simulate_codd(CoddOptions(nodes=5, crashes=9)),
+        lambda: simulate_chord(ChordOptions(nodes=5, publications=-1)),
     ]
     for make in makes:
         with pytest.raises(ImpossibleSetting, match="must be"):

@@ -156,6 +156,8 @@ def _print_verdicts(experiment: Experiment, path: Path) -> None:
     print(f"\n{experiment.id}  {experiment.title}")
     for verdict in experiment.judge(store.load(path).results):
         print(f"  {verdict.held:<11}  {verdict.claim}\n               {verdict.seen}")
+        if verdict.why:
+            print(f"               Why: {verdict.why}")
 
 
 def _fail(error: Exception) -> typer.Exit:

@@ -8,7 +8,7 @@ the verdicts and the report, is made from the stored samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Literal
 
@@ -93,6 +93,8 @@ class Verdict:
     claim: str
     held: Held
     seen: str
+    why: str = ""
+    """Why it did not come out, as far as we know."""
 
 
 Check = Callable[[Results], tuple[bool | None, str]]
@@ -105,6 +107,12 @@ class Claim:
 
     text: str
     check: Check
+    otherwise: str = ""
+    """Why it does not come out, where it does not."""
+
+    def because(self, reason: str) -> Claim:
+        """The same claim with what is known of why it does not come out."""
+        return replace(self, otherwise=reason)
 
     def judge(self, results: Results) -> Verdict:
         """Check it; a claim about something that was not measured is not checked."""
@@ -112,7 +120,9 @@ class Claim:
             held, seen = self.check(results)
         except KeyError as missing:
             return Verdict(self.text, "not checked", f"not measured: {missing}")
-        return Verdict(self.text, "not checked" if held is None else "held" if held else "not held", seen)
+        if held is False:
+            return Verdict(self.text, "not held", seen, self.otherwise)
+        return Verdict(self.text, "not checked" if held is None else "held", seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,8 @@ def _card(experiment: Experiment, run: StoredRun, verdicts: Sequence[Verdict]) -
     yield '<ul class="verdicts">'
     for verdict in verdicts:
         yield f'<li><span class="badge {_slug(verdict.held)}">{BADGES[verdict.held]}</span>'
-        yield f"<div><b>{escape(verdict.claim)}</b><br><small>{escape(verdict.seen)}</small></div></li>"
+        why = f"<p>Why: {escape(verdict.why)}</p>" if verdict.why else ""
+        yield f"<div><b>{escape(verdict.claim)}</b><br><small>{escape(verdict.seen)}</small>{why}</div></li>"
     yield f'</ul><p class="published"><b>Published.</b> {escape(experiment.published)}</p>'
     if experiment.notes:
         yield f'<p class="notes">{escape(experiment.notes)}</p>'

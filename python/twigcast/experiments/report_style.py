@@ -26,7 +26,7 @@ footer { padding:8px 20px 48px; }
 .figure svg { width:100%; height:auto; max-height:520px; }
 .verdicts { list-style:none; margin:14px 0 10px; padding:0; }
 .verdicts li { display:flex; gap:12px; padding:7px 0; border-top:1px solid var(--line); align-items:flex-start; }
-.verdicts b { font-weight:600; } .verdicts small { color:var(--soft); }
+.verdicts b { font-weight:600; } .verdicts small { color:var(--soft); } .verdicts p { margin:4px 0 0; }
 .badge { flex:none; width:92px; text-align:center; border-radius:99px; font-size:12px; padding:2px 0; margin-top:2px;
   color:#fff; }
 .badge.held, .dot.held { background:var(--good); } .badge.not-held, .dot.not-held { background:var(--bad); }

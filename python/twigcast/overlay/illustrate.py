@@ -15,6 +15,7 @@ from twigcast.overlay.codd.interest import InterestModel, InterestShape
 from twigcast.overlay.codd.scenario import CoddRun, start_run
 from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.draw import draw_load, draw_ring, draw_tree
+from twigcast.overlay.options import ChordOptions, OnyxOptions
 from twigcast.overlay.simulate import simulate_chord, simulate_onyx
 
 
@@ -34,7 +35,7 @@ def published_ring() -> str:
 
 def filtering_load() -> dict[str, str]:
     """A ring of 32 peers under a small workload, and how virtual nodes spread its load."""
-    plain = simulate_chord(32, queries=150, publications=10, seed=7)
+    plain = simulate_chord(ChordOptions(nodes=32, queries=150, publications=10, seed=7))
     return {"ring.svg": plain.drawings["ring.svg"], "ring-load.svg": plain.drawings["load.svg"]}
 
 
@@ -59,7 +60,9 @@ def broker_flows() -> dict[str, str]:
     """Thirty brokers on a map, one source: what flows over which link, where interests are local and where not."""
     drawn = {}
     for name, locality in (("onyx-flows-local.svg", 1.0), ("onyx-flows-anywhere.svg", 0.0)):
-        report = simulate_onyx(30, queries=150, publications=60, sources=1, locality=locality, seed=3)
+        report = simulate_onyx(
+            OnyxOptions(nodes=30, queries=150, publications=60, sources=1, locality=locality, seed=3)
+        )
         drawn[name] = report.drawings["flows.svg"]
     return drawn
 

@@ -21,6 +21,7 @@ from twigcast.overlay.documents import Document, read_document
 from twigcast.overlay.draw import draw_load, draw_ring, draw_tree
 from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.journal import Journal
+from twigcast.overlay.options import ChordOptions, CoddOptions, OnyxOptions, SimulationOptions
 from twigcast.overlay.simulator import NetworkFaults, Simulator
 from twigcast.query import Path, child, descendant
 
@@ -107,65 +108,45 @@ def _memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _check_counts(nodes: int, publications: int) -> None:
-    if nodes < 1:
-        raise ImpossibleSetting("nodes", nodes, "at least 1")
+def _check_counts(options: SimulationOptions, publications: int) -> None:
+    if options.nodes < 1:
+        raise ImpossibleSetting("nodes", options.nodes, "at least 1")
     if publications < 0:
         raise ImpossibleSetting("publications", publications, "at least 0")
 
 
-def simulate_chord(
-    nodes: int,
-    *,
-    queries: int = 200,
-    publications: int = 20,
-    crashes: int = 0,
-    virtual_nodes: int = 1,
-    levels: int = 0,
-    replicas: int = 1,
-    shedding: bool = False,
-    loss: float = 0.0,
-    seed: int = 0,
-    keep_journal: bool = False,
-) -> Report:
+def _check_crashes(options: SimulationOptions) -> None:
+    if not 0 <= options.crashes < options.nodes:
+        raise ImpossibleSetting("crashes", options.crashes, "fewer than nodes")
+
+
+def simulate_chord(options: ChordOptions) -> Report:
     """The distributed automaton on a ring: index queries, publish messages, let nodes crash in between.
 
-    With crashes or loss the ring maintains itself: at least three replicas, reliable links, confirmed publications.
-
-    Args:
-        nodes: Number of peers.
-        queries: Subscriptions, spread over the peers.
-        publications: Messages, published in turn.
-        crashes: Peers that crash while messages are published, at most two at a time.
-        virtual_nodes: Places of each peer on the ring.
-        levels: The paper's l.
-        replicas: Peers that hold each state.
-        shedding: Replicate hot states.
-        loss: Probability that the network loses a message.
-        seed: Seed of everything random.
-        keep_journal: Keep a journal of every message.
+    With crashes or loss the ring maintains itself: at least three replicas, reliable links, confirmed publications. At
+    most two peers crash at a time.
 
     Raises:
         ImpossibleSetting: A number makes no sense.
     """
-    _check_counts(nodes, publications)
-    if not 0 <= crashes < nodes:
-        raise ImpossibleSetting("crashes", crashes, "fewer than nodes")
-    robust = bool(crashes or loss)
+    _check_counts(options, options.publications)
+    _check_crashes(options)
+    robust = bool(options.crashes or options.loss)
     settings = replace(
         ROBUST if robust else ChordSettings(),
-        virtual_nodes=virtual_nodes,
-        fragment_levels=levels,
-        replicas=max(replicas, 3) if robust else replicas,
-        shedding=shedding,
+        virtual_nodes=options.virtual_nodes,
+        fragment_levels=options.levels,
+        replicas=max(options.replicas, 3) if robust else options.replicas,
+        shedding=options.shedding,
         observe=True,
     )
     watch = _Watch()
-    simulation = _ChordSimulation(settings, nodes, NetworkFaults(loss=loss), seed, keep_journal)
-    simulation.index(small_queries(queries, seed))
-    simulation.publish(list(small_documents(publications, seed)), crashes)
-    report = simulation.report(nodes)
-    watch.note(report, simulation.simulator.counters.events, nodes)
+    faults = NetworkFaults(loss=options.loss)
+    simulation = _ChordSimulation(settings, options.nodes, faults, options.seed, options.journal)
+    simulation.index(small_queries(options.queries, options.seed))
+    simulation.publish(list(small_documents(options.publications, options.seed)), options.crashes)
+    report = simulation.report(options.nodes)
+    watch.note(report, simulation.simulator.counters.events, options.nodes)
     return report
 
 
@@ -294,116 +275,75 @@ def ring_of(peers: list[Peer], loads: list[float], simulator: Simulator) -> str:
     )
 
 
-def simulate_codd(
-    nodes: int,
-    *,
-    documents: int = 500,
-    fan_out: int = 6,
-    crashes: int = 0,
-    reorganise: bool = True,
-    reorganise_after: int = 200,
-    loss: float = 0.0,
-    seed: int = 0,
-    keep_journal: bool = False,
-) -> Report:
+def simulate_codd(options: CoddOptions) -> Report:
     """A cooperative tree over drifting interests: nodes join, documents flow, subtrees move, nodes crash.
-
-    Args:
-        nodes: Number of nodes besides the producer.
-        documents: Length of the stream.
-        fan_out: Most children of a node.
-        crashes: Nodes that crash while documents flow.
-        reorganise: Move subtrees to better places.
-        reorganise_after: Documents a node must have received between two requests.
-        loss: Probability that the network loses a message.
-        seed: Seed of everything random.
-        keep_journal: Keep a journal of every message.
 
     Raises:
         ImpossibleSetting: A number makes no sense.
         MissingExtra: The package of the extra `overlay` is not installed.
     """
-    _check_counts(nodes, documents)
-    if not 0 <= crashes < nodes:
-        raise ImpossibleSetting("crashes", crashes, "fewer than nodes")
+    _check_counts(options, options.documents)
+    _check_crashes(options)
     from twigcast.overlay.codd.simulation import CoddSimulation
 
     watch = _Watch()
     simulation = CoddSimulation(
-        nodes,
-        fan_out=fan_out,
-        reorganise=reorganise,
-        reorganise_after=reorganise_after,
-        robust=bool(crashes or loss),
-        loss=loss,
-        seed=seed,
-        keep_journal=keep_journal,
+        options.nodes,
+        fan_out=options.fan_out,
+        reorganise=options.reorganise,
+        reorganise_after=options.reorganise_after,
+        robust=bool(options.crashes or options.loss),
+        loss=options.loss,
+        seed=options.seed,
+        keep_journal=options.journal,
     )
-    simulation.grow(documents)
-    simulation.stream(crashes)
+    simulation.grow(options.documents)
+    simulation.stream(options.crashes)
     measures = simulation.measures()
-    report = Report(dict(measures), journal=simulation.run.simulator.journal if keep_journal else None)
+    report = Report(dict(measures), journal=simulation.run.simulator.journal if options.journal else None)
     parents, loads = simulation.tree()
     overheads = [load for load in loads.values() if load]
     report.drawings = {
         "tree.svg": draw_tree(parents, loads, root=0, title=f"{len(parents)} nodes, shaded by overhead"),
         "load.svg": draw_load({"overhead": overheads or [0.0]}, title="Overhead of the nodes", unit="overhead"),
     }
-    watch.note(report, simulation.run.simulator.counters.events, nodes)
+    watch.note(report, simulation.run.simulator.counters.events, options.nodes)
     return report
 
 
-def simulate_onyx(
-    nodes: int,
-    *,
-    queries: int = 1_000,
-    publications: int = 200,
-    sources: int = 5,
-    locality: float = 0.5,
-    churn: float = 0.0,
-    crashes: int = 0,
-    cuts: int = 0,
-    shared_tree: bool = False,
-    loss: float = 0.0,
-    seed: int = 0,
-    keep_journal: bool = False,
-) -> Report:
+def simulate_onyx(options: OnyxOptions) -> Report:
     """Brokers that route by content: users subscribe, sources publish, brokers crash, links are cut, wishes change.
-
-    Args:
-        nodes: Number of brokers.
-        queries: Subscriptions, spread over the brokers.
-        publications: Messages.
-        sources: Brokers at which they are published.
-        locality: Share of the wishes that are about what is near their broker.
-        churn: Share of the subscriptions that are replaced while messages flow.
-        crashes: Brokers that crash, and start again, while messages flow.
-        cuts: Links that are cut, and mended, while messages flow.
-        shared_tree: One tree for all roots.
-        loss: Probability that the network loses a message.
-        seed: Seed of everything random.
-        keep_journal: Keep a journal of every message.
 
     Raises:
         ImpossibleSetting: A number makes no sense.
     """
-    _check_counts(nodes, publications)
-    if nodes < 2:
-        raise ImpossibleSetting("nodes", nodes, "at least 2")
-    for name, share in (("locality", locality), ("churn", churn)):
+    _check_counts(options, options.publications)
+    if options.nodes < 2:
+        raise ImpossibleSetting("nodes", options.nodes, "at least 2")
+    for name, share in (("locality", options.locality), ("churn", options.churn)):
         if not 0 <= share <= 1:
             raise ImpossibleSetting(name, share, "between 0 and 1")
-    if sources < 1:
-        raise ImpossibleSetting("sources", sources, "at least 1")
+    if options.sources < 1:
+        raise ImpossibleSetting("sources", options.sources, "at least 1")
     from twigcast.overlay.onyx.simulation import OnyxShape, OnyxSimulation
 
     watch = _Watch()
     shape = OnyxShape(
-        nodes, queries, publications, sources, locality, churn, crashes, cuts, loss, shared_tree, seed=seed
+        options.nodes,
+        options.queries,
+        options.publications,
+        options.sources,
+        options.locality,
+        options.churn,
+        options.crashes,
+        options.cuts,
+        options.loss,
+        options.shared_tree,
+        seed=options.seed,
     )
-    simulation = OnyxSimulation(shape, keep_journal=keep_journal)
+    simulation = OnyxSimulation(shape, keep_journal=options.journal)
     outcome = simulation.run()
-    report = Report(simulation.measures(), journal=simulation.network.simulator.journal if keep_journal else None)
+    report = Report(simulation.measures(), journal=simulation.network.simulator.journal if options.journal else None)
     for traffic, count in sorted(simulation.network.simulator.counters.by_traffic().items()):
         report.measures[f"messages, {traffic}"] = count
     tables = [float(size) for size in outcome.tables]
@@ -411,5 +351,5 @@ def simulate_onyx(
         "flows.svg": simulation.map_of_flows(),
         "tables.svg": draw_load({"conjunctions": tables or [0.0]}, title="Routing tables", unit="conjunctions"),
     }
-    watch.note(report, simulation.network.simulator.counters.events, nodes)
+    watch.note(report, simulation.network.simulator.counters.events, options.nodes)
     return report

@@ -143,12 +143,14 @@ class Run(Generic[Output]):
     def start_element(self, element: Element) -> list[Entry[Output]]:
         """Push the target set of the active states and return it, each state once."""
         targets: dict[int, Entry[Output]] = {}
+        followed = 0
         for source in self.stack[-1]:
-            self._follow(source, source.state, element, targets)
+            followed += self._follow(source, source.state, element, targets)
             descendant_child = source.state.edges.get(EPSILON)
             if descendant_child is not None:
-                self._follow(source, descendant_child, element, targets)
+                followed += self._follow(source, descendant_child, element, targets)
         active = list(targets.values())
+        self._counters.transitions += followed
         self._counters.active_states_peak = max(self._counters.active_states_peak, len(active))
         self.stack.append(active)
         return active
@@ -157,15 +159,18 @@ class Run(Generic[Output]):
         """Back to where the element's parent was."""
         self.stack.pop()
 
+    @staticmethod
     def _follow(
-        self, source: Entry[Output], state: State[Output], element: Element, targets: dict[int, Entry[Output]]
-    ) -> None:
-        """The edges with the element's name and ``*``, and the loop of a descendant-child."""
-        loop = state if state.is_descendant_child else None
-        for target in (state.edges.get(element.name), state.edges.get("*"), loop):
+        source: Entry[Output], state: State[Output], element: Element, targets: dict[int, Entry[Output]]
+    ) -> int:
+        """The edges with the element's name and ``*``, and the loop of a descendant-child; how many there are."""
+        followed = 0
+        edges = state.edges
+        for target in (edges.get(element.name), edges.get("*"), state if state.is_descendant_child else None):
             if target is not None:
-                self._counters.transitions += 1
+                followed += 1
                 entry = targets.get(target.id)
                 if entry is None:
                     entry = targets[target.id] = Entry(target, element)
                 entry.predecessors.append(source)
+        return followed

@@ -25,7 +25,13 @@ EXPERIMENTS = (
         published="Both rise; BFilter is faster unless there are no nested paths.",
         claims=(
             both_rise("Both rise", SETS),
-            wins("BFilter is faster in the sets with nested paths", list(SETS)[1:]),
+            wins("BFilter is faster in the sets with nested paths", list(SETS)[1:]).because(
+                "Exact BFilter, ours, keeps candidates apart for every root and anchor, since the published "
+                "procedure, which does not, loses matches; and the YFilter beside it evaluates nested paths by a "
+                "hash join of path matches per anchor, where the thesis measured the 1.0 release, which its "
+                "author wrapped. The work that BFilter saves on branch points that do not match is less than what "
+                "it spends on candidates."
+            ),
             wins("YFilter is faster without nested paths", list(SETS)[:1], dear="BFilter", cheap="YFilter"),
             losses(),
         ),

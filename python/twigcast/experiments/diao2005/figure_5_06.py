@@ -47,7 +47,11 @@ EXPERIMENTS = (
         claims=(
             everywhere("Sorting never costs evaluations", SORTED, UNSORTED, metric=EVALUATIONS, tolerance=0.01),
             everywhere("Sorting never costs time", SORTED, UNSORTED, tolerance=0.05),
-            custom("It saves more with many predicates", _helps_more),
+            custom("It saves more with many predicates", _helps_more).because(
+                "With equality tests on up to 20 values the first predicate fails nine times in ten whatever the "
+                "order, so that few of the further ones are ever reached. Absolute savings grow with P, the share "
+                "does not."
+            ),
         ),
     ),
 )

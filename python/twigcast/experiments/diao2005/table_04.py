@@ -84,9 +84,16 @@ EXPERIMENTS = (
         "element pairs 77, 107, 154, 221, 271.",
         claims=(
             custom("Averages grow more slowly than the maximum, length grows most", _slower),
-            custom("Levels are within 15 % of the published", _near("message_depth", 0.15)),
+            custom("Levels are within 15 % of the published", _near("message_depth", 0.15)).because(
+                "The generator and its draws of repetitions are ours; the source gives neither the seeds nor all "
+                "parameters of the IBM generator."
+            ),
             custom("Steps are within 10 % of the published", _near("query_depth", 0.10)),
-            custom("Lengths are within 15 % of the published", _near("length", 0.15)),
+            custom("Lengths are within 15 % of the published", _near("length", 0.15)).because(
+                "Lengths are products of repetitions along a path and differ more than depths do: our DTD has the "
+                "counts and the recursion of NITF, not its content models. On the real NITF the lengths are "
+                "within 15 %."
+            ),
         ),
     ),
 )
