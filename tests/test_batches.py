@@ -230,3 +230,22 @@ def test_the_engine_refuses_offsets_that_lead_astray(subs: SubscriptionSet) -> N
         subs.engine.match_batch(offsets, memoryview(data).cast("b"), 2, None, False, False, 1)
     with pytest.raises(TypeError):
         subs.engine.match_batch(offsets, "text", 2, None, False, False, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_payloads_come_and_go_with_the_queries_that_rewrite(threads: int) -> None:
+    subscriptions = SubscriptionSet([("b", "//b"), ("a", "/a"), ("all", "/*")])
+    messages = pa.array([b"<a><b/></a>", b"<c/>"] * 40)
+
+    def answer() -> list[Any]:
+        batch = subscriptions.match_batch(messages, deliver=True, threads=threads)
+        rows = list(zip(batch.column("keys").to_pylist(), batch.column("payloads").to_pylist(), strict=True))
+        assert rows == rows[:2] * 40
+        return [dict(zip(keys, payloads, strict=True)) for keys, payloads in rows[:2]]
+
+    plain = [{"b": None, "a": None, "all": None}, {"all": None}]
+    assert answer() == plain
+    subscriptions.add("r", "for $b in //b return <x>{ $b }</x>")
+    assert answer() == [{**plain[0], "r": b"<x><b/></x>"}, plain[1]]
+    subscriptions.discard("r")
+    assert answer() == plain

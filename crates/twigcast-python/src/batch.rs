@@ -198,7 +198,8 @@ impl Share {
         wanted: Wanted,
         payloads: &mut Payloads,
     ) {
-        let run = match (wanted.nodes, wanted.deliver) {
+        let rewrites = wanted.deliver && engine.has_rewriting();
+        let run = match (wanted.nodes, rewrites) {
             (true, _) => engine.run_counting(matcher, source),
             (false, true) => engine.run_delivering(matcher, source),
             (false, false) => engine.run(matcher, source),
@@ -214,7 +215,7 @@ impl Share {
         if wanted.grouped {
             engine.matched_queries(matcher, &mut self.queries);
             self.match_counts.push(engine.match_count(matcher) as u32);
-        } else if wanted.deliver {
+        } else if rewrites {
             let delivered = engine.deliver(matcher, source, payloads);
             self.slots.extend_from_slice(&delivered.slots);
             self.payloads.extend_from_slice(&delivered.numbers);
@@ -222,6 +223,8 @@ impl Share {
             self.failures.extend(failed.map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
         } else {
             engine.slots(matcher, &mut self.slots);
+            let payloads = if wanted.deliver { self.slots.len() } else { 0 };
+            self.payloads.resize(payloads, Delivered::WHOLE);
         }
         if wanted.nodes {
             for index in first..self.slots.len() {

@@ -182,12 +182,17 @@ impl Engine {
         }))
     }
 
+    /// Does any query rewrite? If none does, all that match get the message itself, and nothing need be delivered.
+    pub fn has_rewriting(&self) -> bool {
+        self.needing.2 > 0
+    }
+
     /// Match a message of which [`Self::deliver`] is to be asked.
     ///
     /// # Errors
     /// As for [`Self::run`].
     pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        if self.needing.2 > 0 {
+        if self.has_rewriting() {
             self.run_wanting(matcher, source, Want::ALL, self.unshared_results)
         } else {
             self.run(matcher, source)
