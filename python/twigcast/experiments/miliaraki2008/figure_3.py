@@ -42,7 +42,13 @@ EXPERIMENTS = (
         shows=Figure("number of queries", "messages per publication", metric="messages"),
         extra_tables=(TABLE,),
         published="The iterative method takes about twice the messages (requests and responses); up to 10,000.",
-        claims=(custom("Iterative takes about twice the messages of recursive (1.5 to 2.5 times)", _twice),),
+        claims=(
+            custom("Iterative takes about twice the messages of recursive (1.5 to 2.5 times)", _twice).because(
+                "Iteration asks every active state once, at two messages; recursion sends one for every way to a "
+                "state. The more queries, the more states are reached in several ways (by *, // and the name), "
+                "the lower the factor: it falls from 1.79 at 5,000 queries to 1.49 at a million."
+            ),
+        ),
         notes="The recursive method sends one message for every way to a state, the iterative one asks every active "
         "state once and gets one answer: two. Where several ways lead to a state the recursive method repeats itself, "
         "so the ratio stays below two. With messages of 2 kB instead of 36 kB it is 1.0 to 1.5: their elements lie "
