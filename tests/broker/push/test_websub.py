@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx2
 import pytest
@@ -280,6 +282,25 @@ async def test_what_is_no_form_is_refused(broker: RunningBroker) -> None:
         assert answer.status_code == 202, "parameters that are not understood are ignored"
 
 
+async def test_a_renewal_that_comes_as_the_lease_ends_subscribes_anew(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(broker) as s:
+        await s.subscribed()
+        replace = broker.replace
+
+        async def too_late(known: Subscription, **settings: Any) -> Subscription:
+            monkeypatch.undo()
+            await broker.unsubscribe(known)
+            return await replace(known, **settings)
+
+        (before,) = s.subscriptions()
+        monkeypatch.setattr(broker, "replace", too_late)
+        await s.ask("subscribe")
+        await until(lambda: [found.id for found in s.subscriptions() if found.id != before.id] != [])
+        assert s.callback.asked("denied") == []
+
+
 async def test_leases_have_bounds_end_and_are_announced(broker: RunningBroker) -> None:
     settings = quick(leases=LeaseBounds(shortest=0.4, longest=1_000, default=500))
     async with scene(broker, settings) as s:
@@ -287,6 +308,7 @@ async def test_leases_have_bounds_end_and_are_announced(broker: RunningBroker) -
         await s.ask("subscribe")
         await until(lambda: len(s.callback.asked("subscribe")) == 2)
         assert [got.query["hub.lease_seconds"] for got in s.callback.asked("subscribe")] == ["1000", "500"]
+        await until(lambda: 0 < (s.subscriptions()[0].delivery.expires or 0) - time.time() < 501)
         await broker.unsubscribe(s.subscriptions()[0])
         s.callback.server.got.clear()
         settings.leases.granted(None)

@@ -305,18 +305,24 @@ class WebSubHub:
         settings = DeliverySettings("websub", intent.callback, intent.secret, expires, topic.url, intent.content_filter)
         known = await self._subscription(topic.feed.tenant_id, intent.key)
         try:
-            if known is None:
+            found = await self._renew(known, topic, settings) if known is not None else None
+            if found is None:
                 found = await self._add(topic, intent.key, settings)
-            else:
-                found = await self._broker.replace(
-                    known, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
-                )
             if found.state is not topic.state:
                 await self._broker.set_state(found, topic.state)
         except StoreUnavailable:
             raise
         except TwigcastError as error:
             await self._deny(intent.callback, topic.url, str(error))
+
+    async def _renew(self, known: Subscription, topic: Topic, settings: DeliverySettings) -> Subscription | None:
+        """Give a subscription a new lease; ``None``: the old one has ended in this moment."""
+        try:
+            return await self._broker.replace(
+                known, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
+            )
+        except NotFound:
+            return None
 
     async def _add(self, topic: Topic, key: str, settings: DeliverySettings) -> Subscription:
         new = NewSubscription(topic.feed.tenant_id, key, topic.query, topic.namespaces, topic.dialect, None, settings)
