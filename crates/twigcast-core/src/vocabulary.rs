@@ -37,6 +37,11 @@ pub struct Name {
     pub local: LocalId,
 }
 
+impl Name {
+    /// Some name that no query mentions.
+    pub const UNKNOWN: Self = Self { namespace: NamespaceId::UNKNOWN, local: LocalId::UNKNOWN };
+}
+
 /// The namespace that the prefix `xml` is bound to.
 pub const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 /// The namespace of namespace declarations; no prefix but `xmlns` may be bound to it.
@@ -113,6 +118,11 @@ impl Vocabulary {
     /// The text behind an id; `?` for [`LocalId::UNKNOWN`].
     pub fn local_name(&self, id: LocalId) -> &str {
         &self.locals[id.0 as usize]
+    }
+
+    /// How many names are known: local ones and those of namespaces.
+    pub(crate) fn name_count(&self) -> usize {
+        self.namespaces.len() + self.locals.len()
     }
 
     /// How many local names are known.

@@ -99,6 +99,9 @@ fn a_population_that_changes_answers_like_one_made_afresh() {
             if random.below(150) == 0 {
                 engine.compact();
             }
+            if random.below(300) == 0 {
+                engine.renew();
+            }
             if round % 10 != 0 {
                 continue;
             }
@@ -140,4 +143,47 @@ fn what_is_gone_leaves_nothing_behind() {
         assert_eq!((engine.len(), engine.statistics()["queries"], engine.statistics()["nfa_states"]), (0, 0, 1));
         assert!(engine.statistics()["contexts"] <= 1, "round {round}");
     }
+}
+
+/// Queries with names that were never there before come and go, some of them refused, while others stay: what is kept of
+/// names is bounded, and those that stay answer as ever.
+#[test]
+fn names_that_nobody_mentions_any_more_are_let_go() {
+    let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+    let context = QueryContext::default();
+    let stay = [
+        ("path", "/a/b"),
+        ("spelled", " /a / b "),
+        ("value", "//b[@n = 1]"),
+        ("nested", "/a[b/c]"),
+        ("text", "//c[. = 'x']"),
+        ("never", "//b[@n = 2]"),
+        ("rewritten", "for $x in /a/b return <r>{ $x/c }</r>"),
+    ];
+    for (key, text) in stay {
+        engine.add(key, text, &context, false).expect("a valid query");
+    }
+    let message = "<a><b n='1'><c>x</c></b></a>";
+    let expected = ["nested", "path", "rewritten", "spelled", "text", "value"];
+    let mut names_max = 0;
+    for number in 0..120_000 {
+        let text = match number % 4 {
+            0 => format!("/a{number}//b{number}"),
+            1 => format!("//a{number}[@n{number} = 1]"),
+            2 => format!("/a[b{number}/c{number}]"),
+            _ => format!("//a{number}[b{number}"),
+        };
+        assert_eq!(engine.add("new", &text, &context, false).is_ok(), number % 4 != 3);
+        engine.remove("new");
+        names_max = names_max.max(engine.vocabulary().local_count());
+        if number % 1_000 == 0 {
+            let (mut found, answer) = keys(&engine, &mut matcher, message);
+            found.sort_unstable();
+            assert_eq!((found, answer.len()), (expected.map(str::to_owned).to_vec(), expected.len()), "{number}");
+        }
+    }
+    assert!(names_max < 70_000, "{names_max}");
+    let held: Vec<(String, String)> =
+        engine.subscriptions().map(|(key, text, _)| (key.to_owned(), text.into_owned())).collect();
+    assert_eq!(held, stay.map(|(key, text)| (key.to_owned(), text.to_owned())));
 }

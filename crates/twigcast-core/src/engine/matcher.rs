@@ -4,8 +4,8 @@ use super::Engine;
 use super::deciding::{Decisions, Run};
 use super::layer::LearntPaths;
 use super::query_set::QuerySet;
+use super::walk::Walk;
 use super::watch::{Unwatched, Watch};
-use crate::automaton::nfa::Change;
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
@@ -31,11 +31,10 @@ pub struct Matcher {
     decoder: Decoder,
     main: LearntPaths,
     recent: LearntPaths,
+    walk: Walk,
     shapes: Shapes,
     satisfied: Satisfied,
     decided: Decided,
-    /// Version of the change log that the recent layer follows.
-    pub(super) version: u64,
     /// Identity and bulk version of the engine that the tables belong to.
     pub(super) valid_for: (u64, u64),
     message_number: u64,
@@ -78,7 +77,12 @@ impl Matcher {
 
     /// Bytes of the tables that outlive a message, by estimate.
     pub fn cache_bytes(&self) -> usize {
-        self.main.bytes() + self.recent.bytes() + self.shapes.bytes() + self.satisfied.bytes() + self.decided.bytes()
+        self.main.bytes()
+            + self.recent.bytes()
+            + self.walk.bytes()
+            + self.shapes.bytes()
+            + self.satisfied.bytes()
+            + self.decided.bytes()
     }
 
     pub(super) fn forget(&mut self) {
@@ -87,14 +91,6 @@ impl Matcher {
         self.shapes.clear();
         self.satisfied.clear();
         self.decided.clear();
-    }
-
-    pub(super) fn forget_recent(&mut self) {
-        self.recent.clear();
-    }
-
-    pub(super) fn follow(&mut self, engine: &Engine, changes: &[Change]) {
-        self.recent.dfa.follow(&engine.population.recent.nfa, changes);
     }
 
     pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], want: Want) -> Result<(), MessageError> {
@@ -220,10 +216,8 @@ impl Matcher {
 
     /// Lead both automata over the document; false if a cache is full.
     fn lead(&mut self, engine: &Engine, budget: usize) -> bool {
-        let Self { document, main, recent, decisions, message_number, .. } = self;
-        let population = &engine.population;
-        [(main, &population.main), (recent, &population.recent)].into_iter().all(|(learnt, paths)| {
-            learnt.lead(document, population, paths, *message_number, budget, &mut decisions.matched).is_ok()
-        })
+        let Self { document, main, recent, walk, decisions, message_number, .. } = self;
+        let limits = (*message_number, budget);
+        walk.lead(document, &engine.population, (main, recent), limits, &mut decisions.matched).is_ok()
     }
 }

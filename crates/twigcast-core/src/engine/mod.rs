@@ -6,28 +6,28 @@
 
 mod answer;
 mod book;
-mod change_log;
 mod compiled;
+mod compiling;
 mod deciding;
 mod layer;
 mod matcher;
 mod pages;
 mod population;
 mod query_set;
+mod registration;
 mod registry;
+mod renewal;
 pub mod routing;
 mod selection;
 mod texts;
 mod verify;
+mod walk;
 mod watch;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::automaton::nfa::{Item, StateId};
-use crate::certainty;
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
@@ -35,20 +35,18 @@ use crate::extract::family::FamilyRef;
 use crate::extract::guided::Classes;
 use crate::extract::{Interner, Program};
 use crate::limits::Limits;
-use crate::plan::{self, Action, LinearStep, Route, Verify};
-use crate::query::ast::Expr;
-use crate::query::matching::matching_condition;
-use crate::query::{self, Dialect, ParseOptions, Query, normal, plain, plain::Spelling};
+use crate::plan::LinearStep;
+use crate::query::Dialect;
 use crate::scan::Want;
 use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
 pub use answer::Answer;
-use change_log::ChangeLog;
+use compiled::CompiledQueries;
 pub use compiled::Evaluated;
-use compiled::{CompiledQueries, CompiledQuery, Evaluation, Places};
+pub use compiling::{Check, check};
 pub use matcher::Matcher;
-use population::{Layer, Population};
+use population::Population;
 pub use query_set::QuerySet;
 use registry::Registry;
 pub use registry::{QueryContext, Slot};
@@ -100,8 +98,6 @@ pub struct Engine {
     classes: Classes,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
-    /// Changes of the recent layer.
-    log: ChangeLog,
     /// Changes whenever the bulk does.
     bulk_version: u64,
     /// Results are made for each query by itself.
@@ -112,18 +108,16 @@ pub struct Engine {
     recent: Vec<u32>,
     /// Queries that nobody subscribes to any more but that still stand in the bulk.
     dead: Vec<u32>,
-    /// Additions and removals so far. Those of a query that other subscriptions share leave the automaton alone, and so
-    /// are not in the log.
+    /// Additions and removals so far.
     changes: u64,
+    /// Names that queries mentioned when this was last looked at (see [`renewal`]).
+    names_in_use: usize,
     /// Tells this engine from others, so that a matcher notices when it is handed another one.
     identity: u64,
     /// The path of the query in hand, and its text.
     steps: Vec<LinearStep>,
     printed: String,
 }
-
-/// Queries that come or go before they are merged into the bulk, at the least.
-const COMPACTED_MIN: usize = 1024;
 
 static NEXT_IDENTITY: AtomicU64 = AtomicU64::new(1);
 
@@ -140,13 +134,13 @@ impl Engine {
             families: Vec::new(),
             classes: Classes::default(),
             needing: (0, 0, 0),
-            log: ChangeLog::default(),
             bulk_version: 0,
             unshared_results: false,
             warm: AtomicBool::new(false),
             recent: Vec::new(),
             dead: Vec::new(),
             changes: 0,
+            names_in_use: 0,
             identity: NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed),
             steps: Vec::new(),
             printed: String::new(),
@@ -181,308 +175,6 @@ impl Engine {
     /// One past the largest query number.
     pub fn query_bound(&self) -> usize {
         self.compiled.bound()
-    }
-
-    /// Add a subscription.
-    ///
-    /// # Errors
-    /// [`AddError::DuplicateKey`] unless `replace` is set; [`AddError::Query`] when the query is refused, in which case
-    /// nothing changes (also not the subscription that was to be replaced).
-    pub fn add(
-        &mut self,
-        key: &str,
-        text: &str,
-        context: &QueryContext,
-        replace: bool,
-    ) -> Result<Option<Warning>, AddError> {
-        let known = self.registry.slot_of(key);
-        if known.is_some() && !replace {
-            return Err(AddError::DuplicateKey);
-        }
-        let context = self.registry.intern_context(context);
-        let query = self.query_for(text, context).map_err(AddError::Query)?;
-        let warning = self.compiled.warning(query);
-        // Hold on to the new query before the old subscription lets go: they may be the same.
-        if let Some(slot) = known {
-            self.registry.hold(query);
-            self.remove_slot(slot);
-            self.registry.unhold(query);
-        }
-        self.registry.subscribe(key, query);
-        self.changes += 1;
-        self.compact_if_due();
-        Ok(warning)
-    }
-
-    /// The query with this text, compiled now if it is new.
-    fn query_for(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
-        let mut steps = std::mem::take(&mut self.steps);
-        let given = Arc::clone(self.registry.context(context));
-        let options = ParseOptions { namespaces: &given.namespaces, dialect: given.dialect, limits: &self.limits };
-        let query = match plain::read(text, &options, &mut self.vocabulary, &mut steps) {
-            Some(spelling) => {
-                let is_as_printed = spelling == Spelling::Sure || self.prints_as(&steps, context, text);
-                Ok(self.path_query(text, context, &steps, is_as_printed))
-            }
-            None => self.other_query(text, context),
-        };
-        self.steps = steps;
-        query
-    }
-
-    fn other_query(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
-        if let Some(query) = self.registry.find_query(text, context) {
-            return Ok(query);
-        }
-        let compiled = self.compile(text, context)?;
-        let query = self.register(context, compiled);
-        self.registry.keep_text(query, text);
-        Ok(query)
-    }
-
-    /// The query of a plain path. Its text is kept only where the path does not tell it: where it is spelled in another
-    /// way than the path would be printed, or where another query stands at the path's end already.
-    fn path_query(&mut self, text: &str, context: u32, steps: &[LinearStep], is_as_printed: bool) -> u32 {
-        let layer = self.layer();
-        // Whoever would follow changes of the bulk starts afresh anyway.
-        let mut changes = Vec::new();
-        let (main, state) = match layer {
-            Layer::Main => {
-                let state = self.population.main.nfa.state_of(steps, &mut changes);
-                changes.clear();
-                (Some(state), Some(state))
-            }
-            Layer::Recent => (self.population.main.nfa.find(steps), None),
-        };
-        let mut known = main.and_then(|state| self.query_at(Layer::Main, state, context));
-        if known.is_none() && layer == Layer::Recent {
-            let state = self.population.recent.nfa.find(steps);
-            known = state.and_then(|state| self.query_at(Layer::Recent, state, context));
-        }
-        // A query that is found either way stands at the path's end, so no state is left over.
-        if let Some(query) = known.filter(|_| is_as_printed).or_else(|| self.registry.find_query(text, context)) {
-            return query;
-        }
-        let query = self.registry.add_query(context);
-        let nfa = self.population.nfa_mut(layer);
-        let state = state.unwrap_or_else(|| nfa.state_of(steps, &mut changes));
-        let item = nfa.insert_item(state, Item::Accept(query), &mut changes);
-        let is_first = nfa.first_accepted(state) == Some(query);
-        if layer == Layer::Recent {
-            self.log.extend(changes);
-            self.recent.push(query);
-        }
-        self.compiled.put_path(query, layer, item);
-        if !is_as_printed || !is_first {
-            self.registry.keep_text(query, text);
-        }
-        query
-    }
-
-    /// Where a query goes that comes now.
-    fn layer(&self) -> Layer {
-        if self.warm.load(Ordering::Relaxed) { Layer::Recent } else { Layer::Main }
-    }
-
-    /// The query whose text is the path to a state, in a context.
-    fn query_at(&self, layer: Layer, state: StateId, context: u32) -> Option<u32> {
-        let query = self.population.paths(layer).nfa.first_accepted(state)?;
-        self.registry.is_path(query, context).then_some(query)
-    }
-
-    fn prints_as(&mut self, steps: &[LinearStep], context: u32, text: &str) -> bool {
-        let mut printed = std::mem::take(&mut self.printed);
-        printed.clear();
-        let is_same = self.print(steps, context, &mut printed) && printed == text;
-        self.printed = printed;
-        is_same
-    }
-
-    fn print(&self, steps: &[LinearStep], context: u32, text: &mut String) -> bool {
-        let namespaces = &self.registry.context(context).namespaces;
-        let given = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
-        plain::print(steps, given, &self.vocabulary, text)
-    }
-
-    /// The text of a query.
-    fn text_of(&self, query: u32) -> Cow<'_, str> {
-        let (kept, context) = self.registry.query(query);
-        match (kept, self.compiled.path(query)) {
-            (Some(text), _) => Cow::Borrowed(text),
-            (None, Some((layer, item))) => {
-                let nfa = &self.population.paths(layer).nfa;
-                let mut text = String::new();
-                self.print(&nfa.path_of(nfa.state_of_item(item)), context, &mut text);
-                Cow::Owned(text)
-            }
-            (None, None) => Cow::Borrowed(""),
-        }
-    }
-
-    /// Remove a subscription; whether it was there.
-    pub fn remove(&mut self, key: &str) -> bool {
-        match self.registry.slot_of(key) {
-            Some(slot) => {
-                self.remove_slot(slot);
-                self.changes += 1;
-                self.compact_if_due();
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn remove_slot(&mut self, slot: Slot) {
-        if let Some(query) = self.registry.unsubscribe(slot) {
-            self.retire(query);
-        }
-    }
-
-    /// A query is gone from the registry: let it take no part in matching any more.
-    fn retire(&mut self, query: u32) {
-        let Some(places) = self.compiled.places(query) else { return };
-        let needs = self.compiled.needs(query);
-        let is_loose = places.as_slice().iter().all(|&place| self.population.is_loose(place));
-        self.count_needs(needs, false);
-        if self.warm.load(Ordering::Relaxed) && !is_loose {
-            // Without subscribers it can do no harm; taking it out now would cost what matchers have learnt.
-            self.dead.push(query);
-        } else {
-            self.take_out(query);
-        }
-    }
-
-    /// Take a query out of the shared structures.
-    fn take_out(&mut self, query: u32) {
-        let Some(places) = self.compiled.take(query) else { return };
-        let mut changes = Vec::new();
-        self.population.remove(query, places.as_slice(), &mut changes);
-        self.classes.remove(query);
-        self.log.extend(changes);
-        if let Some(family) = self.families.get_mut(query as usize) {
-            *family = FamilyRef::NONE;
-        }
-        self.registry.free_number(query);
-    }
-
-    /// Merge what came and went into the bulk once it is an eighth of it: rarely enough that what matchers lose by it
-    /// costs little a change.
-    fn compact_if_due(&mut self) {
-        let due = COMPACTED_MIN + self.compiled.bound() / 8;
-        if self.recent.len() > due || self.dead.len() > due {
-            self.compact();
-        }
-    }
-
-    /// Merge the queries that came since the last time into the bulk and take out those that went. Happens by itself.
-    pub fn compact(&mut self) {
-        for query in std::mem::take(&mut self.dead) {
-            self.take_out(query);
-        }
-        let mut recent = std::mem::take(&mut self.recent);
-        recent.sort_unstable();
-        recent.dedup();
-        for query in recent {
-            let population = &mut self.population;
-            self.compiled.move_places(query, |place| population.promote(place));
-            self.keep_untold_text(query);
-        }
-        self.interner.tidy();
-        self.bulk_version += 1;
-        self.log.forget();
-        self.warm.store(false, Ordering::Relaxed);
-    }
-
-    /// Keep the text of a query that is at the end of its path with others now, where it would not be found.
-    fn keep_untold_text(&mut self, query: u32) {
-        let Some((layer, item)) = self.compiled.path(query) else { return };
-        let nfa = &self.population.paths(layer).nfa;
-        if nfa.first_accepted(nfa.state_of_item(item)) != Some(query) {
-            let text = self.text_of(query).into_owned();
-            self.registry.keep_text(query, &text);
-        }
-    }
-
-    fn compile(&mut self, text: &str, context: u32) -> Result<NewQuery, QueryError> {
-        let (expr, program) = match self.parse(text, context)? {
-            Query::XPath(expr) => (expr, None),
-            Query::Flwr(flwr) => {
-                let condition = matching_condition(&flwr);
-                let program = Arc::new(Program::compile(&flwr, &self.vocabulary, &mut self.interner));
-                (condition.expr, Some((program, condition.exact)))
-            }
-        };
-        let expr = normal::normalise(expr);
-        let mut routes = plan::plan(&expr);
-        let necessary = matches!(program, Some((_, false)));
-        if necessary {
-            routes.iter_mut().for_each(Route::verify_whole);
-        }
-        let external = self.registry.context(context).dialect == Dialect::XQuery;
-        let warning = warning(&expr, &routes, necessary || external);
-        let whole = routes.iter().any(|route| {
-            matches!(&route.action, Action::Always | Action::Trigger { verify: Verify { whole: true, .. }, .. })
-        });
-        let program = program.map(|(program, _)| program);
-        let needs = Needs { rewrites: program.is_some(), ..needs(&routes) };
-        let evaluated = match &program {
-            Some(program) if necessary => Evaluated::Bindings(Arc::clone(program)),
-            _ if whole => Evaluated::Expr(Arc::new(expr)),
-            _ => Evaluated::Nothing,
-        };
-        Ok(NewQuery { routes, evaluated, program, needs, warning })
-    }
-
-    fn parse(&mut self, text: &str, context: u32) -> Result<Query, QueryError> {
-        let context = self.registry.context(context);
-        let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
-        query::parse(text, &options, &mut self.vocabulary)
-    }
-
-    fn register(&mut self, context: u32, mut new: NewQuery) -> u32 {
-        let query = self.registry.add_query(context);
-        let mut changes = Vec::new();
-        let mut routes = std::mem::take(&mut new.routes);
-        if self.is_guided(query, context, new.program.as_deref()) {
-            routes.clear();
-            (new.needs.attributes, new.needs.text) = (true, true);
-        }
-        let layer = self.layer();
-        let places = Places::from(self.population.insert(query, routes, layer, &mut changes));
-        self.log.extend(changes);
-        if layer == Layer::Recent && !places.as_slice().is_empty() {
-            self.recent.push(query);
-        }
-        self.count_needs(new.needs, true);
-        let family = new.program.as_ref().map_or(FamilyRef::NONE, |program| program.family_ref());
-        self.compiled.put(query, new.compiled(places));
-        if family != FamilyRef::NONE && self.families.len() <= query as usize {
-            self.families.resize(query as usize + 1, FamilyRef::NONE);
-        }
-        if let Some(known) = self.families.get_mut(query as usize) {
-            *known = family;
-        }
-        query
-    }
-
-    /// Files a query with those that guides decide, if it is of the kind; whether it is.
-    fn is_guided(&mut self, query: u32, context: u32, program: Option<&Program>) -> bool {
-        let is_own = self.registry.context(context).dialect != Dialect::XQuery;
-        is_own && program.is_some_and(|program| self.classes.add(query, program))
-    }
-
-    fn count_needs(&mut self, needs: Needs, added: bool) {
-        let (attributes, text) = (usize::from(needs.attributes), usize::from(needs.text));
-        let rewrites = usize::from(needs.rewrites);
-        if added {
-            self.needing.0 += attributes;
-            self.needing.1 += text;
-            self.needing.2 += rewrites;
-        } else {
-            self.needing.0 -= attributes;
-            self.needing.1 -= text;
-            self.needing.2 -= rewrites;
-        }
     }
 
     pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
@@ -537,13 +229,7 @@ impl Engine {
         if matcher.valid_for != (self.identity, self.bulk_version) {
             matcher.forget();
             matcher.valid_for = (self.identity, self.bulk_version);
-        } else {
-            match self.log.since(matcher.version) {
-                Some(changes) => matcher.follow(self, changes),
-                None => matcher.forget_recent(),
-            }
         }
-        matcher.version = self.log.version();
     }
 
     /// The key of a slot.
@@ -624,85 +310,6 @@ impl Engine {
         ])
     }
 }
-
-/// A query compiled but not registered yet.
-struct NewQuery {
-    routes: Vec<Route>,
-    evaluated: Evaluated,
-    program: Option<Arc<Program>>,
-    needs: Needs,
-    warning: Option<Warning>,
-}
-
-impl NewQuery {
-    fn compiled(self, places: Places) -> CompiledQuery {
-        let Self { evaluated, program, needs, warning, .. } = self;
-        CompiledQuery { places, evaluation: Evaluation::of(evaluated, program), needs, warning }
-    }
-}
-
-/// What is worth saying of a query with these routes; `necessary`: it may not match where its expression is true.
-fn warning(expr: &Expr, routes: &[Route], necessary: bool) -> Option<Warning> {
-    match certainty::truth(expr) {
-        Some(false) => Some(Warning::NeverMatches),
-        Some(true) if !necessary => Some(Warning::AlwaysMatches),
-        _ if routes.is_empty() => Some(Warning::NeverMatches),
-        _ => routes.iter().any(|route| matches!(route.action, Action::Always)).then_some(Warning::EvaluatedAlways),
-    }
-}
-
-fn needs(routes: &[Route]) -> Needs {
-    // A trigger's conditions may ask for anything; telling attributes from text there would spare the scanner little.
-    let by_value = routes.iter().any(|route| matches!(route.action, Action::Trigger { .. } | Action::Always));
-    let keys_only = routes.iter().all(|route| match &route.action {
-        Action::Accept | Action::Twig(_) => true,
-        Action::Trigger { key: Some(key), verify } if verify.is_exact() => {
-            key.value.is_attribute() && verify.also.iter().all(|key| key.value.is_attribute())
-        }
-        _ => false,
-    });
-    Needs { attributes: by_value, text: by_value && !keys_only, rewrites: false }
-}
-
-/// How one query would run, without registering it.
-#[derive(Clone, Debug)]
-pub struct Check {
-    /// The query's normal form.
-    pub normal_form: String,
-    /// Name of the route, see [`plan::route_name`].
-    pub route: &'static str,
-    /// What the route means, in one sentence.
-    pub reason: &'static str,
-    /// What registration would warn of.
-    pub warning: Option<Warning>,
-}
-
-/// Parse and plan a query alone.
-///
-/// # Errors
-/// The query is refused.
-pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Check, QueryError> {
-    let mut engine = Engine::new(limits.clone());
-    let interned = engine.registry.intern_context(context);
-    let parsed = engine.parse(text, interned)?;
-    let new = engine.compile(text, interned)?;
-    let printed = match parsed {
-        Query::XPath(expr) => {
-            query::display::expression(&normal::normalise(expr), &engine.vocabulary, &context.namespaces)
-        }
-        Query::Flwr(flwr) => query::flwr_text::query(&flwr, &engine.vocabulary, &context.namespaces),
-    };
-    let (route, reason) = match context.dialect {
-        Dialect::XQuery if new.warning.is_none() => (
-            "xquery",
-            "Saxon evaluates it on the messages in which its binding path, in the normal form, leads somewhere",
-        ),
-        Dialect::XQuery => ("xquery", "Saxon evaluates it on each message, since no binding path narrows them down"),
-        _ => (plan::route_name(&new.routes), plan::route_reason(&new.routes)),
-    };
-    Ok(Check { normal_form: printed.text, route, reason, warning: new.warning })
-}
-
 /// The name of a dialect in interfaces.
 pub fn dialect_name(dialect: Dialect) -> &'static str {
     match dialect {

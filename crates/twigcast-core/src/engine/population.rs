@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use rustc_hash::FxHashMap;
 
 use crate::automaton::dfa::TriggerKeys;
-use crate::automaton::nfa::{Change, Item, Nfa, StateId};
+use crate::automaton::nfa::{Item, Nfa, StateId};
 use crate::plan::{Action, LinearStep, Route};
 use crate::predicate::atoms::Atoms;
 use crate::predicate::key;
@@ -98,26 +98,6 @@ impl<T> Slab<T> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// Where a layer's changes go: matchers follow those of the recent layer, and start afresh after those of the bulk.
-struct Followed<'a> {
-    list: &'a mut Vec<Change>,
-    from: usize,
-    followed: bool,
-}
-
-impl Drop for Followed<'_> {
-    fn drop(&mut self) {
-        if !self.followed {
-            self.list.truncate(self.from);
-        }
-    }
-}
-
-fn of_layer(layer: Layer, list: &mut Vec<Change>) -> Followed<'_> {
-    let from = list.len();
-    Followed { list, from, followed: layer == Layer::Recent }
 }
 
 /// A place where a query is registered, for removing it again.
@@ -213,7 +193,7 @@ impl Population {
         }
     }
 
-    /// The automaton of a layer, for a plain path to be added. Changes of the recent layer are to be followed.
+    /// The automaton of a layer, for a plain path to be added.
     pub fn nfa_mut(&mut self, layer: Layer) -> &mut Nfa {
         &mut self.paths_mut(layer).nfa
     }
@@ -225,18 +205,12 @@ impl Population {
         }
     }
 
-    /// Register the routes of a query in a layer. `changes` gets those of the recent layer.
-    pub fn insert(
-        &mut self,
-        query: u32,
-        routes: Vec<Route>,
-        layer: Layer,
-        changes: &mut Vec<Change>,
-    ) -> Vec<Registration> {
-        routes.into_iter().map(|route| self.insert_route(query, route, layer, changes)).collect()
+    /// Register the routes of a query in a layer.
+    pub fn insert(&mut self, query: u32, routes: Vec<Route>, layer: Layer) -> Vec<Registration> {
+        routes.into_iter().map(|route| self.insert_route(query, route, layer)).collect()
     }
 
-    fn insert_route(&mut self, query: u32, route: Route, layer: Layer, changes: &mut Vec<Change>) -> Registration {
+    fn insert_route(&mut self, query: u32, route: Route, layer: Layer) -> Registration {
         let item = match route.action {
             Action::Accept => Item::Accept(query),
             Action::Twig(condition) => Item::Twig(self.insert_twig(query, condition, layer)),
@@ -247,7 +221,7 @@ impl Population {
                 if layer == Layer::Main {
                     self.split_trigger(number);
                 }
-                self.settle(number, &route.path, layer, changes);
+                self.settle(number, &route.path, layer);
                 return Registration::Trigger(number);
             }
             Action::Always => {
@@ -255,38 +229,30 @@ impl Population {
                 return Registration::Always;
             }
         };
-        self.insert_item(&route.path, item, layer, changes)
+        self.insert_item(&route.path, item, layer)
     }
 
-    fn insert_item(
-        &mut self,
-        path: &[LinearStep],
-        item: Item,
-        layer: Layer,
-        changes: &mut Vec<Change>,
-    ) -> Registration {
-        let changes = of_layer(layer, changes);
+    fn insert_item(&mut self, path: &[LinearStep], item: Item, layer: Layer) -> Registration {
         let nfa = &mut self.paths_mut(layer).nfa;
-        let state = nfa.state_of(path, changes.list);
-        Registration::Item(layer, nfa.insert_item(state, item, changes.list), item)
+        let state = nfa.state_of(path);
+        Registration::Item(layer, nfa.insert_item(state, item), item)
     }
 
     /// Let a trigger wait where a path accepts.
-    fn settle(&mut self, number: u32, path: &[LinearStep], layer: Layer, changes: &mut Vec<Change>) {
+    fn settle(&mut self, number: u32, path: &[LinearStep], layer: Layer) {
         let is_keyed = self.triggers.get(number).is_some_and(Trigger::is_keyed);
         // A crowd's table is looked up afresh each time, so joining one disturbs nothing that was learnt.
         let joins_bulk = is_keyed
             && layer == Layer::Recent
             && self.main.nfa.find(path).is_some_and(|state| self.main.crowded.contains_key(&state));
         let layer = if joins_bulk { Layer::Main } else { layer };
-        let changes = of_layer(layer, changes);
-        let state = self.paths_mut(layer).nfa.state_of(path, changes.list);
+        let state = self.paths_mut(layer).nfa.state_of(path);
         if is_keyed && self.paths(layer).is_crowded(state) {
-            self.join_crowd(number, layer, state, changes.list);
+            self.join_crowd(number, layer, state);
             return;
         }
         let paths = self.paths_mut(layer);
-        let item = paths.nfa.insert_item(state, Item::Trigger(number), changes.list);
+        let item = paths.nfa.insert_item(state, Item::Trigger(number));
         if is_keyed {
             *paths.waiting.entry(state).or_default() += 1;
         }
@@ -299,21 +265,21 @@ impl Population {
         }
     }
 
-    fn join_crowd(&mut self, number: u32, layer: Layer, state: StateId, changes: &mut Vec<Change>) {
+    fn join_crowd(&mut self, number: u32, layer: Layer, state: StateId) {
         if !self.paths(layer).crowded.contains_key(&state) {
-            self.gather_crowd(layer, state, changes);
+            self.gather_crowd(layer, state);
         }
         self.set_home(number, Home::Crowd(layer, state));
         let entry = self.triggers.get(number).and_then(|trigger| self.keyed_trigger(number, trigger));
         let paths = self.paths_mut(layer);
-        paths.nfa.attach(state, changes);
+        paths.nfa.attach(state);
         if let (Some(entry), Some(table)) = (entry, paths.crowded.get_mut(&state)) {
             table.insert(entry);
         }
     }
 
     /// Make a table for a state and move the keyed triggers that wait there as items into it.
-    fn gather_crowd(&mut self, layer: Layer, state: StateId, changes: &mut Vec<Change>) {
+    fn gather_crowd(&mut self, layer: Layer, state: StateId) {
         let paths = self.paths_mut(layer);
         paths.crowded.insert(state, KeyTable::default());
         paths.waiting.remove(&state);
@@ -329,13 +295,13 @@ impl Population {
         for number in waiting {
             let Some(Home::Item(_, item)) = self.triggers.get(number).map(|trigger| trigger.home) else { continue };
             // The new home first: a state without any use would be taken out.
-            self.join_crowd(number, layer, state, changes);
-            self.paths_mut(layer).nfa.remove(item, changes);
+            self.join_crowd(number, layer, state);
+            self.paths_mut(layer).nfa.remove(item);
         }
     }
 
     /// Take a trigger away from where it waits; the path that it waited on.
-    fn unsettle(&mut self, number: u32, changes: &mut Vec<Change>) -> Option<Vec<LinearStep>> {
+    fn unsettle(&mut self, number: u32) -> Option<Vec<LinearStep>> {
         let trigger = self.triggers.get(number)?;
         let is_keyed = trigger.is_keyed();
         let home = trigger.home;
@@ -344,14 +310,13 @@ impl Population {
         match home {
             Home::Nowhere => None,
             Home::Item(layer, item) => {
-                let changes = of_layer(layer, changes);
                 let paths = self.paths_mut(layer);
                 let state = paths.nfa.state_of_item(item);
                 let path = paths.nfa.path_of(state);
                 if is_keyed {
                     paths.uncount(state);
                 }
-                paths.nfa.remove(item, changes.list);
+                paths.nfa.remove(item);
                 Some(path)
             }
             Home::Crowd(layer, state) => {
@@ -369,8 +334,8 @@ impl Population {
         }
     }
 
-    fn remove_trigger(&mut self, number: u32, changes: &mut Vec<Change>) {
-        self.unsettle(number, changes);
+    fn remove_trigger(&mut self, number: u32) {
+        self.unsettle(number);
         self.release_trigger(number);
     }
 
@@ -387,26 +352,24 @@ impl Population {
 
     /// Move a registration of the recent layer into the bulk.
     pub fn promote(&mut self, registration: Registration) -> Registration {
-        // Matchers start afresh on both layers afterwards.
-        let mut changes = Vec::new();
         match registration {
             Registration::Item(Layer::Recent, number, item) => {
                 let nfa = &mut self.recent.nfa;
                 let path = nfa.path_of(nfa.state_of_item(number));
-                nfa.remove(number, &mut changes);
+                nfa.remove(number);
                 if let Item::Twig(twig) = item {
                     self.split_twig(twig);
                 }
-                self.insert_item(&path, item, Layer::Main, &mut changes)
+                self.insert_item(&path, item, Layer::Main)
             }
             Registration::Trigger(number) => {
                 let asks_structure =
                     |trigger: &Trigger| trigger.rest.as_ref().is_some_and(|rest| !rest.shapes.is_empty());
                 // One that has joined a crowd of the bulk is there already, but maybe not as it would be had it come first.
                 if self.is_loose(registration) || self.triggers.get(number).is_some_and(asks_structure) {
-                    if let Some(path) = self.unsettle(number, &mut changes) {
+                    if let Some(path) = self.unsettle(number) {
                         self.split_trigger(number);
-                        self.settle(number, &path, Layer::Main, &mut changes);
+                        self.settle(number, &path, Layer::Main);
                     }
                 }
                 registration
@@ -445,14 +408,13 @@ impl Population {
     }
 
     /// Undo [`Self::insert`].
-    pub fn remove(&mut self, query: u32, registrations: &[Registration], changes: &mut Vec<Change>) {
+    pub fn remove(&mut self, query: u32, registrations: &[Registration]) {
         for &registration in registrations {
             match registration {
                 Registration::Always => self.always.retain(|&entry| entry != query),
-                Registration::Trigger(trigger) => self.remove_trigger(trigger, changes),
+                Registration::Trigger(trigger) => self.remove_trigger(trigger),
                 Registration::Item(layer, number, item) => {
-                    let changes = of_layer(layer, changes);
-                    self.paths_mut(layer).nfa.remove(number, changes.list);
+                    self.paths_mut(layer).nfa.remove(number);
                     if let Item::Twig(twig) = item {
                         self.remove_twig(twig);
                     }

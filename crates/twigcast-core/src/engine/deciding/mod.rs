@@ -105,7 +105,7 @@ impl<'a> Run<'a, '_> {
         ahead: Option<&[u32]>,
     ) {
         if state.has_twigs() {
-            self.decide_twigs(decisions, node, state, paths, memo);
+            self.decide_twigs(decisions, node, state, memo);
         }
         if !state.keyed.is_empty() {
             self.decide_keyed(decisions, node, &state.keyed, ahead);

@@ -3,7 +3,6 @@
 use super::{Decisions, Run};
 use crate::automaton::dfa::DfaState;
 use crate::document::NodeId;
-use crate::engine::population::Paths;
 use crate::eval::{EvalError, NodeRef};
 use crate::predicate::table::KeyTable;
 use crate::twig::memo::Memo;
@@ -11,17 +10,10 @@ use crate::twig::shapes::{NO_SHAPE, ShapeId};
 use crate::twig::{Twig, TwigCondition};
 
 impl<'a> Run<'a, '_> {
-    pub(super) fn decide_twigs(
-        &mut self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        state: &DfaState,
-        paths: &Paths,
-        memo: &mut Memo,
-    ) {
+    pub(super) fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, state: &DfaState, memo: &mut Memo) {
         let shape = self.shape_of[node as usize];
         if shape == NO_SHAPE || !(state.branching.is_empty() || self.satisfied.knows(shape)) {
-            for twig in state.all_twigs(&paths.nfa) {
+            for twig in state.all_twigs() {
                 self.test_twig(decisions, node, twig);
             }
             return;

@@ -1,0 +1,395 @@
+//! The lazy DFA: sets of NFA states that messages really lead to, each made once and kept in a bounded cache (the lazy
+//! DFA of Green et al., "Processing XML streams with deterministic automata and stream indexes", 2004; the cache
+//! discipline is that of regex-automata's hybrid DFA).
+//!
+//! One element costs one look-up, however many queries there are. What the queries of a state's NFA states ask for is
+//! merged when the state is made.
+//!
+//! A state is made of two parts. The NFA states that the last element led to are listed with the state; those that stay
+//! active below an element whatever follows, the descendant-children, are a set shared by all states that have the same
+//! ones ([`lasting`]). What leads on from a state is prepared when something first does: most states are reached by
+//! elements without children.
+
+mod lasting;
+mod lists;
+mod transitions;
+mod undecided;
+
+use std::num::NonZeroU32;
+
+use hashbrown::HashTable;
+
+use self::lasting::{LastingId, LastingSets};
+use self::lists::{List, Lists};
+pub(crate) use self::transitions::Transitions;
+pub use self::undecided::DfaState;
+use super::nfa::{EdgeFilter, INITIAL, Nfa, StateId};
+use crate::predicate::waiting::KeyedTrigger;
+use crate::vocabulary::Name;
+
+/// Number of a DFA state.
+pub type DfaId = u32;
+/// The state of no active NFA state: nothing below can match.
+pub const DEAD: DfaId = 0;
+/// The state of the document node.
+pub const START: DfaId = 1;
+
+/// The cache has reached its budget; see [`LazyDfa::next`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetReached;
+
+/// What a trigger's key is, asked when a state's table is made.
+pub trait TriggerKeys {
+    /// The packed key of a trigger and what waits for it; `None` if it has no key.
+    fn keyed(&self, trigger: u32) -> Option<KeyedTrigger>;
+
+    /// The rarest branch that a twig asks for and what waits for it; `None` if it is to be decided by itself.
+    fn branching(&self, twig: u32) -> Option<KeyedTrigger>;
+}
+
+/// In place of an index: there is nothing.
+const NOTHING: u32 = u32::MAX;
+
+/// What reaching a state says of queries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    accepts: List,
+    /// Index of what else is to be decided, and one.
+    undecided: Option<NonZeroU32>,
+}
+
+impl Told {
+    /// The index of what else is to be decided, if anything is.
+    #[inline]
+    pub fn undecided(self) -> Option<u32> {
+        self.undecided.map(|number| number.get() - 1)
+    }
+}
+
+#[derive(Debug)]
+struct Made {
+    told: Told,
+    /// The NFA states that are active here, descendant-children aside.
+    members: List,
+    /// The descendant-children.
+    lasting: LastingId,
+    /// Index of what leads on, or [`NOTHING`] as long as nothing has.
+    exits: u32,
+    hash: u64,
+}
+
+/// What leads on from a state.
+#[derive(Clone, Copy, Debug)]
+struct Exits {
+    /// Members that labelled edges leave.
+    labelled: List,
+    /// Where the `*` edges of members lead.
+    stars: Segment,
+    /// The descendant-children below.
+    lasting: LastingId,
+}
+
+/// Part of a state: NFA states, and what they ask for.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    members: List,
+    accepts: List,
+    /// Members ask for more than the acceptances.
+    is_undecided: bool,
+}
+
+/// A [`Segment`] that grows.
+#[derive(Debug, Default)]
+struct Collected {
+    members: Vec<StateId>,
+    accepts: Vec<u32>,
+    is_undecided: bool,
+}
+
+impl Collected {
+    fn clear(&mut self) {
+        self.members.clear();
+        self.accepts.clear();
+        self.is_undecided = false;
+    }
+
+    #[inline]
+    fn push(&mut self, nfa: &Nfa, member: StateId) {
+        self.members.push(member);
+        self.is_undecided |= nfa.collect_accepts(member, &mut self.accepts);
+    }
+
+    fn append(&mut self, lists: &Lists, segment: Segment) {
+        self.members.extend_from_slice(lists.get(segment.members));
+        self.accepts.extend_from_slice(lists.get(segment.accepts));
+        self.is_undecided |= segment.is_undecided;
+    }
+
+    fn keep(&self, lists: &mut Lists) -> Segment {
+        Segment {
+            members: lists.add(&self.members),
+            accepts: lists.add(&self.accepts),
+            is_undecided: self.is_undecided,
+        }
+    }
+}
+
+/// The filter of the NFA's edges, built once as many edges have been asked for as building it looks at, so that it never
+/// costs more than twice what it spares.
+#[derive(Debug, Default)]
+struct Filter {
+    asked: usize,
+    built: Option<EdgeFilter>,
+}
+
+impl Filter {
+    /// The filter, if it is worth having by now. `count`: edges about to be asked for.
+    fn asked(&mut self, nfa: &Nfa, count: usize) -> Option<&EdgeFilter> {
+        self.asked += count;
+        if self.built.is_none() && self.asked > nfa.state_count() {
+            self.built = Some(EdgeFilter::of(nfa));
+        }
+        self.built.as_ref()
+    }
+}
+
+/// A number's share in the hash of a set; the sum over the members does not depend on their order.
+#[inline]
+fn mixed(member: u32) -> u64 {
+    let mixed = (u64::from(member) + 0x51_7cc1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// The cache of DFA states. One per matching thread.
+#[derive(Debug, Default)]
+pub struct LazyDfa {
+    made: Vec<Made>,
+    undecided: Vec<DfaState>,
+    exits: Vec<Exits>,
+    known: HashTable<DfaId>,
+    transitions: Transitions,
+    lasting: LastingSets,
+    lists: Lists,
+    next_twigs_version: u32,
+    undecided_bytes: usize,
+    /// The version of the NFA that all this was made from.
+    version: u64,
+    filter: Filter,
+    generation: u64,
+    scratch: Scratch,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
+    collected: Collected,
+    part: Collected,
+    list: Vec<StateId>,
+    sorted: (Vec<StateId>, Vec<StateId>),
+}
+
+impl LazyDfa {
+    /// An empty cache.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forget all states; version numbers go on, so that nothing filed under an old one is mistaken for new.
+    pub fn clear(&mut self) {
+        self.made.clear();
+        self.undecided.clear();
+        self.exits.clear();
+        self.known.clear();
+        self.transitions.clear();
+        self.lasting.clear();
+        self.lists.clear();
+        self.undecided_bytes = 0;
+        self.filter = Filter::default();
+        self.generation += 1;
+    }
+
+    /// How many states there are.
+    pub fn state_count(&self) -> usize {
+        self.made.len()
+    }
+
+    /// Bytes in use, by estimate.
+    pub fn bytes(&self) -> usize {
+        // A hash entry comes on top of what a state is.
+        self.made.len() * (size_of::<Made>() + 8)
+            + self.exits.len() * size_of::<Exits>()
+            + self.transitions.len() * Transitions::BYTES
+            + self.lists.bytes()
+            + self.lasting.bytes()
+            + self.undecided_bytes
+            + self.filter.built.as_ref().map_or(0, EdgeFilter::bytes)
+    }
+
+    /// Was it made from the NFA as it is now? If not, [`Self::clear`] is due.
+    pub fn is_of(&self, nfa: &Nfa) -> bool {
+        self.made.is_empty() || self.version == nfa.version()
+    }
+
+    /// Make sure that [`DEAD`] and [`START`] exist.
+    pub fn prepare(&mut self, nfa: &Nfa, keys: &impl TriggerKeys) {
+        if self.made.is_empty() {
+            self.version = nfa.version();
+            self.scratch.collected.clear();
+            self.add(nfa, keys, lasting::NONE);
+            self.scratch.collected.push(nfa, INITIAL);
+            self.add(nfa, keys, lasting::NONE);
+        }
+    }
+
+    /// What reaching a state says of queries.
+    #[inline]
+    pub fn told(&self, id: DfaId) -> Told {
+        self.made[id as usize].told
+    }
+
+    /// The queries that match when a state is reached.
+    #[inline]
+    pub fn accepts(&self, told: Told) -> &[u32] {
+        self.lists.get(told.accepts)
+    }
+
+    /// What else is to be decided at a state, by the index that [`Told::undecided`] tells.
+    #[inline]
+    pub fn undecided(&self, index: u32) -> &DfaState {
+        &self.undecided[index as usize]
+    }
+
+    /// Changes whenever all states are forgotten.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The state after an element named `name` below an element of state `from`.
+    ///
+    /// # Errors
+    /// [`BudgetReached`] when a state would have to be made and the cache is full. The caller then clears the cache or
+    /// runs the NFA itself.
+    #[inline]
+    pub fn next(
+        &mut self,
+        nfa: &Nfa,
+        keys: &impl TriggerKeys,
+        from: DfaId,
+        name: Name,
+        budget: usize,
+    ) -> Result<DfaId, BudgetReached> {
+        match self.transitions.get(from, name) {
+            Some(known) => Ok(known),
+            None => self.make(nfa, keys, from, name, budget),
+        }
+    }
+
+    #[cold]
+    fn make(
+        &mut self,
+        nfa: &Nfa,
+        keys: &impl TriggerKeys,
+        from: DfaId,
+        name: Name,
+        budget: usize,
+    ) -> Result<DfaId, BudgetReached> {
+        if self.bytes() >= budget || self.lists.is_full() {
+            return Err(BudgetReached);
+        }
+        let exits = self.exits(nfa, from);
+        let Scratch { collected, part, .. } = &mut self.scratch;
+        collected.clear();
+        collected.append(&self.lists, exits.stars);
+        let ways = nfa.ways(name);
+        let labelled = self.lists.get(exits.labelled);
+        let filter = self.filter.asked(nfa, labelled.len());
+        for &member in labelled {
+            nfa.follow_labelled(member, ways, filter, |target| collected.push(nfa, target));
+        }
+        self.lasting.step(nfa, &mut self.lists, exits.lasting, name, &mut self.filter, (collected, part));
+        let id = self.add(nfa, keys, exits.lasting);
+        self.transitions.insert(from, name, id);
+        Ok(id)
+    }
+
+    /// What leads on from a state, prepared now if nothing did before.
+    fn exits(&mut self, nfa: &Nfa, id: DfaId) -> Exits {
+        let made = &mut self.made[id as usize];
+        if made.exits != NOTHING {
+            return self.exits[made.exits as usize];
+        }
+        made.exits = self.exits.len() as u32;
+        let Scratch { collected, list, sorted: (labelled, _), .. } = &mut self.scratch;
+        collected.clear();
+        list.clear();
+        labelled.clear();
+        for &member in self.lists.get(made.members) {
+            let (is_labelled, star, descendant) = nfa.edges(member);
+            if is_labelled {
+                labelled.push(member);
+            }
+            if let Some(star) = star {
+                collected.push(nfa, star);
+            }
+            list.extend(descendant);
+        }
+        let exits = Exits {
+            labelled: self.lists.add(labelled),
+            stars: collected.keep(&mut self.lists),
+            lasting: self.lasting.grow(nfa, &mut self.lists, made.lasting, list, collected),
+        };
+        self.exits.push(exits);
+        exits
+    }
+
+    /// The state of the NFA states collected and of descendant-children.
+    fn add(&mut self, nfa: &Nfa, keys: &impl TriggerKeys, lasting: LastingId) -> DfaId {
+        let Self { made, lists, known, scratch, .. } = self;
+        let members = &scratch.collected.members;
+        let hash = members.iter().fold(mixed(!lasting), |sum, &member| sum.wrapping_add(mixed(member)));
+        let sorted = &mut scratch.sorted;
+        let is_same = |&id: &DfaId| {
+            let other: &Made = &made[id as usize];
+            other.hash == hash && other.lasting == lasting && are_same(lists.get(other.members), members, sorted)
+        };
+        if let Some(&id) = known.find(hash, is_same) {
+            return id;
+        }
+        let id = made.len() as DfaId;
+        let segment = scratch.collected.keep(lists);
+        let mut undecided = None;
+        if segment.is_undecided {
+            let state = DfaState::of(nfa, keys, &scratch.collected.members, self.next_twigs_version);
+            self.next_twigs_version += 1;
+            self.undecided_bytes += state.bytes();
+            self.undecided.push(state);
+            undecided = NonZeroU32::new(self.undecided.len() as u32);
+        }
+        made.push(Made {
+            told: Told { accepts: segment.accepts, undecided },
+            members: segment.members,
+            lasting,
+            exits: NOTHING,
+            hash,
+        });
+        known.insert_unique(hash, id, |&id| made[id as usize].hash);
+        id
+    }
+}
+
+/// Are these the same sets, whatever the order? The hash says so already.
+fn are_same(one: &[StateId], other: &[StateId], sorted: &mut (Vec<StateId>, Vec<StateId>)) -> bool {
+    if one == other {
+        return true;
+    }
+    let sort = |list: &mut Vec<StateId>, members: &[StateId]| {
+        list.clear();
+        list.extend_from_slice(members);
+        list.sort_unstable();
+    };
+    sort(&mut sorted.0, one);
+    sort(&mut sorted.1, other);
+    sorted.0 == sorted.1
+}
+
+#[cfg(test)]
+mod tests;

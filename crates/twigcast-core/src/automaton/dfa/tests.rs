@@ -1,0 +1,145 @@
+//! The lazily built automaton is at each element where the NFA is.
+
+use super::super::nfa::Item;
+use super::*;
+use crate::plan::LinearStep;
+use crate::query::ast::NameTest;
+use crate::vocabulary::{LocalId, NamespaceId};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as u32 % bound
+    }
+
+    fn name(&mut self, names: u32) -> Name {
+        Name { namespace: NamespaceId(self.below(2) * 3), local: LocalId(1 + self.below(names)) }
+    }
+
+    fn path(&mut self, names: u32) -> Vec<LinearStep> {
+        let step = |random: &mut Self| {
+            let name = random.name(names);
+            let test = match random.below(8) {
+                0 | 1 => NameTest::Any,
+                2 => NameTest::Local(name.local),
+                3 => NameTest::Namespace(name.namespace),
+                _ => NameTest::Name(name),
+            };
+            LinearStep { descendant: random.below(3) == 0, test }
+        };
+        (0..1 + self.below(5)).map(|_| step(self)).collect()
+    }
+}
+
+struct NoKeys;
+
+impl TriggerKeys for NoKeys {
+    fn keyed(&self, _: u32) -> Option<KeyedTrigger> {
+        None
+    }
+
+    fn branching(&self, _: u32) -> Option<KeyedTrigger> {
+        None
+    }
+}
+
+fn sorted(mut list: Vec<u32>) -> Vec<u32> {
+    list.sort_unstable();
+    list
+}
+
+/// What a state accepts and which triggers wait there, by the DFA.
+fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<u32>) {
+    let told = dfa.told(id);
+    let candidates = told.undecided().map(|index| dfa.undecided(index).candidates.clone());
+    (sorted(dfa.accepts(told).to_vec()), sorted(candidates.unwrap_or_default()))
+}
+
+/// The same, by the NFA.
+fn of_nfa(nfa: &Nfa, active: &[StateId]) -> (Vec<u32>, Vec<u32>) {
+    let items = || active.iter().flat_map(|&state| nfa.items(state));
+    let accepts = items().filter_map(|item| if let Item::Accept(query) = item { Some(query) } else { None });
+    let triggers = items().filter_map(|item| if let Item::Trigger(number) = item { Some(number) } else { None });
+    (sorted(accepts.collect()), sorted(triggers.collect()))
+}
+
+#[test]
+fn random_walks_meet_the_same_states() {
+    for seed in 1..40 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let names = 2 + random.below(12);
+        let mut nfa = Nfa::new();
+        let mut items = Vec::new();
+        let mut dfa = LazyDfa::new();
+        for round in 0..30 {
+            for number in 0..random.below(40) {
+                let query = round * 40 + number;
+                let state = nfa.state_of(&random.path(names));
+                let item = if random.below(4) == 0 { Item::Trigger(query) } else { Item::Accept(query) };
+                items.push(nfa.insert_item(state, item));
+            }
+            for _ in 0..random.below(20).min(items.len() as u32) {
+                let item = items.swap_remove(random.below(items.len() as u32) as usize);
+                nfa.remove(item);
+            }
+            if !dfa.is_of(&nfa) {
+                dfa.clear();
+            }
+            dfa.prepare(&nfa, &NoKeys);
+            for _ in 0..30 {
+                let (mut id, mut active) = (START, vec![INITIAL]);
+                for _ in 0..1 + random.below(12) {
+                    // Sometimes a name that no query mentions.
+                    let name = if random.below(9) == 0 { Name::UNKNOWN } else { random.name(names) };
+                    id = dfa.next(&nfa, &NoKeys, id, name, usize::MAX).expect("no limit");
+                    let mut target = Vec::new();
+                    nfa.step(&active, name, &mut target);
+                    assert_eq!(of_dfa(&dfa, id), of_nfa(&nfa, &target));
+                    assert_eq!(id == DEAD, target.is_empty());
+                    active = target;
+                }
+            }
+        }
+    }
+}
+
+/// Where elements of one name hold each other, states come back: as many as the paths are long, not as the message is
+/// deep.
+#[test]
+fn recursion_makes_few_states() {
+    let mut random = Random(7);
+    let mut nfa = Nfa::new();
+    for query in 0..300 {
+        let path = random.path(3);
+        let state = nfa.state_of(&path);
+        nfa.insert_item(state, Item::Accept(query));
+    }
+    let mut dfa = LazyDfa::new();
+    dfa.prepare(&nfa, &NoKeys);
+    let mut id = START;
+    for depth in 0..3_000 {
+        let name = Name { namespace: NamespaceId::NONE, local: LocalId(1 + depth % 2) };
+        id = dfa.next(&nfa, &NoKeys, id, name, usize::MAX).expect("no limit");
+    }
+    assert!(dfa.state_count() < 40, "{}", dfa.state_count());
+}
+
+#[test]
+fn a_full_cache_says_so() {
+    let mut nfa = Nfa::new();
+    let name = |number| Name { namespace: NamespaceId::NONE, local: LocalId(number) };
+    for number in 1..50 {
+        let step = LinearStep { descendant: true, test: NameTest::Name(name(number)) };
+        let state = nfa.state_of(&[step, LinearStep { descendant: false, ..step }]);
+        nfa.insert_item(state, Item::Accept(number));
+    }
+    let mut dfa = LazyDfa::new();
+    dfa.prepare(&nfa, &NoKeys);
+    let budget = dfa.bytes() + 2_000;
+    let full = (1..50).map(|number| dfa.next(&nfa, &NoKeys, START, name(number), budget)).filter(Result::is_err);
+    assert!(full.count() > 0);
+    assert!(dfa.bytes() < budget + 2_000);
+}

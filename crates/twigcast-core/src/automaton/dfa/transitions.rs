@@ -1,0 +1,108 @@
+//! The transitions known so far: one look at one place in memory tells most of them.
+
+use super::DfaId;
+use crate::vocabulary::Name;
+
+#[derive(Clone, Copy, Debug)]
+struct Transition {
+    from: DfaId,
+    name: Name,
+    to: DfaId,
+}
+
+/// In place of a state: no transition here.
+const VACANT: DfaId = DfaId::MAX;
+const SIZE_MIN: usize = 64;
+
+/// A hash table with open addressing, at most half full.
+#[derive(Debug, Default)]
+pub(crate) struct Transitions {
+    /// A power of two of them, or none.
+    places: Vec<Transition>,
+    count: usize,
+}
+
+impl Transitions {
+    /// Bytes that one more takes.
+    pub(crate) const BYTES: usize = 2 * size_of::<Transition>();
+
+    #[inline]
+    pub(crate) fn get(&self, from: DfaId, name: Name) -> Option<DfaId> {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut place = hash(from, name) & mask;
+        loop {
+            let known = self.places.get(place)?;
+            if known.from == from && known.name == name {
+                return Some(known.to);
+            }
+            if known.from == VACANT {
+                return None;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// Add one that is not there.
+    pub(crate) fn insert(&mut self, from: DfaId, name: Name, to: DfaId) {
+        if self.count * 2 >= self.places.len() {
+            self.grow();
+        }
+        self.put(Transition { from, name, to });
+        self.count += 1;
+    }
+
+    fn put(&mut self, transition: Transition) {
+        let mask = self.places.len() - 1;
+        let mut place = hash(transition.from, transition.name) & mask;
+        while self.places[place].from != VACANT {
+            place = (place + 1) & mask;
+        }
+        self.places[place] = transition;
+    }
+
+    fn grow(&mut self) {
+        let vacant = Transition { from: VACANT, name: Name::UNKNOWN, to: VACANT };
+        let size = (self.places.len() * 2).max(SIZE_MIN);
+        let before = std::mem::replace(&mut self.places, vec![vacant; size]);
+        before.into_iter().filter(|known| known.from != VACANT).for_each(|known| self.put(known));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.places.iter_mut().for_each(|place| place.from = VACANT);
+        self.count = 0;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+}
+
+#[inline]
+fn hash(from: DfaId, name: Name) -> usize {
+    let name = u64::from(name.namespace.0) << 40 ^ u64::from(name.local.0);
+    let mixed = (u64::from(from) << 20 ^ name).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::{LocalId, NamespaceId};
+
+    #[test]
+    fn every_transition_is_found_again() {
+        let name = |number: u32| Name { namespace: NamespaceId(number % 3), local: LocalId(number) };
+        let mut table = Transitions::default();
+        assert_eq!(table.get(0, name(1)), None);
+        for round in 0..2 {
+            for from in 0..50 {
+                (0..40).for_each(|number| table.insert(from, name(number), from * 40 + number + round));
+            }
+            assert_eq!((table.get(7, name(39)), table.get(7, name(40))), (Some(7 * 40 + 39 + round), None));
+            assert_eq!(table.len(), 2_000);
+            assert!((0..50).all(|from| (0..40).all(|n| table.get(from, name(n)) == Some(from * 40 + n + round))));
+            table.clear();
+            assert_eq!((table.get(7, name(39)), table.len()), (None, 0));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the edges of the automaton are labelled with.
+
+use rustc_hash::FxHashMap;
+
+use super::state::{LabelId, NO_EDGE, STAR};
+use crate::query::ast::NameTest;
+use crate::vocabulary::{LocalId, Name, NamespaceId};
+
+/// An edge's label as two words: name, namespace or local name, told apart by a reserved value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Label {
+    namespace: u32,
+    local: u32,
+}
+
+const ANY: u32 = u32::MAX;
+
+impl Label {
+    pub(super) fn name(name: Name) -> Self {
+        Self { namespace: name.namespace.0, local: name.local.0 }
+    }
+
+    pub(super) fn namespace(namespace: NamespaceId) -> Self {
+        Self { namespace: namespace.0, local: ANY }
+    }
+
+    pub(super) fn local(local: LocalId) -> Self {
+        Self { namespace: ANY, local: local.0 }
+    }
+
+    fn test(self) -> NameTest {
+        let (namespace, local) = (NamespaceId(self.namespace), LocalId(self.local));
+        match (self.namespace, self.local) {
+            (_, ANY) => NameTest::Namespace(namespace),
+            (ANY, _) => NameTest::Local(local),
+            _ => NameTest::Name(Name { namespace, local }),
+        }
+    }
+}
+
+/// The labels in use, by number. Like the vocabulary that they are made of, they stay.
+#[derive(Clone, Debug)]
+pub(super) struct Labels {
+    labels: Vec<Label>,
+    ids: FxHashMap<Label, LabelId>,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        // The reserved numbers stand for no label.
+        let none = Label { namespace: ANY, local: ANY };
+        Self { labels: vec![none; STAR as usize + 1], ids: FxHashMap::default() }
+    }
+}
+
+impl Labels {
+    pub(super) fn intern(&mut self, label: Label) -> LabelId {
+        *self.ids.entry(label).or_insert_with(|| {
+            self.labels.push(label);
+            self.labels.len() as LabelId - 1
+        })
+    }
+
+    pub(super) fn find(&self, label: Label) -> Option<LabelId> {
+        self.ids.get(&label).copied()
+    }
+
+    /// One past the largest number of a label.
+    pub(super) fn bound(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// The test that a label stands for.
+    pub(super) fn test(&self, label: LabelId) -> NameTest {
+        self.labels[label as usize].test()
+    }
+
+    /// The labels that the edges of a name may have.
+    pub(super) fn ways(&self, name: Name) -> Ways {
+        let known_local = name.local != LocalId::UNKNOWN;
+        let known_namespace = name.namespace != NamespaceId::UNKNOWN;
+        let id = |known: bool, label| if known { self.find(label).unwrap_or(NO_EDGE) } else { NO_EDGE };
+        Ways {
+            name: id(known_local && known_namespace, Label::name(name)),
+            namespace: id(known_namespace, Label::namespace(name.namespace)),
+            local: id(known_local, Label::local(name.local)),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.labels.capacity() * size_of::<Label>() + self.ids.capacity() * (size_of::<(Label, LabelId)>() + 1)
+    }
+}
+
+/// The labels that the edges of a name may have; [`NO_EDGE`] where no state has any.
+#[derive(Clone, Copy)]
+pub(in crate::automaton) struct Ways {
+    pub(super) name: LabelId,
+    pub(super) namespace: LabelId,
+    pub(super) local: LabelId,
+}

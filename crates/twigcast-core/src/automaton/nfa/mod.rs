@@ -1,0 +1,337 @@
+//! YFilter's NFA (Diao 2005, section 4.3) as flat tables.
+//!
+//! Most states are there for one query: they have one edge into them and one acceptance. So an edge is no more than the
+//! number of the state that it leads to, which knows where it comes from, and a state's only acceptance stands in the
+//! state itself; it moves to the table of items when a second item comes.
+
+mod filter;
+mod items;
+mod labels;
+mod state;
+
+use hashbrown::HashTable;
+
+pub(super) use self::filter::EdgeFilter;
+use self::items::{ItemEntry, NO_ITEM};
+pub use self::items::{sole_item, state_of_sole};
+use self::labels::{Label, Labels, Ways};
+use self::state::{
+    EPSILON, HAS_ATTACHMENT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES, IS_DESCENDANT, LabelId, NO_EDGE,
+    STAR, State,
+};
+use crate::chunked::Chunked;
+use crate::plan::LinearStep;
+use crate::query::ast::NameTest;
+use crate::vocabulary::Name;
+
+/// Number of an NFA state.
+pub type StateId = u32;
+/// "No state".
+pub const NO_STATE: StateId = u32::MAX;
+/// The state before the document's root element.
+pub const INITIAL: StateId = 0;
+
+/// What happens where a path accepts. The numbers are indexes into the engine's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// This query matches.
+    Accept(u32),
+    /// This twig is to be decided on the structure below.
+    Twig(u32),
+    /// This trigger is to be tested.
+    Trigger(u32),
+}
+
+fn edge_hash(parent: StateId, label: LabelId) -> u64 {
+    let mixed = (u64::from(parent) << 32 | u64::from(label)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
+
+/// The shared NFA.
+#[derive(Clone, Debug)]
+pub struct Nfa {
+    states: Chunked<State>,
+    labels: Labels,
+    /// The states that labelled edges lead to, by where the edge comes from and its label.
+    edges: HashTable<StateId>,
+    items: Chunked<ItemEntry>,
+    free_items: Vec<u32>,
+    free_states: Vec<StateId>,
+    /// See [`Self::version`].
+    version: u64,
+}
+
+impl Default for Nfa {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Nfa {
+    /// The automaton of no path.
+    pub fn new() -> Self {
+        let mut states = Chunked::default();
+        states.push(State::new(NO_STATE, NO_EDGE, 0));
+        Self {
+            states,
+            labels: Labels::default(),
+            edges: HashTable::new(),
+            items: Chunked::default(),
+            free_items: Vec::new(),
+            free_states: Vec::new(),
+            version: 0,
+        }
+    }
+
+    /// Grows with each change; what was built from another version is to be built anew.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// How many states there are.
+    pub fn state_count(&self) -> usize {
+        self.states.len() - self.free_states.len()
+    }
+
+    /// Bytes that the tables take.
+    pub fn bytes(&self) -> usize {
+        self.states.bytes()
+            + self.labels.bytes()
+            + self.edges.capacity() * (size_of::<StateId>() + 1)
+            + self.items.bytes()
+            + (self.free_items.capacity() + self.free_states.capacity()) * 4
+    }
+
+    fn new_state(&mut self, parent: StateId, incoming: LabelId, flags: u32) -> StateId {
+        self.version += 1;
+        self.states[parent as usize].begin_use();
+        let state = State::new(parent, incoming, flags);
+        match self.free_states.pop() {
+            Some(id) => {
+                self.states[id as usize] = state;
+                id
+            }
+            None => {
+                self.states.push(state);
+                self.states.len() as StateId - 1
+            }
+        }
+    }
+
+    /// One use of a state less; a state without any is taken out, and so may be those above it.
+    fn release(&mut self, mut id: StateId) {
+        loop {
+            let state = &mut self.states[id as usize];
+            if !state.end_use() || id == INITIAL {
+                return;
+            }
+            let (parent, incoming) = (state.parent, state.incoming);
+            match incoming {
+                NO_EDGE => {}
+                EPSILON => self.states[parent as usize].descendant = NO_STATE,
+                STAR => self.states[parent as usize].star = NO_STATE,
+                label => {
+                    if let Ok(edge) = self.edges.find_entry(edge_hash(parent, label), |&target| target == id) {
+                        edge.remove();
+                    }
+                }
+            }
+            self.version += 1;
+            self.states[id as usize] = State::new(NO_STATE, NO_EDGE, 0);
+            self.free_states.push(id);
+            id = parent;
+        }
+    }
+
+    /// Note that the engine keeps something of its own for a state (which [`Self::has_attachment`] then tells), so that
+    /// the state stays. Each call is one use; [`Self::detach`] ends one.
+    pub fn attach(&mut self, state: StateId) {
+        let entry = &mut self.states[state as usize];
+        entry.begin_use();
+        if !entry.has(HAS_ATTACHMENT) {
+            entry.flags_and_uses |= HAS_ATTACHMENT;
+            self.version += 1;
+        }
+    }
+
+    /// End one use of a state by [`Self::attach`].
+    pub fn detach(&mut self, state: StateId) {
+        self.release(state);
+    }
+
+    /// Whether [`Self::attach`] was called for the state as it is now.
+    #[inline]
+    pub fn has_attachment(&self, state: StateId) -> bool {
+        self.states[state as usize].has(HAS_ATTACHMENT)
+    }
+
+    /// The state where `path` accepts, growing the automaton as needed. The caller must give a state that is new a use,
+    /// by [`Self::insert_item`] or [`Self::attach`].
+    pub fn state_of(&mut self, path: &[LinearStep]) -> StateId {
+        let mut state = INITIAL;
+        for step in path {
+            if step.descendant {
+                state = self.descendant_child(state);
+            }
+            state = self.edge(state, step.test);
+        }
+        state
+    }
+
+    /// The state where `path` accepts, if the automaton has it.
+    pub fn find(&self, path: &[LinearStep]) -> Option<StateId> {
+        let mut state = INITIAL;
+        for step in path {
+            if step.descendant {
+                state = self.states[state as usize].descendant;
+                if state == NO_STATE {
+                    return None;
+                }
+            }
+            state = match step.test {
+                NameTest::Any => Some(self.states[state as usize].star).filter(|&target| target != NO_STATE)?,
+                NameTest::Name(name) => self.target(state, self.labels.find(Label::name(name))?)?,
+                NameTest::Namespace(namespace) => self.target(state, self.labels.find(Label::namespace(namespace))?)?,
+                NameTest::Local(local) => self.target(state, self.labels.find(Label::local(local))?)?,
+            };
+        }
+        Some(state)
+    }
+
+    /// Where a labelled edge leads.
+    #[inline]
+    fn target(&self, from: StateId, label: LabelId) -> Option<StateId> {
+        let leads = |&target: &StateId| {
+            let state = &self.states[target as usize];
+            state.parent == from && state.incoming == label
+        };
+        self.edges.find(edge_hash(from, label), leads).copied()
+    }
+
+    /// The path that accepts at a state.
+    pub fn path_of(&self, mut state: StateId) -> Vec<LinearStep> {
+        let mut path: Vec<LinearStep> = Vec::new();
+        while state != INITIAL && state != NO_STATE {
+            let entry = &self.states[state as usize];
+            match entry.incoming {
+                NO_EDGE => {}
+                EPSILON => {
+                    if let Some(step) = path.last_mut() {
+                        step.descendant = true;
+                    }
+                }
+                STAR => path.push(LinearStep { descendant: false, test: NameTest::Any }),
+                label => {
+                    path.push(LinearStep { descendant: false, test: self.labels.test(label) });
+                }
+            }
+            state = entry.parent;
+        }
+        path.reverse();
+        path
+    }
+
+    fn descendant_child(&mut self, state: StateId) -> StateId {
+        let known = self.states[state as usize].descendant;
+        if known != NO_STATE {
+            return known;
+        }
+        let new = self.new_state(state, EPSILON, IS_DESCENDANT);
+        self.states[state as usize].descendant = new;
+        new
+    }
+
+    fn edge(&mut self, state: StateId, test: NameTest) -> StateId {
+        let (label, flag) = match test {
+            NameTest::Any => {
+                let known = self.states[state as usize].star;
+                if known != NO_STATE {
+                    return known;
+                }
+                let new = self.new_state(state, STAR, 0);
+                self.states[state as usize].star = new;
+                return new;
+            }
+            NameTest::Name(name) => (Label::name(name), HAS_NAMES),
+            NameTest::Namespace(namespace) => (Label::namespace(namespace), HAS_NAMESPACES),
+            NameTest::Local(local) => (Label::local(local), HAS_LOCALS),
+        };
+        let label = self.labels.intern(label);
+        if let Some(known) = self.target(state, label) {
+            return known;
+        }
+        let new = self.new_state(state, label, 0);
+        let states = &self.states;
+        self.edges.insert_unique(edge_hash(state, label), new, |&target| {
+            let target = &states[target as usize];
+            edge_hash(target.parent, target.incoming)
+        });
+        self.states[state as usize].flags_and_uses |= flag;
+        new
+    }
+
+    /// The active set after an element named `name`, given the active set of its parent (Diao 2005, section 4.3.3,
+    /// rules 1 to 4). `target` comes out sorted and without duplicates.
+    pub fn step(&self, active: &[StateId], name: Name, target: &mut Vec<StateId>) {
+        target.clear();
+        let ways = self.labels.ways(name);
+        for &id in active {
+            let state = &self.states[id as usize];
+            self.follow(id, state, ways, target);
+            if state.has(IS_DESCENDANT) {
+                target.push(id);
+            }
+            if state.descendant != NO_STATE {
+                self.follow(state.descendant, &self.states[state.descendant as usize], ways, target);
+                target.push(state.descendant);
+            }
+        }
+        target.sort_unstable();
+        target.dedup();
+    }
+
+    /// Rules 1 and 2: the edges of one state that a name takes.
+    #[inline]
+    fn follow(&self, id: StateId, state: &State, ways: Ways, target: &mut Vec<StateId>) {
+        if state.star != NO_STATE {
+            target.push(state.star);
+        }
+        self.follow_labelled(id, ways, None, |next| target.push(next));
+    }
+
+    /// The labels that the edges of a name may have.
+    pub(super) fn ways(&self, name: Name) -> Ways {
+        self.labels.ways(name)
+    }
+
+    /// Where the labelled edges of a state lead that a name takes.
+    #[inline]
+    pub(super) fn follow_labelled(
+        &self,
+        id: StateId,
+        ways: Ways,
+        filter: Option<&EdgeFilter>,
+        mut each: impl FnMut(StateId),
+    ) {
+        let state = &self.states[id as usize];
+        for (flag, label) in [(HAS_NAMES, ways.name), (HAS_NAMESPACES, ways.namespace), (HAS_LOCALS, ways.local)] {
+            if label == NO_EDGE || filter.is_some_and(|filter| !filter.may_leave(id, label)) || !state.has(flag) {
+                continue;
+            }
+            if let Some(target) = self.target(id, label) {
+                each(target);
+            }
+        }
+    }
+
+    /// What leaves a state: whether labelled edges do, and where the `*` edge and the epsilon edge lead.
+    #[inline]
+    pub(super) fn edges(&self, id: StateId) -> (bool, Option<StateId>, Option<StateId>) {
+        let state = &self.states[id as usize];
+        let some = |target: StateId| (target != NO_STATE).then_some(target);
+        (state.has(HAS_LABELLED), some(state.star), some(state.descendant))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! One state of the automaton.
+
+use super::{NO_ITEM, NO_STATE, StateId};
+
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    /// Target of the `*` edge.
+    pub(super) star: StateId,
+    /// Target of the epsilon edge: the descendant-child state shared by all `//` steps leaving this state.
+    pub(super) descendant: StateId,
+    /// [`NO_ITEM`], an only acceptance marked [`SOLE`], or the head of the state's item list.
+    pub(super) items: u32,
+    /// The state that the one edge into this state leaves.
+    pub(super) parent: StateId,
+    /// How the one edge into this state is labelled: [`NO_EDGE`], [`EPSILON`], [`STAR`] or the number of a label.
+    pub(super) incoming: LabelId,
+    /// Flags, and above them uses: items here, attachments, and states right below. A state without any use is taken
+    /// out, unless it ever had more than can be counted.
+    pub(super) flags_and_uses: u32,
+}
+
+/// Number of an edge's label.
+pub(super) type LabelId = u32;
+/// No edge: the initial state, and states that are free.
+pub(super) const NO_EDGE: LabelId = 0;
+/// The edge that takes no name.
+pub(super) const EPSILON: LabelId = 1;
+/// The edge that takes every name.
+pub(super) const STAR: LabelId = 2;
+
+/// The state is a descendant-child: it stays active below whatever activated it.
+pub(super) const IS_DESCENDANT: u32 = 1;
+pub(super) const HAS_NAMES: u32 = 2;
+pub(super) const HAS_NAMESPACES: u32 = 4;
+pub(super) const HAS_LOCALS: u32 = 8;
+pub(super) const HAS_ATTACHMENT: u32 = 16;
+/// Any edge with a label.
+pub(super) const HAS_LABELLED: u32 = HAS_NAMES | HAS_NAMESPACES | HAS_LOCALS;
+const ONE_USE: u32 = 32;
+const FLAGS: u32 = ONE_USE - 1;
+const USES_MAX: u32 = !FLAGS;
+
+impl State {
+    pub(super) fn new(parent: StateId, incoming: LabelId, flags: u32) -> Self {
+        Self { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent, incoming, flags_and_uses: flags }
+    }
+
+    #[inline]
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.flags_and_uses & flag != 0
+    }
+
+    #[inline]
+    pub(super) fn begin_use(&mut self) {
+        if self.flags_and_uses < USES_MAX {
+            self.flags_and_uses += ONE_USE;
+        }
+    }
+
+    /// Whether that was the last one.
+    pub(super) fn end_use(&mut self) -> bool {
+        if self.flags_and_uses < USES_MAX {
+            self.flags_and_uses -= ONE_USE;
+        }
+        self.flags_and_uses < ONE_USE
+    }
+}
