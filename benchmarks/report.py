@@ -13,6 +13,7 @@ _TITLES = {
     "filtering": "Filtering, from bytes to matching keys",
     "peers": "Peer: libxml2 (lxml), one compiled XPath per query",
     "insertion": "Insertion into a large set, and the messages after it",
+    "adversarial": "Worst case: queries and messages made to defeat the cache",
     "mixed": "Changes while matching: ten changes after each message, 100,000 subscriptions",
     "threads": "Several threads, one population of 100,000 queries",
     "transformation": "For-Where-Return queries",
@@ -40,6 +41,12 @@ _NOTES = {
     ),
     "peers": "The answers of both were compared before timing.",
     "insertion": "`next_message_E`: the first message after the change; `same_message_again_E`: the same once more.",
+    "adversarial": (
+        "Each history of the last forty names is a state of its own, and names are drawn by chance: whatever is learnt "
+        "is of no use later. `NFA alone`: with a cache of one byte, so that the NFA itself is run; `of_nfa`: how many "
+        "times as long as that. `bytes_grown`: memory that matching added to the process. Target: at most ten times the"
+        " NFA, in fixed memory."
+    ),
     "mixed": "One thread does both in turn. `match_us` is the mean, `worst_match_us` the longest match.",
     "threads": "By the clock, not by processor time.",
     "transformation": (

@@ -15,7 +15,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import changes, filtering, forwarding, report, transformation, transformation_peers, workloads
+from benchmarks import (
+    adversarial,
+    changes,
+    filtering,
+    forwarding,
+    report,
+    transformation,
+    transformation_peers,
+    workloads,
+)
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).with_name("results")
@@ -33,6 +42,10 @@ def _peers(quick: bool) -> list[Row]:
 
 def _insertion(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("insertion")
+
+
+def _adversarial(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("adversarial")
 
 
 def _mixed(quick: bool) -> list[Row]:
@@ -76,6 +89,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "filtering": _filtering,
     "peers": _peers,
     "insertion": _insertion,
+    "adversarial": _adversarial,
     "mixed": _mixed,
     "threads": _threads,
     "transformation": _transformation,
@@ -106,6 +120,7 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "filtering": filtering.measure,
     "lxml": filtering.measure_lxml,
     "insertion": changes.measure_insertion,
+    "adversarial": adversarial.measure,
     "mixed": changes.measure_mixed,
     "threads": changes.measure_threads,
     "transformation": transformation.measure,
