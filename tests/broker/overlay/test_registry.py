@@ -199,7 +199,7 @@ def test_subscribers_are_sent_where_they_are_near_and_where_the_same_is_wanted(n
 
 def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore) -> None:
     async def work() -> None:
-        stores = {name: new_store(name) for name in (*HOLDERS, "d")}
+        stores = {name: new_store(name) for name in (*HOLDERS, "d", "again")}
         async with row(stores, *HOLDERS) as parts:
             a = parts["a"]
             async with broker(stores["d"], "d", a.target, place=(-10.0, 0.0)) as d:
@@ -209,10 +209,16 @@ def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore)
                 await until(lambda: entry(d, "far"))
                 check(d, "far", key)
             await until(lambda: len(a.overlay.registering.brokers()) == 3)
-            moved = await a.overlay.registering.remove_broker("d")
-            assert len(moved.sources) == 1
-            await until(lambda: (found := entry(a, "far")) and found.root == a.node._node.address)
-            check(a, "far", key)
+            # It comes back without its store: another broker, which is not the root of anything.
+            async with broker(stores["again"], "d", a.target, place=(-50.0, 0.0)) as d:
+                await until(lambda: entry(d, "far") and len(a.overlay.registering.brokers()) == 4)
+                with pytest.raises(Conflict, match="publishes at the broker"):
+                    check(d, "far", key)
+                moved = await a.overlay.registering.remove_broker("d")
+                assert len(moved.sources) == 1
+                await until(lambda: (found := entry(a, "far")) and found.root == a.node._node.address)
+                check(a, "far", key)
+                assert (await a.overlay.registering.remove_broker("d")).sources == ()
 
     run(work())
 

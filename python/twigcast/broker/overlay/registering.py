@@ -261,11 +261,13 @@ class Registering:
         found = [identity for identity, one in known.items() if one.name == name]
         if not found:
             raise NotFound(f"there is no broker {name!r} in the overlay")
-        if any(identity in reached for identity in found):
+        # A broker that came back with another store is another one, under the same name.
+        gone = [identity for identity in found if identity not in reached]
+        if not gone:
             raise Conflict(f"the broker {name!r} can be reached: stop it first")
         sources: list[Source] = []
         profiles: list[tuple[str, Address]] = []
-        for identity in found:
+        for identity in gone:
             moved = await self._ask(RemoveBroker(identity))
             assert isinstance(moved, Moved)
             sources += moved.sources
