@@ -1,12 +1,17 @@
 //! Any bytes as an element stream: what the decoder takes is a message that the scanner takes as well, and writing it
-//! again gives the same message.
+//! again gives the same message. Whatever they are, routing tables may look into them.
 #![no_main]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
 use twigcast_core::document::{Document, Message};
+use twigcast_core::engine::routing::RoutingTable;
+use twigcast_core::engine::{Matcher, QueryContext};
 use twigcast_core::limits::Limits;
 use twigcast_core::scan::{Scanner, Want};
-use twigcast_core::stream::decode::{Decoder, Reading};
+use twigcast_core::stream::decode::{Checks, Decoder, Reading};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{Names, encode};
 use twigcast_core::stream::text::text;
@@ -25,6 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
             place.copy_from_slice(&dictionary.id().to_le_bytes());
         }
     }
+    look_into(&stream, &dictionary);
     let Some((source, document)) = read(&stream, &dictionary) else { return };
     let message = Message { source: &source, document: &document };
     let Ok(written) = text(message, TEXT_BYTES_MAX) else { return };
@@ -39,10 +45,35 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
+/// Those who only look into a stream read it in another way, and it may be anything.
+fn look_into(stream: &[u8], dictionary: &Dictionary) {
+    thread_local! {
+        static TABLES: RefCell<[(RoutingTable, Matcher); 2]> = RefCell::new(
+            [["/a/b", "//p:a", "/never"], ["/a[@b = '1']/b", "//a[. = 'x']", "/never"]]
+                .map(|paths| (table(&paths), Matcher::new())),
+        );
+    }
+    TABLES.with_borrow_mut(|tables| {
+        for (table, matcher) in tables {
+            let _ = table.route_stream(matcher, stream, dictionary, &[(0, 0), (1, 1), (2, 2)]);
+        }
+    });
+}
+
+fn table(paths: &[&str]) -> RoutingTable {
+    let mut table = RoutingTable::new(Limits::default());
+    let namespaces = BTreeMap::from([("p".into(), "u".into())]);
+    for (label, path) in (0..).zip(paths) {
+        let context = QueryContext { namespaces: namespaces.clone(), ..QueryContext::default() };
+        table.add(&[(path, context)], vec![label]).expect("a valid path");
+    }
+    table
+}
+
 fn read(stream: &[u8], dictionary: &Dictionary) -> Option<(Vec<u8>, Document)> {
     let (mut decoder, mut document) = (Decoder::new(), Document::default());
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
-    let reading = Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits: &limits, want: Want::ALL };
+    let reading = Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits: &limits, want: Want::ALL, checks: Checks::All };
     decoder.decode(stream, reading, &mut document).ok()?;
     Some((decoder.source().to_vec(), document))
 }

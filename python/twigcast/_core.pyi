@@ -322,6 +322,9 @@ class ParsedMessage:
         ``in_full``: each name in full wherever it stands, as published (Diao 2005, section 7.4.2).
         """
 
+    def stream_and_names(self, dictionary: NameDictionary) -> tuple[bytes, list[str]]:
+        """Its element stream by a dictionary, and the names that the dictionary does not have, in their order."""
+
 def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
     """The algebra of a query as JSON (see ``twigcast.query``)."""
 

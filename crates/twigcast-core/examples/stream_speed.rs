@@ -7,7 +7,7 @@ use std::time::Instant;
 use twigcast_core::document::{Document, Message};
 use twigcast_core::limits::Limits;
 use twigcast_core::scan::{Scanner, Want};
-use twigcast_core::stream::decode::{Decoder, Reading};
+use twigcast_core::stream::decode::{Checks, Decoder, Reading};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{Names, encode};
 use twigcast_core::vocabulary::Vocabulary;
@@ -57,8 +57,14 @@ fn main() {
                 })
                 .collect();
             let mut decoder = Decoder::new();
-            let reading =
-                Reading { dictionary: &dictionary, vocabulary: &vocabulary, identity: 0, limits: &limits, want };
+            let reading = Reading {
+                dictionary: &dictionary,
+                vocabulary: &vocabulary,
+                identity: 0,
+                limits: &limits,
+                want,
+                checks: Checks::All,
+            };
             let decode = best(|| {
                 for stream in &streams {
                     decoder.decode(stream, reading, black_box(&mut document)).expect("a stream");

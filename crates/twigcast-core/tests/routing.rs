@@ -2,17 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use twigcast_core::document::{Document, Message};
 use twigcast_core::engine::routing::{ConjunctionId, Label, RoutingTable, Targets};
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
+use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::stream::dictionary::Dictionary;
+use twigcast_core::stream::encode::{Names, encode};
+use twigcast_core::vocabulary::Vocabulary;
 
-/// Small and repeatable.
-struct Random(u64);
+/// Small and repeatable. Of even numbers to begin with, its paths ask for structure alone.
+struct Random {
+    state: u64,
+    asks_for_values: bool,
+}
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self { state: seed, asks_for_values: seed % 2 == 1 }
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.state >> 33) % bound
     }
 
     fn pick<'a>(&mut self, options: &[&'a str]) -> &'a str {
@@ -24,6 +36,9 @@ impl Random {
         for _ in 0..=self.below(3) {
             path += self.pick(&["/", "/", "//"]);
             path += self.pick(&["a", "b", "c", "*"]);
+            if !self.asks_for_values {
+                continue;
+            }
             path += self.pick(&["", "", "[@x]", "[@x = 1]", "[@x = 2]", "[@y > 1]", "[. = 'v']", "[contains(., 'v')]"]);
         }
         path
@@ -73,13 +88,32 @@ fn change(random: &mut Random, table: &mut RoutingTable, expected: &mut Conjunct
     }
 }
 
+fn streams(message: &str) -> [(Vec<u8>, Dictionary); 3] {
+    let mut document = Document::default();
+    let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
+    Scanner::new().scan(message.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect("well-formed");
+    let message = Message { source: message.as_bytes(), document: &document };
+    let dictionary = Dictionary::new(["a", "x", "c"]).expect("names");
+    [
+        (encode(message, Names::InFull), Dictionary::default()),
+        (encode(message, Names::Once), dictionary.clone()),
+        (encode(message, Names::By(&dictionary)), dictionary),
+    ]
+}
+
+fn wanted(random: &mut Random) -> Vec<(Label, u32)> {
+    (0..random.below(8)).map(|_| (random.below(9) as Label, random.below(5) as u32)).collect()
+}
+
 #[test]
 fn short_cuts_change_no_answer() {
-    for seed in 1..=12 {
+    for seed in 1..=24 {
         println!("seed {seed}");
-        let mut random = Random(seed);
-        let mut table = RoutingTable::new(Limits::default());
-        let mut matcher = Matcher::new();
+        let mut random = Random::new(seed);
+        // Of some, the automaton does not fit into the cache.
+        let cache_bytes_max = if seed % 6 < 2 { 4 << 10 } else { Limits::default().cache_bytes_max };
+        let mut table = RoutingTable::new(Limits { cache_bytes_max, ..Limits::default() });
+        let (mut matcher, mut of_streams) = (Matcher::new(), Matcher::new());
         let mut expected = Conjunctions::new();
         for _ in 0..60 {
             for _ in 0..10 {
@@ -95,15 +129,21 @@ fn short_cuts_change_no_answer() {
             }
             let source = message.as_bytes();
             assert_eq!(table.holding(&mut matcher, source).expect("a well-formed message"), holding, "{message}");
-            let wanted: Vec<(Label, u32)> =
-                (0..random.below(8)).map(|_| (random.below(9) as Label, random.below(5) as u32)).collect();
-            let reached: Targets = holding
-                .iter()
-                .flat_map(|id| &expected[id].1)
-                .flat_map(|label| wanted.iter().filter(move |(wanted, _)| wanted == label))
-                .fold(0, |all, (_, target)| all | 1 << target);
-            let routed = table.route(&mut matcher, source, &wanted).expect("a well-formed message");
-            assert_eq!(routed, reached, "wanted {wanted:?}\n{message}");
+            // What is noted of one message is used for the next.
+            for _ in 0..3 {
+                let wanted = wanted(&mut random);
+                let reached: Targets = holding
+                    .iter()
+                    .flat_map(|id| &expected[id].1)
+                    .flat_map(|label| wanted.iter().filter(move |(wanted, _)| wanted == label))
+                    .fold(0, |all, (_, target)| all | 1 << target);
+                let routed = table.route(&mut matcher, source, &wanted).expect("a well-formed message");
+                assert_eq!(routed, reached, "wanted {wanted:?}\n{message}");
+                for (stream, dictionary) in streams(&message) {
+                    let routed = table.route_stream(&mut of_streams, &stream, &dictionary, &wanted);
+                    assert_eq!(routed, Ok(reached), "wanted {wanted:?}, as a stream\n{message}");
+                }
+            }
         }
         assert_eq!(table.len(), expected.len());
         for id in expected.into_keys() {
@@ -147,4 +187,37 @@ fn what_cannot_be_decided_is_sent() {
     let mut matcher = Matcher::new();
     assert_eq!(table.route(&mut matcher, message.as_bytes(), &[(0, 0)]), Ok(1));
     assert_eq!(table.holding(&mut matcher, message.as_bytes()).map(|holding| holding.len()), Ok(1));
+}
+
+#[test]
+fn a_damaged_stream_is_refused_or_routed_somewhere() {
+    let mut random = Random::new(2);
+    let mut table = RoutingTable::new(Limits::default());
+    for label in 0..40 {
+        let path = random.path();
+        table.add(&[(&path, QueryContext::default())], vec![label % 5]).expect("a valid path");
+    }
+    table.add(&[("/never", QueryContext::default())], vec![5]).expect("a valid path");
+    let wanted: Vec<(Label, u32)> = (0..6).map(|label| (label, label)).collect();
+    let mut matcher = Matcher::new();
+    let mut refused = 0;
+    for _ in 0..400 {
+        let message = random.message(4);
+        for (mut stream, dictionary) in streams(&message) {
+            let at = random.below(stream.len() as u64) as usize;
+            match random.below(3) {
+                0 => stream.truncate(at),
+                1 => stream[at] ^= 1 << random.below(8),
+                _ => stream.insert(at, random.below(256) as u8),
+            }
+            match table.route_stream(&mut matcher, &stream, &dictionary, &wanted) {
+                Ok(targets) => assert_eq!(targets >> 6, 0),
+                Err(error) => {
+                    refused += 1;
+                    assert!(!error.reason.is_empty());
+                }
+            }
+        }
+    }
+    assert!(refused > 100, "{refused}");
 }

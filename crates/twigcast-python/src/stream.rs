@@ -9,9 +9,9 @@ use twigcast_core::document::{Document, Message};
 use twigcast_core::error::{MessageError, MessageErrorKind};
 use twigcast_core::limits::Limits;
 use twigcast_core::scan::{Scanner, Want};
-use twigcast_core::stream::decode::{Decoder, Reading};
+use twigcast_core::stream::decode::{Checks, Decoder, Reading};
 use twigcast_core::stream::dictionary::Dictionary;
-use twigcast_core::stream::encode::{Names, encode};
+use twigcast_core::stream::encode::{Names, encode, encode_naming};
 use twigcast_core::stream::text::{TooLong, text};
 use twigcast_core::vocabulary::Vocabulary;
 
@@ -118,11 +118,24 @@ impl ParsedMessage {
         };
         Ok(PyBytes::new(py, &py.detach(|| encode(self.message(), names))))
     }
+
+    fn stream_and_names<'py>(
+        &self,
+        py: Python<'py>,
+        dictionary: &NameDictionary,
+    ) -> (Bound<'py, PyBytes>, Vec<String>) {
+        let (stream, names) = py.detach(|| {
+            let (stream, names) = encode_naming(self.message(), Names::By(&dictionary.names));
+            (stream, names.into_iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+        });
+        (PyBytes::new(py, &stream), names)
+    }
 }
 
 fn read(stream: &[u8], dictionary: &Dictionary, limits: &Limits) -> Result<ParsedMessage, MessageError> {
     let (mut decoder, mut document, vocabulary) = (Decoder::new(), Document::default(), Vocabulary::new());
-    let reading = Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits, want: Want::ALL };
+    let reading =
+        Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits, want: Want::ALL, checks: Checks::All };
     decoder.decode(stream, reading, &mut document)?;
     Ok(ParsedMessage { source: decoder.source().to_vec(), document, bytes_max: limits.message_bytes_max })
 }

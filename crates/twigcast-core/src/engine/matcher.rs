@@ -2,9 +2,11 @@
 
 use super::Engine;
 use super::deciding::{Decisions, Run};
+use super::following::{Followed, Follower};
 use super::layer::LearntPaths;
+use super::population::Population;
 use super::query_set::QuerySet;
-use super::walk::Walk;
+use super::walk::{Layers, PlaceId, Walk};
 use super::watch::{Unwatched, Watch};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
@@ -12,7 +14,7 @@ use crate::eval::EvalError;
 use crate::extract::Payloads;
 use crate::extract::guided::Guide;
 use crate::scan::{Scanner, Want};
-use crate::stream::decode::{Decoder, Reading};
+use crate::stream::decode::{Checks, Decoder, Reading};
 use crate::stream::dictionary::Dictionary;
 use crate::twig::conditions::Decided;
 use crate::twig::satisfied::Satisfied;
@@ -20,6 +22,9 @@ use crate::twig::shapes::{ShapeId, Shapes};
 
 /// Messages that run on the NFA after the DFA cache overflowed within one message.
 const REST_MESSAGES: u32 = 16;
+
+/// Items of a stream after which it is asked for the first time whether that is enough; then after twice as many more.
+const ITEMS_AT_FIRST: usize = 32;
 
 /// All that one thread changes while it matches: scratch, the lazily built automaton, memo tables. Everything in it is
 /// bounded by [`crate::limits::Limits::cache_bytes_max`] and the size of the message.
@@ -29,6 +34,8 @@ pub struct Matcher {
     /// The message last scanned.
     pub(super) document: Document,
     decoder: Decoder,
+    /// Scratch for following a stream.
+    around: Vec<PlaceId>,
     main: LearntPaths,
     recent: LearntPaths,
     walk: Walk,
@@ -105,8 +112,7 @@ impl Matcher {
         want: Want,
         work: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> Result<T, MessageError> {
-        let Engine { vocabulary, limits, identity, .. } = engine;
-        let reading = Reading { dictionary, vocabulary, identity: *identity, limits, want };
+        let reading = reading(engine, dictionary, want, Checks::All);
         // Lent out while the rest of the matcher is at work.
         let mut decoder = std::mem::take(&mut self.decoder);
         let answer = decoder.decode(stream, reading, &mut self.document).map(|()| work(self, decoder.source()));
@@ -122,44 +128,147 @@ impl Matcher {
 
     /// Match the scanned message, as far as `watch` wants to know and without what rewrites.
     pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], watch: &mut impl Watch) {
-        let population = &engine.population;
-        let budget = engine.limits.cache_bytes_max;
-        if self.cache_bytes() >= budget {
-            self.forget();
-            self.overflows += 1;
-        }
-        self.message_number += 1;
-        self.decisions.reset(engine.query_bound());
+        self.begin(engine);
+        let (population, budget) = (&engine.population, engine.limits.cache_bytes_max);
         if !population.twigs.is_empty() || !population.conditions.is_empty() || !population.branches.is_empty() {
             self.shapes.number(&self.document, &mut self.shape_of, budget / 2);
         }
         if !population.branches.is_empty() {
             self.satisfied.follow(&self.shapes, &population.branches, budget / 2);
         }
-        let resting = self.rest_messages > 0;
-        let uses_dfa = !resting && self.lead(engine, budget);
-        if resting {
+        let rests = self.rest_messages > 0;
+        let uses_dfa = !rests && self.lead_all(engine);
+        if rests {
             self.rest_messages -= 1;
         } else if !uses_dfa {
-            // The automaton needs more states than the cache holds, within one message: making them costs more than it
-            // saves.
-            self.rest_messages = REST_MESSAGES;
-            self.overflows += 1;
-            self.main.clear();
-            self.recent.clear();
-            self.decisions.reset(engine.query_bound());
+            self.rest(engine);
         }
         watch.begin(&mut self.decisions);
-        if watch.has_enough(&mut self.decisions) {
-            return;
+        if !watch.has_enough(&mut self.decisions) {
+            self.decide(engine, source, uses_dfa, watch);
         }
+    }
+
+    /// Match a message that comes as an element stream, as far as `watch` wants to know and without what rewrites. It is
+    /// read no further than that, and checked only where it is looked into.
+    pub(super) fn run_stream_watched(
+        &mut self,
+        engine: &Engine,
+        (stream, dictionary): (&[u8], &Dictionary),
+        want: Want,
+        watch: &mut impl Watch,
+    ) -> Result<(), MessageError> {
+        let reading = reading(engine, dictionary, want, Checks::Recorded);
+        // Lent out while the rest of the matcher is at work.
+        let mut decoder = std::mem::take(&mut self.decoder);
+        let answer = self.run_reading(engine, &mut decoder, (stream, reading), watch);
+        self.decoder = decoder;
+        answer
+    }
+
+    fn run_reading(
+        &mut self,
+        engine: &Engine,
+        decoder: &mut Decoder,
+        (stream, reading): (&[u8], Reading<'_>),
+        watch: &mut impl Watch,
+    ) -> Result<(), MessageError> {
+        let Population { twigs, conditions, branches, always, .. } = &engine.population;
+        let needs_all = !twigs.is_empty() || !conditions.is_empty() || !branches.is_empty() || self.rest_messages > 0;
+        let is_structure = !reading.want.attributes && !reading.want.text && always.is_empty();
+        if !needs_all && is_structure {
+            match self.follow_stream(engine, decoder, (stream, reading), watch)? {
+                Followed::ToTheEnd | Followed::Enough => return Ok(()),
+                Followed::NeedsDocument | Followed::CacheIsFull => {}
+            }
+        }
+        if needs_all {
+            decoder.decode(stream, reading, &mut self.document)?;
+            self.run_watched(engine, decoder.source(), watch);
+            return Ok(());
+        }
+        self.run_in_steps(engine, decoder, (stream, reading), watch)
+    }
+
+    /// Lead the automata along a stream of which no document is made.
+    fn follow_stream(
+        &mut self,
+        engine: &Engine,
+        decoder: &mut Decoder,
+        (stream, reading): (&[u8], Reading<'_>),
+        watch: &mut impl Watch,
+    ) -> Result<Followed, MessageError> {
+        self.begin(engine);
+        watch.begin(&mut self.decisions);
+        let layers = Layers::new(engine, &mut self.main, &mut self.recent);
+        let ways = (&mut self.walk, layers, &mut self.around);
+        let mut follower = Follower::new(ways, self.message_number, &mut self.decisions, watch);
+        decoder.open(stream, reading, &mut self.document)?.lead(&mut follower)?;
+        Ok(follower.followed)
+    }
+
+    /// Lead the automata over the document that is made of a stream, while it is read.
+    fn run_in_steps(
+        &mut self,
+        engine: &Engine,
+        decoder: &mut Decoder,
+        (stream, reading): (&[u8], Reading<'_>),
+        watch: &mut impl Watch,
+    ) -> Result<(), MessageError> {
+        self.begin(engine);
+        watch.begin(&mut self.decisions);
+        let mut fits = true;
+        let mut reader = decoder.open(stream, reading, &mut self.document)?;
+        for doublings in 0.. {
+            let is_last = reader.read(ITEMS_AT_FIRST << doublings)?;
+            let layers = Layers::new(engine, &mut self.main, &mut self.recent);
+            let matched = &mut self.decisions.matched;
+            fits = fits && self.walk.lead(reader.document(), layers, self.message_number, matched).is_ok();
+            if fits && watch.has_enough(&mut self.decisions) {
+                return Ok(());
+            }
+            if is_last {
+                break;
+            }
+        }
+        if !fits {
+            self.rest(engine);
+            watch.begin(&mut self.decisions);
+        }
+        self.decide(engine, decoder.source(), fits, watch);
+        Ok(())
+    }
+
+    /// Begin with a message.
+    fn begin(&mut self, engine: &Engine) {
+        if self.cache_bytes() >= engine.limits.cache_bytes_max {
+            self.forget();
+            self.overflows += 1;
+        }
+        self.message_number += 1;
+        self.decisions.reset(engine.query_bound());
+        self.walk.begin(Layers::new(engine, &mut self.main, &mut self.recent));
+    }
+
+    /// The automaton needs more states than the cache holds, within one message: making them costs more than it saves.
+    fn rest(&mut self, engine: &Engine) {
+        self.rest_messages = REST_MESSAGES;
+        self.overflows += 1;
+        self.main.clear();
+        self.recent.clear();
+        self.decisions.reset(engine.query_bound());
+    }
+
+    /// Decide what the automata have left open, until `watch` has enough.
+    fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, watch: &mut impl Watch) {
+        let population = &engine.population;
         let message = Message { source, document: &self.document };
         let mut run = Run {
             engine,
             population,
             evaluator: engine.evaluator(message),
             message,
-            budget,
+            budget: engine.limits.cache_bytes_max,
             shape_of: &self.shape_of,
             shapes: &self.shapes,
             satisfied: &mut self.satisfied,
@@ -215,9 +324,13 @@ impl Matcher {
     }
 
     /// Lead both automata over the document; false if a cache is full.
-    fn lead(&mut self, engine: &Engine, budget: usize) -> bool {
-        let Self { document, main, recent, walk, decisions, message_number, .. } = self;
-        let limits = (*message_number, budget);
-        walk.lead(document, &engine.population, (main, recent), limits, &mut decisions.matched).is_ok()
+    fn lead_all(&mut self, engine: &Engine) -> bool {
+        let layers = Layers::new(engine, &mut self.main, &mut self.recent);
+        self.walk.lead(&self.document, layers, self.message_number, &mut self.decisions.matched).is_ok()
     }
+}
+
+fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, want: Want, checks: Checks) -> Reading<'a> {
+    let Engine { vocabulary, limits, identity, .. } = engine;
+    Reading { dictionary, vocabulary, identity: *identity, limits, want, checks }
 }

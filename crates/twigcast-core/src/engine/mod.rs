@@ -9,6 +9,7 @@ mod book;
 mod compiled;
 mod compiling;
 mod deciding;
+mod following;
 mod layer;
 mod matcher;
 mod pages;

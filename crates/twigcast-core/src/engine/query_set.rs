@@ -83,18 +83,44 @@ impl QuerySet {
         self.words.iter_mut().for_each(|word| *word = !*word);
     }
 
-    /// Take in another set, and say which members were not there yet.
-    pub(super) fn take_in(&mut self, other: &Self, mut new: impl FnMut(u32)) {
+    /// Take in another set; `new` becomes the set of the members that were not there yet. Whether there are any.
+    pub(super) fn take_in(&mut self, other: &Self, new: &mut Self) -> bool {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
         }
-        for (index, (known, &word)) in self.words.iter_mut().zip(&other.words).enumerate() {
+        new.words.clear();
+        new.words.extend(self.words.iter_mut().zip(&other.words).map(|(known, &word)| {
             let come = word & !*known;
             *known |= word;
-            if come != 0 {
-                members(index, come).for_each(&mut new);
+            come
+        }));
+        new.words.iter().any(|&word| word != 0)
+    }
+
+    /// The first member that is not below `from` and not in another set.
+    pub(super) fn next_without(&self, from: u32, other: &Self) -> Option<u32> {
+        let first = from as usize >> 6;
+        let mut below = u64::MAX << (from & 63);
+        for (index, &word) in self.words.iter().enumerate().skip(first) {
+            let left = word & below & !other.words.get(index).copied().unwrap_or(0);
+            if left != 0 {
+                return Some((index as u32) << 6 | left.trailing_zeros());
             }
+            below = u64::MAX;
         }
+        None
+    }
+
+    /// Add a number, making room for it; whether it was not there.
+    #[inline]
+    pub(super) fn insert_new(&mut self, number: u32) -> bool {
+        let (word, bit) = (number as usize >> 6, 1 << (number & 63));
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        is_new
     }
 
     /// Add a number below the bound.

@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use super::deciding::Decisions;
 use super::population::Slab;
 use super::query_set::QuerySet;
-use super::watch::Watch;
+use super::watch::{Noted, Watch};
 use super::{Engine, Matcher, QueryContext};
 use crate::error::{MessageError, QueryError};
 use crate::limits::Limits;
@@ -41,6 +41,9 @@ const PRUNED_SETS_MAX: usize = 64;
 const LOOKED_AT_MAX: usize = 4;
 /// How often, as a mask.
 const LOOKED_AT_MASK: usize = 31;
+
+/// Paths looked at in vain after which it is asked again which are of use.
+const IN_VAIN_MAX: usize = 32;
 
 /// A conjunction.
 #[derive(Debug)]
@@ -114,6 +117,8 @@ pub struct RoutingTable {
     waiting: Vec<Vec<ConjunctionId>>,
     /// Conjunctions without paths: they always hold.
     always: Vec<ConjunctionId>,
+    /// Grows with every change.
+    changes: u64,
 }
 
 impl RoutingTable {
@@ -125,6 +130,7 @@ impl RoutingTable {
             label_sets: LabelSets::default(),
             waiting: Vec::new(),
             always: Vec::new(),
+            changes: 0,
         }
     }
 
@@ -171,6 +177,7 @@ impl RoutingTable {
                 }
             }
         }
+        self.changes += 1;
         self.engine.changes += 1;
         self.engine.compact_if_due();
         if let Some(rarest) = (0..held.len()).min_by_key(|&index| self.engine.registry.uses(held[index])) {
@@ -196,6 +203,7 @@ impl RoutingTable {
         let before = conjunction.labels;
         conjunction.labels = self.label_sets.acquire(labels, &conjunction.paths);
         self.label_sets.release(before);
+        self.changes += 1;
         true
     }
 
@@ -208,6 +216,7 @@ impl RoutingTable {
             Some(&path) => self.waiting[path as usize].retain(|&other| other != id),
         }
         conjunction.paths.iter().for_each(|&path| self.let_go(path));
+        self.changes += 1;
         self.engine.changes += 1;
         self.engine.compact_if_due();
         true
@@ -240,7 +249,9 @@ impl RoutingTable {
         Ok(reaching.reached)
     }
 
-    /// Like [`Self::route`], for a message that comes as an element stream (see [`crate::stream`]).
+    /// Like [`Self::route`], for a message that comes as an element stream (see [`crate::stream`]). It is read only until
+    /// all targets are reached, and checked only where it is looked into: who takes such a message for himself checks
+    /// all of it.
     ///
     /// # Errors
     /// As [`Engine::run_stream`].
@@ -254,9 +265,9 @@ impl RoutingTable {
         let mut reaching = self.reaching(wanted);
         if reaching.missing != 0 {
             self.engine.catch_up(matcher);
-            matcher.with_stream(&self.engine, (stream, dictionary), self.want(), |matcher, source| {
-                self.finish(matcher, source, &mut reaching);
-            })?;
+            self.engine.warm.store(true, std::sync::atomic::Ordering::Relaxed);
+            matcher.run_stream_watched(&self.engine, (stream, dictionary), self.want(), &mut reaching)?;
+            reaching.look(matcher.decisions_mut());
         }
         Ok(reaching.reached)
     }
@@ -307,7 +318,10 @@ impl RoutingTable {
             of_set,
             reached: 0,
             seen: QuerySet::default(),
-            come: Vec::new(),
+            useless: QuerySet::default(),
+            in_vain: 0,
+            has_news: false,
+            come: QuerySet::default(),
             incomplete: Vec::new(),
         };
         for &id in &self.always {
@@ -317,6 +331,11 @@ impl RoutingTable {
         }
         reaching
     }
+}
+
+/// The bit of a label set. With very many of them, several share one.
+fn set_bit(set: usize) -> u64 {
+    1 << (set & 63)
 }
 
 /// One message on its way to its targets.
@@ -329,8 +348,14 @@ struct Reaching<'a> {
     missing: Targets,
     /// Paths that hold, as far as looked at.
     seen: QuerySet,
+    /// Paths that lead to no missing target.
+    useless: QuerySet,
+    /// Paths looked at since the last that led to a missing target.
+    in_vain: usize,
+    /// Some path was told of since the last look at what is incomplete.
+    has_news: bool,
     /// Paths that came to hold since the last look.
-    come: Vec<u32>,
+    come: QuerySet,
     /// Conjunctions whose home holds, but not yet all of their paths.
     incomplete: Vec<ConjunctionId>,
 }
@@ -343,31 +368,49 @@ impl Reaching<'_> {
 
     /// Look at what has come to hold.
     fn look(&mut self, decisions: &mut Decisions) {
-        let missing = self.missing;
         // What cannot be decided has to be taken for true.
         for index in 0..decisions.failures.len() {
             decisions.matched.insert(decisions.failures[index].0);
         }
-        let mut come = std::mem::take(&mut self.come);
-        come.clear();
-        self.seen.take_in(&decisions.matched, |path| come.push(path));
-        let table = self.table;
-        if !come.is_empty() {
-            let incomplete = std::mem::take(&mut self.incomplete);
-            incomplete.into_iter().for_each(|id| self.test(id));
+        if std::mem::take(&mut self.has_news) {
+            self.test_incomplete();
         }
-        for &path in &come {
-            let Some(waiting) = table.waiting.get(path as usize) else { continue };
-            for &id in waiting {
-                if self.missing == 0 {
-                    break;
-                }
-                self.test(id);
-            }
+        let mut come = std::mem::take(&mut self.come);
+        if self.seen.take_in(&decisions.matched, &mut come) {
+            self.look_at(&come, decisions);
         }
         self.come = come;
-        if self.missing != missing && self.missing != 0 {
-            self.rule_out(decisions);
+    }
+
+    /// Look at what waits for paths that hold.
+    fn look_at(&mut self, come: &QuerySet, decisions: &mut Decisions) {
+        let before = self.missing;
+        self.test_incomplete();
+        let mut from = 0;
+        while self.missing != 0
+            && let Some(path) = come.next_without(from, &self.useless)
+        {
+            self.test_waiting(path);
+            from = path + 1;
+        }
+        if self.missing != before && self.missing != 0 {
+            self.find_useless();
+            decisions.rule_out(&self.useless);
+        }
+    }
+
+    fn test_incomplete(&mut self) {
+        std::mem::take(&mut self.incomplete).into_iter().for_each(|id| self.test(id));
+    }
+
+    /// Look at what waits for a path that holds. Where fewer targets are missing than before, fewer paths are of use;
+    /// which, is only asked when it pays.
+    fn test_waiting(&mut self, path: u32) {
+        let (before, table) = (self.missing, self.table);
+        table.waiting.get(path as usize).into_iter().flatten().for_each(|&id| self.test(id));
+        self.in_vain = if self.missing == before { self.in_vain + 1 } else { 0 };
+        if self.in_vain == IN_VAIN_MAX {
+            self.find_useless();
         }
     }
 
@@ -383,19 +426,35 @@ impl Reaching<'_> {
         }
     }
 
-    /// Let paths that lead to no missing target count as decided.
-    fn rule_out(&self, decisions: &mut Decisions) {
+    /// The label sets that stand for some missing target, as bits.
+    fn useful_sets(&self) -> u64 {
+        let is_useful = |&(_, targets): &(usize, &Targets)| targets & self.missing != 0;
+        self.of_set.iter().enumerate().filter(is_useful).fold(0, |sets, (set, _)| sets | set_bit(set))
+    }
+
+    /// The label sets whose conjunctions have some of these paths, as bits.
+    fn sets_of(&self, paths: &[u32]) -> u64 {
+        let sets = self.table.label_sets.sets.slots().enumerate();
+        sets.fold(0, |all, (number, set)| {
+            let has_some = |set: &LabelSet| paths.iter().any(|&path| set.paths.contains(path));
+            if set.is_some_and(has_some) { all | set_bit(number) } else { all }
+        })
+    }
+
+    /// Which paths lead to no missing target?
+    fn find_useless(&mut self) {
         let sets = &self.table.label_sets.sets;
         let is_useful = |targets: &Targets| targets & self.missing != 0;
-        if sets.len() > PRUNED_SETS_MAX {
+        if sets.len() > PRUNED_SETS_MAX || self.of_set.iter().all(is_useful) {
             return;
         }
-        let mut paths = QuerySet::default();
+        let mut paths = std::mem::take(&mut self.useless);
+        paths.clear();
         for (set, _) in sets.slots().zip(&self.of_set).filter(|(_, targets)| is_useful(targets)) {
             set.into_iter().for_each(|set| paths.insert_all(&set.paths));
         }
         paths.complement(self.table.engine.query_bound());
-        decisions.rule_out(&paths);
+        self.useless = paths;
     }
 }
 
@@ -403,11 +462,38 @@ impl Watch for Reaching<'_> {
     fn begin(&mut self, decisions: &mut Decisions) {
         self.seen.clear();
         self.incomplete.clear();
-        self.rule_out(decisions);
+        self.useless.clear();
+        self.in_vain = 0;
+        self.has_news = false;
+        self.find_useless();
+        // They count as decided.
+        decisions.rule_out(&self.useless);
     }
 
     fn looks_at(&self, element_count: usize) -> bool {
         element_count < LOOKED_AT_MAX || element_count & LOOKED_AT_MASK == 0
+    }
+
+    fn matched(&mut self, queries: &[u32], noted: &mut Noted) {
+        if self.missing == 0 {
+            return;
+        }
+        match *noted {
+            Noted::Groups(sets) if sets & self.useful_sets() == 0 => return,
+            Noted::Groups(_) => {}
+            Noted::Nothing => *noted = Noted::Once,
+            Noted::Once => *noted = Noted::Groups(self.sets_of(queries)),
+        }
+        for &path in queries {
+            if self.seen.insert_new(path) && !self.useless.contains(path) && self.missing != 0 {
+                self.has_news = true;
+                self.test_waiting(path);
+            }
+        }
+    }
+
+    fn notes_of(&self) -> (u64, u64) {
+        (self.table.engine.identity, self.table.changes)
     }
 
     fn has_enough(&mut self, decisions: &mut Decisions) -> bool {

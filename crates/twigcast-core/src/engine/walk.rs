@@ -2,18 +2,21 @@
 
 use rustc_hash::FxHashMap;
 
+use super::Engine;
 use super::layer::LearntPaths;
 use super::population::Population;
 use super::query_set::QuerySet;
+use super::watch::{Noted, Watch};
 use crate::automaton::dfa::{BudgetReached, DEAD, DfaId, START, Told, Transitions};
 use crate::document::{Document, NodeId, NodeKind};
 use crate::vocabulary::Name;
 
-type PlaceId = u32;
+/// Number of a place.
+pub(super) type PlaceId = u32;
 /// The place where both automata are dead.
-const NOWHERE: PlaceId = 0;
+pub(super) const NOWHERE: PlaceId = 0;
 /// The place of the document node.
-const OUTSET: PlaceId = 1;
+pub(super) const OUTSET: PlaceId = 1;
 
 /// A state of each automaton.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ struct Place {
     main: DfaId,
     recent: DfaId,
     told: (Told, Told),
+    /// What somebody has noted of the acceptances.
+    noted: (Noted, Noted),
 }
 
 /// Pairs of states that messages lead to. One look-up takes both automata further, so that what came lately costs hardly
@@ -35,14 +40,24 @@ pub(super) struct Walk {
     /// Generations of the automata that the pairs are of.
     generations: (u64, u64),
     place_of: Vec<PlaceId>,
+    /// The first node that has not been led to.
+    next: usize,
+    /// For whom what is noted with places is good.
+    notes_of: (u64, u64),
 }
 
 /// What both layers learnt, and how much more they may.
-struct Layers<'a> {
+pub(super) struct Layers<'a> {
     population: &'a Population,
     main: &'a mut LearntPaths,
     recent: &'a mut LearntPaths,
     budget: usize,
+}
+
+impl<'a> Layers<'a> {
+    pub(super) fn new(engine: &'a Engine, main: &'a mut LearntPaths, recent: &'a mut LearntPaths) -> Self {
+        Self { population: &engine.population, main, recent, budget: engine.limits.cache_bytes_max }
+    }
 }
 
 impl Walk {
@@ -51,24 +66,29 @@ impl Walk {
             + self.transitions.len() * Transitions::BYTES
     }
 
-    /// Lead the automata over a message; collect plain acceptances and the elements where more is to be decided.
+    /// Begin with a message.
+    pub(super) fn begin(&mut self, layers: Layers<'_>) {
+        layers.main.prepare(layers.population, &layers.population.main);
+        layers.recent.prepare(layers.population, &layers.population.recent);
+        self.prepare(&layers);
+        self.place_of.clear();
+        self.place_of.push(OUTSET);
+        self.next = 1;
+    }
+
+    /// Lead the automata over the nodes of a message that they have not seen; collect plain acceptances and the elements
+    /// where more is to be decided.
     pub(super) fn lead(
         &mut self,
         document: &Document,
-        population: &Population,
-        (main, recent): (&mut LearntPaths, &mut LearntPaths),
-        (message_number, budget): (u64, usize),
+        mut layers: Layers<'_>,
+        message_number: u64,
         matched: &mut QuerySet,
     ) -> Result<(), BudgetReached> {
-        main.prepare(population, &population.main);
-        recent.prepare(population, &population.recent);
-        let mut layers = Layers { population, main, recent, budget };
-        self.prepare(&layers);
         let nodes = &document.nodes;
-        self.place_of.clear();
         self.place_of.resize(nodes.len(), NOWHERE);
-        self.place_of[0] = OUTSET;
-        let mut index = 1;
+        let mut index = self.next;
+        self.next = nodes.len();
         while index < nodes.len() {
             let node = &nodes[index];
             if node.kind != NodeKind::Element {
@@ -76,10 +96,8 @@ impl Walk {
                 continue;
             }
             let from = self.place_of[node.parent as usize];
-            let id = match self.transitions.get(from, node.name) {
-                Some(known) => known,
-                None => self.make(&mut layers, from, node.name)?,
-            };
+            // Of an element whose end has not been read, what is below may come after all.
+            let id = if from == NOWHERE { NOWHERE } else { self.after(&mut layers, from, node.name)? };
             if id == NOWHERE {
                 index = node.end as usize;
                 continue;
@@ -97,6 +115,44 @@ impl Walk {
             index += 1;
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn after(&mut self, layers: &mut Layers<'_>, from: PlaceId, name: Name) -> Result<PlaceId, BudgetReached> {
+        match self.transitions.get(from, name) {
+            Some(known) => Ok(known),
+            None => self.make(layers, from, name),
+        }
+    }
+
+    /// The place of an element below one of another place; `watch` is told what is accepted there, once a message.
+    /// `None`: more is to be decided there.
+    #[inline(always)]
+    pub(super) fn enter(
+        &mut self,
+        layers: &mut Layers<'_>,
+        from: PlaceId,
+        name: Name,
+        message_number: u64,
+        watch: &mut impl Watch,
+    ) -> Result<Option<PlaceId>, BudgetReached> {
+        let id = self.after(layers, from, name)?;
+        let place = &mut self.places[id as usize];
+        let (main, recent) = place.told;
+        if place.seen != message_number {
+            place.seen = message_number;
+            watch.matched(layers.main.dfa.accepts(main), &mut place.noted.0);
+            watch.matched(layers.recent.dfa.accepts(recent), &mut place.noted.1);
+        }
+        Ok((main.undecided().is_none() && recent.undecided().is_none()).then_some(id))
+    }
+
+    /// Forget notes that are not those of this one.
+    pub(super) fn keep_notes_of(&mut self, owner: (u64, u64)) {
+        if self.notes_of != owner {
+            self.notes_of = owner;
+            self.places.iter_mut().for_each(|place| place.noted = <_>::default());
+        }
     }
 
     fn prepare(&mut self, layers: &Layers<'_>) {
@@ -130,7 +186,7 @@ impl Walk {
     fn place(&mut self, layers: &Layers<'_>, main: DfaId, recent: DfaId) -> PlaceId {
         *self.known.entry((main, recent)).or_insert_with(|| {
             let told = (layers.main.dfa.told(main), layers.recent.dfa.told(recent));
-            self.places.push(Place { seen: 0, main, recent, told });
+            self.places.push(Place { seen: 0, main, recent, told, noted: <_>::default() });
             self.places.len() as PlaceId - 1
         })
     }

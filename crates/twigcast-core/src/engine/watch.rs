@@ -2,6 +2,18 @@
 
 use super::deciding::Decisions;
 
+/// What is noted with queries that are told of together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Noted {
+    /// They are new.
+    #[default]
+    Nothing,
+    /// They came once, which is not worth a note.
+    Once,
+    /// The groups that they are of, as bits.
+    Groups(u64),
+}
+
 /// One who watches a message being matched.
 pub(super) trait Watch {
     /// Nothing is decided yet, or all is to be decided again.
@@ -9,6 +21,13 @@ pub(super) trait Watch {
 
     /// Is it worth asking [`Self::has_enough`] after so many elements?
     fn looks_at(&self, element_count: usize) -> bool;
+
+    /// Queries turn out to match, where nobody keeps a record of what does; some may be told of again. Those of one
+    /// state of an automaton come together: what is noted with them is there the next time.
+    fn matched(&mut self, queries: &[u32], noted: &mut Noted);
+
+    /// Until when notes are good: whose they are, and its state.
+    fn notes_of(&self) -> (u64, u64);
 
     /// Is what has been decided enough? May rule out what need not be decided any more.
     fn has_enough(&mut self, decisions: &mut Decisions) -> bool;
@@ -22,6 +41,12 @@ impl Watch for Unwatched {
 
     fn looks_at(&self, _: usize) -> bool {
         false
+    }
+
+    fn matched(&mut self, _: &[u32], _: &mut Noted) {}
+
+    fn notes_of(&self) -> (u64, u64) {
+        (0, 0)
     }
 
     fn has_enough(&mut self, _: &mut Decisions) -> bool {

@@ -28,6 +28,11 @@ pub enum Names<'a> {
 
 /// The stream of a message, which was scanned wanting everything.
 pub fn encode(message: Message<'_>, names: Names<'_>) -> Vec<u8> {
+    encode_naming(message, names).0
+}
+
+/// The stream of a message, and the names that it spells out to be remembered, in their order.
+pub fn encode_naming<'a>(message: Message<'a>, names: Names<'a>) -> (Vec<u8>, Vec<&'a [u8]>) {
     let mut encoder = Encoder {
         message,
         names,
@@ -39,7 +44,9 @@ pub fn encode(message: Message<'_>, names: Names<'_>) -> Vec<u8> {
         declarations: &message.document.declarations,
     };
     encoder.all();
-    encoder.finished()
+    let mut remembered: Vec<(u32, &[u8])> = encoder.remembered.iter().map(|(&name, &number)| (number, name)).collect();
+    remembered.sort_unstable();
+    (encoder.finished(), remembered.into_iter().map(|(_, name)| name).collect())
 }
 
 struct Encoder<'a> {

@@ -29,6 +29,7 @@ pub mod decode;
 pub mod dictionary;
 pub mod encode;
 mod number;
+pub mod reader;
 #[cfg(test)]
 mod tests;
 pub mod text;

@@ -1,4 +1,4 @@
-use super::decode::{Decoder, Reading};
+use super::decode::{Checks, Decoder, Reading};
 use super::dictionary::{Dictionary, DictionaryError};
 use super::encode::{Names, encode};
 use super::text::{TooLong, text};
@@ -34,7 +34,14 @@ fn decoded(stream: &[u8], dictionary: &Dictionary) -> Result<(Vec<u8>, Document)
     let before = encode(Message { source: b"<b p='1'>x</b>", document: &scanned("<b p='1'>x</b>") }, Names::Once);
     let mut document = Document::default();
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
-    let reading = Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits: &limits, want: Want::ALL };
+    let reading = Reading {
+        dictionary,
+        vocabulary: &vocabulary,
+        identity: 0,
+        limits: &limits,
+        want: Want::ALL,
+        checks: Checks::All,
+    };
     decoder.decode(&before, reading, &mut document).expect("a message");
     decoder.decode(stream, reading, &mut document)?;
     Ok((decoder.source().to_vec(), document))
