@@ -1,22 +1,30 @@
-"""What a broker computes to send a message on: read it, route it; the forms of its body side by side."""
+"""What a broker in the middle computes for a message: receive, route, send on; the forms of its body side by side.
+
+Routing ends where all neighbours are known to want the message. So a second table has one that wants what is in no
+message: then all of each message has to be looked at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pyexpat import ParserCreate
 
 from benchmarks import workloads
 from benchmarks.measure import Row, parse_with_expat, side_by_side
 from twigcast._core import Engine, RoutingTable
-from twigcast.experiments.variants import DTD
-from twigcast.overlay.onyx.wire import Coder, Dictionaries, Form, names_of
-from twigcast.schema import read_dtd
-from twigcast.workload import bundled_dtd
+from twigcast.overlay.onyx.model import Hello, Message, Span
+from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.wire import Form
+from twigcast.overlay.onyx.wire.bodies import Bodies
+from twigcast.overlay.onyx.wire.exchange import Exchange
+from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 ROUNDS = 15
 PATHS = 10_000
 """Linear paths of the routing table, one disjunct each."""
 NEIGHBOURS = 4
+NEVER = "/never/found"
 FORMS = ("text", "stream", "dictionary", "text+zlib", "dictionary+zlib", "dictionary+zstd")
 
 
@@ -26,24 +34,19 @@ def feeds() -> list[str]:
 
 
 def measure(feed: str) -> list[Row]:
-    """A row for each form: bytes, reading alone, and reading with routing."""
+    """A row for each form: bytes, reading alone, routing, and all that forwarding takes."""
     messages = workloads.messages(feed)
-    schema = bundled_dtd("news") if feed == "news" else read_dtd(workloads.SHARED / "nitf" / DTD)
-    dictionaries = Dictionaries()
-    dictionary = dictionaries.learn(names_of(schema))
-    coder = Coder(dictionaries)
-    table = RoutingTable()
-    for number, path in enumerate(workloads.queries(feed, "10k")[:PATHS]):
-        table.add([(path, {})], [number % NEIGHBOURS])
-    wanted = [(label, label) for label in range(NEIGHBOURS)]
+    unreached, reached = (_table(feed, unreached) for unreached in (True, False))
     # One query that asks for an attribute and a text, and never matches: reading and nothing else.
     idle = Engine()
     idle.add("idle", "/none[@none = '1']/none = '1'", {}, "xpath", False)
+    forms = [Form.named(name) for name in FORMS]
+    links = [_Link(form, messages) for form in forms]
 
-    def reading(bodies: list[bytes], form: Form) -> Callable[[], None]:
+    def reading(link: _Link) -> Callable[[], None]:
         def work() -> None:
-            for body in bodies:
-                opened = coder.open(body, form)
+            for message in link.messages:
+                opened = link.bodies.opened(message)
                 if opened.is_stream:
                     idle.match_stream(opened.body, opened.dictionary)
                 else:
@@ -51,31 +54,88 @@ def measure(feed: str) -> list[Row]:
 
         return work
 
-    def routing(bodies: list[bytes], form: Form) -> Callable[[], None]:
+    def routing(link: _Link, table: RoutingTable, wanted: list[tuple[int, int]]) -> Callable[[], None]:
         def work() -> None:
-            for body in bodies:
-                coder.open(body, form).route(table, wanted)
+            for message in link.messages:
+                link.bodies.opened(message).route(table, wanted)
 
         return work
 
-    forms = [Form.named(name) for name in FORMS]
-    bodies = [[coder.write(message, form, dictionary) for message in messages] for form in forms]
-    works = [make(body, form) for body, form in zip(bodies, forms, strict=True) for make in (reading, routing)]
+    works: list[Callable[[], None]] = []
+    for link in links:
+        works += [reading(link), routing(link, *reached), routing(link, *unreached), partial(link.forward, *reached)]
     unit, *timings = side_by_side(ROUNDS, lambda: parse_with_expat(messages), *works)
     rows: list[Row] = [{"feed": feed, "form": "text, by expat with handlers", **_expat(messages, unit.median)}]
-    for index, (form, body) in enumerate(zip(forms, bodies, strict=True)):
-        read, routed = (timing.median for timing in timings[2 * index : 2 * index + 2])
+    of_text = [timing.median for timing in timings[:4]]
+    for index, (form, link) in enumerate(zip(forms, links, strict=True)):
+        read, routed, looked_through, forwarded = (timing.median for timing in timings[4 * index : 4 * index + 4])
         rows.append(
             {
                 "feed": feed,
                 "form": str(form),
-                "bytes": sum(map(len, body)) // len(body),
+                "bytes": sum(len(message.body) for message in link.messages) // len(messages),
                 "read_E": read / unit.median,
                 "read_and_route_E": routed / unit.median,
-                "route_us": routed / len(messages) * 1e6,
+                "of_text": routed / of_text[1],
+                "all_looked_at_E": looked_through / unit.median,
+                "all_looked_at_of_text": looked_through / of_text[2],
+                "forward_us": forwarded / len(messages) * 1e6,
+                "forward_of_text": forwarded / of_text[3],
             }
         )
     return rows
+
+
+def _table(feed: str, unreached: bool) -> tuple[RoutingTable, list[tuple[int, int]]]:
+    """A routing table, and what is asked of it."""
+    table = RoutingTable()
+    for number, path in enumerate(workloads.queries(feed, "10k")[:PATHS]):
+        table.add([(path, {})], [number % NEIGHBOURS])
+    if unreached:
+        table.add([(NEVER, {})], [NEIGHBOURS])
+    return table, [(label, label) for label in range(NEIGHBOURS + unreached)]
+
+
+class _Link:
+    """A broker between two neighbours that speak one form.
+
+    Args:
+        form: It.
+        texts: Messages.
+    """
+
+    def __init__(self, form: Form, texts: list[bytes]) -> None:
+        hello = Hello(1, 1, (1, 0), (str(form),))
+        before, self._comes, self._goes = (Exchange(Bodies(), (str(form), "text")) for _ in range(3))
+        self.bodies = Bodies()
+        for exchange in (before, self._comes, self._goes):
+            exchange.hear(hello)
+        self._packets: list[bytes] = []
+        self.messages: list[Message] = []
+        for number, text in enumerate(texts, 1):
+            message = Message(7, number, "default", "feed", str(number), "application/xml", text, path=(7,))
+            for each in before.outgoing(Span(7, number - 1, number, message)):
+                if isinstance(each, Teaching):
+                    self._comes.learn(each)
+                    continue
+                self._packets.append(packet([frame(each)]))
+                received = self._comes.incoming(each).message
+                assert received is not None
+                self.messages.append(received)
+        # Brokers send many more messages than they teach dictionaries.
+        for message in self.messages:
+            list(self._goes.outgoing(Span(7, 0, message.number, message)))
+
+    def forward(self, table: RoutingTable, wanted: list[tuple[int, int]]) -> None:
+        """Receive all messages, find who wants them, send them on to one neighbour."""
+        for data in self._packets:
+            (received,) = read_packet(data)
+            span = self._comes.incoming(received)
+            message = span.message
+            self.bodies.opened(message).route(table, wanted)
+            onward = message._replace(path=(*message.path, 8))
+            for each in self._goes.outgoing(span._replace(message=onward)):
+                packet([frame(each)])
 
 
 def _expat(messages: list[bytes], unit: float) -> Row:

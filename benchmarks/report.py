@@ -95,9 +95,12 @@ _NOTES = {
     ),
     "forwarding": (
         "A routing table of 10,000 linear paths for four neighbours. `read_E`: to where the engine has the message; "
-        "`read_and_route_E`: with the answer which neighbours want it. What is sent on are the same bytes. The row by "
-        "expat is what parsing costs a program without a core of its own. Target: an element stream at most half of "
-        "parsing the text again."
+        "`read_and_route_E`: to where it is known which neighbours want it, which is where reading ends; "
+        "`all_looked_at_E`: the same with a fifth neighbour that wants what is in no message, so that all is looked "
+        "at. `forward_us`: with the packet read before and written after, in Python, which is the same for all forms. "
+        "What is sent on are the same bytes. `of_text`: against the same with text. The row by expat is what parsing "
+        "costs a program without a core of its own. Target: reading and routing an element stream at most half of "
+        "text."
     ),
 }
 

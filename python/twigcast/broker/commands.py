@@ -53,6 +53,10 @@ def serve(
     overlay_listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where other brokers are listened for.")
     ] = None,
+    overlay_forms: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FORM", help="Form of messages to other brokers, NAME=FORM to one; may be repeated."),
+    ] = None,
     overlay_identity: Annotated[str | None, typer.Option(metavar="NAME", help="Name in the overlay, for good.")] = None,
     overlay_cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Certificate for other brokers; with --overlay-key.")
@@ -80,6 +84,7 @@ def serve(
         "port": port,
         "join": ",".join(join) if join else None,
         "overlay_listen": overlay_listen,
+        "overlay_forms": ",".join(overlay_forms) if overlay_forms else None,
         "overlay_identity": overlay_identity,
         "overlay_cert": _text(overlay_cert),
         "overlay_key": _text(overlay_key),

@@ -190,6 +190,13 @@ class Settings(BaseSettings, TenantLimits):
         default=None,
         description="Host and port under which others reach this broker, where it is not `overlay_listen`.",
     )
+    overlay_forms: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Forms in which messages may go to and come from other brokers, the dearest first, separated by "
+        "commas: `stream` or `dictionary` (parsed), `text`, each also with `+zlib` or `+zstd`. With `NAME=` before a "
+        "form, for the broker of that name. Text is always understood, and what is used where nothing else is "
+        "shared.",
+    )
     overlay_queue_bytes_max: int = Field(
         default=64 * _MIB, ge=_MIB, description="Bytes that wait for a neighbour until the link to it is broken off."
     )
@@ -241,7 +248,7 @@ class Settings(BaseSettings, TenantLimits):
         "By default there are none.",
     )
 
-    @field_validator("trusted_hosts", "allowed_url_hosts", "join", "overlay_registry", mode="before")
+    @field_validator("trusted_hosts", "allowed_url_hosts", "join", "overlay_registry", "overlay_forms", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value

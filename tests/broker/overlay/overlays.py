@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Store
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Target
+from twigcast.overlay.onyx.wire.exchange import FormWishes
 
 QUICK = NetworkSettings(ping_seconds=0.1, pause_seconds_min=0.02, pause_seconds_max=0.1, refused_seconds=0.3)
 
@@ -49,6 +50,7 @@ async def part(
     make: MakeNode = FloodingNode,
     port: int = 0,
     more: dict[str, Any] | None = None,
+    forms: Sequence[str] = (),
     **options: Any,
 ) -> AsyncIterator[Part]:
     """A broker on a store that stays open, as a part of an overlay."""
@@ -60,7 +62,8 @@ async def part(
         nodes.append(make(settings))
         return nodes[-1]
 
-    settings = OverlaySettings(name, ("127.0.0.1", port), "", join, None, QUICK, 2.0, **(more or {}))
+    chosen: dict[str, Any] = {"forms": FormWishes.parse(forms)} | (more or {})
+    settings = OverlaySettings(name, ("127.0.0.1", port), "", join, None, QUICK, 2.0, **chosen)
     overlay = Overlay(broker, settings, make_node)
     try:
         await overlay.start()

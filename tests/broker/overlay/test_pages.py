@@ -200,6 +200,7 @@ def test_metrics_are_told(two: Two) -> None:
     assert values["twigcast_overlay_links",] == 1
     assert values["twigcast_overlay_not_reached",] == 1
     assert values["twigcast_overlay_link_received_bytes_total", "north"] > 0
+    assert values["twigcast_overlay_link_form", "received", "text", "north"] == 1
     assert ("twigcast_overlay_link_round_trip_seconds", "north") in values
 
 

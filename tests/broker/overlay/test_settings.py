@@ -30,6 +30,16 @@ def test_settings_without_certificates_on_one_machine() -> None:
     assert (found.name, found.listen, found.certificates) == ("north", ("::1", 0), None)
 
 
+def test_forms_are_named_for_all_or_for_one() -> None:
+    found = of(overlay_listen="127.0.0.1:0", overlay_forms="dictionary+zstd, stream,south=text")
+    assert found is not None
+    assert found.forms.of("north") == ("dictionary+zstd", "stream", "text")
+    assert found.forms.of("south") == ("text",)
+    default = of(overlay_listen="127.0.0.1:0")
+    assert default is not None
+    assert default.forms.of("north") == ("text",)
+
+
 def test_with_certificates_others_are_reached(tmp_path: Path) -> None:
     files = certificates(tmp_path, "north", trustme.CA())
     given = {"overlay_cert": str(files.certificate), "overlay_key": str(files.key), "overlay_ca": str(files.authority)}
@@ -50,6 +60,8 @@ def test_with_certificates_others_are_reached(tmp_path: Path) -> None:
         ({"join": "grpcs://127.0.0.1:1"}, "wants certificates"),
         ({"join": "192.0.2.1:7400"}, "not talked to without certificates over 192.0.2.1"),
         ({"overlay_listen": "0.0.0.0:7400"}, "not talked to without certificates over 0.0.0.0"),
+        ({"overlay_listen": "127.0.0.1:0", "overlay_forms": "morse"}, "'overlay_forms' cannot be used.*dictionary"),
+        ({"overlay_listen": "127.0.0.1:0", "overlay_forms": "=text"}, "'overlay_forms' cannot be used"),
         ({"overlay_listen": "7400"}, "'overlay_listen' cannot be used"),
         ({"overlay_listen": "127.0.0.1:0", "overlay_cert": "a.pem"}, "are to be given together"),
         ({"overlay_listen": "127.0.0.1:0", "overlay_identity": "two words"}, "'overlay_identity' cannot be used"),

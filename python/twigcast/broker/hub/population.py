@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
+from twigcast._core import NameDictionary
 from twigcast.broker.delivery.capabilities import source_of_topic
 from twigcast.broker.errors import Invalid
 from twigcast.broker.hub.options import refused_dialect
@@ -211,6 +212,15 @@ class TenantPopulation:
         return [number for number in candidates if self.active(number)]
 
     # Messages
+
+    def wants(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
+        """Whether some subscription matches a message that comes as an element stream, or cannot be decided on it.
+
+        Raises:
+            RejectedMessage: The stream is damaged, or what it says is no message or over a limit.
+        """
+        matched, undecided = self.engine.engine.match_stream(stream, dictionary)
+        return bool(matched or undecided)
 
     def match(self, bodies: Sequence[bytes]) -> list[Outcome]:
         """What each message is for the subscriptions that take part, payloads included."""

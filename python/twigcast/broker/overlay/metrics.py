@@ -22,6 +22,9 @@ _COUNTED_OF_LINKS: Final[tuple[tuple[str, str, Callable[[LinkReport], float]], .
     ("received_bytes", "Bytes received from a neighbour over it.", lambda link: link.received_bytes),
     ("sent_frames", "Frames sent to a neighbour over it.", lambda link: link.sent_frames),
     ("received_frames", "Frames received from a neighbour over it.", lambda link: link.received_frames),
+    ("sent_in_other_forms", "Messages sent over it in another form than text.", lambda link: link.forms_sent),
+    ("received_in_other_forms", "Messages that came over it in another form.", lambda link: link.forms_received),
+    ("dictionaries_taught", "Dictionaries that a neighbour was taught over it.", lambda link: link.forms_taught),
 )
 
 
@@ -56,6 +59,8 @@ def _counters(report: Report) -> Iterator[Metric]:
         ("known", "Messages of other brokers that were stored already.", received.known),
         ("reduced", "Times that only a part of a message was passed on.", report.status.counts.get("reduced", 0)),
         ("refused", "Messages of other brokers that are kept as rejected.", received.refused),
+        ("transcoded", "Messages that were brought into another form for a neighbour.", report.transcoded),
+        ("damaged", "Messages that could not be brought into another form.", report.damaged),
         ("unstorable", "Messages of other brokers that could not be stored.", received.lost),
         ("asked_again", "Messages published here that others asked for again.", tallies.recovered),
         ("recoveries", "Times that others asked for messages again.", tallies.recoveries),
@@ -97,6 +102,13 @@ def _links(report: Report) -> Iterator[Metric]:
         for link in report.links:
             gauge.add_metric([link.name], value(link))
         yield gauge
+    forms = GaugeMetricFamily(
+        "twigcast_overlay_link_form", "Form of messages on a link: always 1.", labels=["peer", "direction", "form"]
+    )
+    for link in report.links:
+        forms.add_metric([link.name, "sent", link.sends], 1)
+        forms.add_metric([link.name, "received", link.receives], 1)
+    yield forms
     table = GaugeMetricFamily("twigcast_overlay_link_table", "Disjuncts that a neighbour wants here.", labels=["peer"])
     for link in report.links:
         table.add_metric([link.name], report.status.tables.get(link.identity, 0))

@@ -12,6 +12,7 @@ from twigcast.overlay.core import Address, Effects
 from twigcast.overlay.onyx.model import Message, Recovered, Root, RoutingQuery, Source
 from twigcast.overlay.onyx.network.driver import OverlayNode
 from twigcast.overlay.onyx.projection import Part
+from twigcast.overlay.onyx.wire.bodies import Bodies
 
 
 class Keep(NamedTuple):
@@ -185,7 +186,7 @@ class NodeSettings(NamedTuple):
         label: What it says of itself to others (see `twigcast.overlay.onyx.description`).
         last: The last number that it gave.
         horizons: By root, how far it is known in the store.
-        forms: Wire formats that this broker reads.
+        bodies: What reads messages in other forms than text.
         reduces: Whether messages are reduced on links to what is taken behind them.
     """
 
@@ -194,7 +195,7 @@ class NodeSettings(NamedTuple):
     label: str
     last: int
     horizons: Mapping[Root, int]
-    forms: tuple[str, ...]
+    bodies: Bodies
     reduces: bool = False
 
 

@@ -61,6 +61,7 @@ class OnyxNode:
 
     def __init__(self, settings: NodeSettings, limits: Limits) -> None:
         self._limits = limits
+        self._bodies = settings.bodies
         self._table = RoutingTable(limits)
         self._node = OnyxBroker(
             settings.identity,
@@ -70,8 +71,8 @@ class OnyxNode:
             last=settings.last,
             horizons=settings.horizons,
             where=settings.label,
-            forms=settings.forms,
             limits=limits,
+            route=self._route,
         )
 
     # From the network
@@ -128,6 +129,19 @@ class OnyxNode:
     def relay(self, target: Address, content: bytes, now: float) -> Effects:
         """Say something to the service of another broker."""
         return _in_words(self._node.relay(target, content, now))
+
+    def _route(self, message: Message, among: Iterable[Address]) -> frozenset[Address]:
+        """The neighbours that want a message. One that comes parsed is not parsed again.
+
+        Raises:
+            RejectedMessage: It is malformed or over a limit, as far as it was looked at.
+            WireError: It does not unpack.
+        """
+        table, scope, root = self._table, message.scope, message.root
+        opened = self._bodies.opened(message)
+        if opened.is_stream:
+            return table.route_stream(opened.body, opened.dictionary, scope, root, among)
+        return table.route(opened.body, scope, root, among)
 
     # Questions
 

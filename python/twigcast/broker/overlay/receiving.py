@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -19,12 +19,15 @@ from typing import Any, Final
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.hub.group import Group, Operation
 from twigcast.broker.hub.population import Outcome, TenantPopulation
-from twigcast.broker.hub.publishing import Publication, at_places
-from twigcast.broker.model import Accepted, Submission
+from twigcast.broker.hub.publishing import Name, Publication, at_places
+from twigcast.broker.model import Accepted, StoredMessage, Submission
 from twigcast.broker.store.interface import Origin
+from twigcast.errors import MalformedMessage, RejectedMessage
 from twigcast.overlay.onyx.model import Message
 from twigcast.overlay.onyx.parts import read_part
 from twigcast.overlay.onyx.projection import Part, covers, part_of
+from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies
+from twigcast.overlay.onyx.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +49,8 @@ class _Foreign(Submission):
     origin: Origin = field(kw_only=True)
     reduced: str = field(default="", kw_only=True)
     """The part of the message that this is (see :mod:`twigcast.overlay.onyx.parts`); empty: the whole."""
+    refusal: RejectedMessage | None = field(kw_only=True, default=None)
+    """Why its body cannot be read in the form in which it came."""
 
 
 @dataclass(slots=True)
@@ -71,30 +76,31 @@ class Receive(Operation):
         horizons: By broker.
         at: Time, for the horizons.
         future: Told the `Counts` of these messages.
+        bodies: What reads those that come in other forms than text.
     """
 
     def __init__(
-        self, messages: Sequence[Message], horizons: dict[int, int], at: Callable[[], float], future: Future[Any]
+        self,
+        messages: Sequence[Message],
+        horizons: dict[int, int],
+        at: Callable[[], float],
+        future: Future[Any],
+        bodies: Bodies,
     ) -> None:
         super().__init__(future)
         self._received = messages
         self._horizons = horizons
         self._at = at
+        self._bodies = bodies
 
     def apply(self, group: Group) -> None:
         """Store what a subscription here matches."""
         numbers = {tenant.name: tenant.id for tenant in group.tenants.values()}
         submissions = [
-            _Foreign(
-                numbers[message.scope],
-                message.body,
-                message.source,
-                message.message_id,
-                origin=Origin(message.root, message.number, message.path),
-                reduced=message.reduced,
-            )
+            submission
             for message in self._received
             if message.scope in numbers
+            and (submission := self._submission(message, numbers[message.scope], group)) is not None
         ]
         reception = _Reception(submissions, group)
         reception.counts.unwanted = len(self._received) - len(submissions)
@@ -104,6 +110,30 @@ class Receive(Operation):
             group.transaction.set_horizons(self._horizons, at=self._at())
         self.result = reception.counts
 
+    def _submission(self, message: Message, tenant_id: int, group: Group) -> _Foreign | None:
+        """A message as it is stored; `None`: no subscription here matches it, as it says itself without its text."""
+        body, refusal = message.body, None
+        if message.form != TEXT:
+            try:
+                opened = self._bodies.opened(message)
+                if opened.is_stream and not group.population.of(tenant_id).wants(opened.body, opened.dictionary):
+                    return None
+                body = self._bodies.text(message)
+            except RejectedMessage as error:
+                refusal = error
+            except WireError as error:
+                refusal = MalformedMessage(1, 1, str(error))
+        origin = Origin(message.root, message.number, message.path)
+        return _Foreign(
+            tenant_id,
+            body,
+            message.source,
+            message.message_id,
+            origin=origin,
+            reduced=message.reduced,
+            refusal=refusal,
+        )
+
 
 class _Reception(Publication):
     """Publishing what others have accepted: it is kept only if it is wanted, and not passed on once more."""
@@ -112,6 +142,13 @@ class _Reception(Publication):
         super().__init__(submissions, group)
         self.counts = Counts()
         self._origins: list[tuple[int, Origin]] = []
+
+    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, Outcome]]:
+        bodies, outcomes = super()._match(known)
+        for place, submission in enumerate(self._submissions):
+            if isinstance(submission, _Foreign) and submission.refusal is not None:
+                outcomes[place] = Outcome(error=submission.refusal)
+        return bodies, outcomes
 
     def _duplicate(self, before: Any) -> Accepted:
         self.counts.known += 1
@@ -147,6 +184,7 @@ class Receiver:
         stored: Told how far others are known in the store.
         reading: Told whether to read from other brokers.
         clock: Seconds since the epoch.
+        bodies: What reads messages in other forms than text.
     """
 
     def __init__(
@@ -156,6 +194,7 @@ class Receiver:
         stored: Callable[[dict[int, int]], None],
         reading: Callable[[bool], None],
         clock: Callable[[], float],
+        bodies: Bodies,
     ) -> None:
         self.counts = Counts()
         self._put = put
@@ -163,6 +202,7 @@ class Receiver:
         self._stored = stored
         self._reading = reading
         self._clock = clock
+        self._bodies = bodies
         self._waiting: list[tuple[Message | None, dict[int, int]]] = []
         self._waiting_bytes = 0
         self._is_reading = True
@@ -264,7 +304,7 @@ class Receiver:
 
         theirs: Future[Any] = Future(loop=self.hub_loop)
         theirs.add_done_callback(pass_back)
-        self._put(Receive(messages, horizons, self._clock, theirs))
+        self._put(Receive(messages, horizons, self._clock, theirs, self._bodies))
         return await answer
 
     def _add(self, counts: Counts) -> None:

@@ -40,6 +40,10 @@ class Report:
     names: dict[int, str]
     received: Counts
     tallies: Tallies
+    transcoded: int
+    """Messages brought into another form for a neighbour."""
+    damaged: int
+    """Messages that could not be."""
     waiting_messages: int
     waiting_bytes: int
     wishes_waiting: int

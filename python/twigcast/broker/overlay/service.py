@@ -45,14 +45,12 @@ from twigcast.overlay.onyx.model import Message, Recovered, RoutingQuery, Span
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.greeting import identity_of
 from twigcast.overlay.onyx.projection import Part
+from twigcast.overlay.onyx.wire.bodies import Bodies
 
 logger = logging.getLogger(__name__)
 
 LOADED_AT_ONCE: Final = 5_000
 """Subscriptions that are read from the store at a time."""
-
-FORMS: Final = ("text",)
-"""Wire formats that a broker reads."""
 
 _ROOM_SECONDS: Final = 0.02
 _REPORT_SECONDS: Final = 5.0
@@ -86,6 +84,7 @@ class Overlay:
         self._make_node = make_node
         self._thread = LoopThread("twigcast-overlay")
         self._inside: _Inside
+        self._bodies: Bodies
         self._tallies = Tallies()
         self._names: dict[int, str] = {}
         self._tenants: tuple[object, Mapping[int, str]] = (None, {})
@@ -134,9 +133,9 @@ class Overlay:
         """Begin to work, in the overlay's thread."""
         settings, identity = self._settings, self.identity
         number = identity_of(identity.name, identity.instance)
-        node = self._make_node(
-            NodeSettings(number, identity.incarnation, self._label(), last, horizons, FORMS, reduces=settings.reduces),
-        )
+        bodies = self._bodies = Bodies(self._broker.options.limits)
+        label, reduces = self._label(), settings.reduces
+        node = self._make_node(NodeSettings(number, identity.incarnation, label, last, horizons, bodies, reduces))
         driver = Driver(
             node,
             name=identity.name,
@@ -149,8 +148,10 @@ class Overlay:
             listen=settings.listen,
             where=settings.where,
             join=settings.join,
+            bodies=bodies,
+            forms=settings.forms,
         )
-        receiver = Receiver(self._broker.put, hub_loop, self._stored, driver.read, time.time)
+        receiver = Receiver(self._broker.put, hub_loop, self._stored, driver.read, time.time, bodies)
         inside = self._inside = _Inside(
             node, driver, receiver, Wishes(self._want, self._unwant, reduces=settings.reduces)
         )
@@ -414,6 +415,8 @@ class Overlay:
             names=self._names | {link.identity: link.peer.name for link in inside.driver.links.all()},
             received=inside.receiver.counts,
             tallies=self._tallies,
+            transcoded=self._bodies.counts["transcoded"],
+            damaged=self._bodies.counts["damaged"],
             waiting_messages=messages,
             waiting_bytes=size,
             wishes_waiting=inside.wishes.waiting,

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twigcast.broker.config import ConfigError, Settings
+from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.onyx.network.errors import CertificateError
 from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target, host_and_port, is_loopback, target_of
 from twigcast.overlay.onyx.registration import Place, Placement
+from twigcast.overlay.onyx.wire.exchange import FormWishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class OverlaySettings:
     placement: Placement = Placement.BOTH
     reduces: bool = False
     """Whether messages are reduced on links to what is taken behind them."""
+    forms: FormWishes = FormWishes()  # noqa: RUF009 - never changed
+    """In which forms messages go over links."""
 
     @classmethod
     def of(cls, settings: Settings) -> OverlaySettings | None:
@@ -67,12 +71,20 @@ class OverlaySettings:
             holders=_holders(settings.overlay_registry),
             placement=Placement(settings.overlay_placement),
             reduces=settings.overlay_reduce,
+            forms=_forms(settings.overlay_forms),
         )
 
 
 def host_name() -> str:
     """The name of a broker that was given none."""
     return socket.gethostname() or "broker"
+
+
+def _forms(given: tuple[str, ...]) -> FormWishes:
+    try:
+        return FormWishes.parse(given)
+    except ImpossibleSetting as error:
+        raise ConfigError(f"the setting 'overlay_forms' cannot be used: {error}") from None
 
 
 def _name(given: str | None) -> str | None:

@@ -5,9 +5,12 @@ Links keep order. A link that breaks and comes back is a new one: both sides beg
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
+
+if TYPE_CHECKING:
+    from twigcast.overlay.onyx.wire.lexicons import Lexicon
 
 #: The root of a message, and the broker that stored it first.
 Root: TypeAlias = Address
@@ -59,6 +62,7 @@ class Message(NamedTuple):
         path: The brokers it has passed, the root first; to see loops, and to tell its way.
         published: Time of acceptance at the root, in seconds.
         reduced: The part of the message that the body is (see `parts`); empty: the whole.
+        lexicon: The dictionary that the body was written with, where it was; learnt on the link, and no part of it.
     """
 
     root: Root
@@ -72,6 +76,7 @@ class Message(NamedTuple):
     path: tuple[Address, ...] = ()
     published: float = 0.0
     reduced: str = ""
+    lexicon: Lexicon | None = None
 
 
 @carries(Traffic.DATA)

@@ -35,6 +35,8 @@ class LinkOut(Model):
     sent_bytes: int
     received_frames: int
     received_bytes: int
+    sends: str = Field(description="Form in which messages go to it, such as `text` or `dictionary+zstd`.")
+    receives: str = Field(description="Form in which they come.")
     table: int = Field(description="Disjuncts of routing queries that it wants from here.")
     messages_sent: int = Field(description="Messages that were passed on to it, since the link began.")
     messages_left_out: int = Field(description="Messages that might have gone there, and that nobody there wanted.")
@@ -58,6 +60,8 @@ class LinkOut(Model):
             sent_bytes=link.sent_bytes,
             received_frames=link.received_frames,
             received_bytes=link.received_bytes,
+            sends=link.sends,
+            receives=link.receives,
             table=table,
             messages_sent=flow[0],
             messages_left_out=flow[1],

@@ -22,6 +22,8 @@ from twigcast.overlay.onyx.network.listener import Listener
 from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Troubles
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target
+from twigcast.overlay.onyx.wire.bodies import Bodies
+from twigcast.overlay.onyx.wire.exchange import Exchange, FormWishes
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class Driver:
         listen: Host and port for others to dial; ``None``: none is dialed.
         where: How others reach it, for people; by default where it listens.
         join: Brokers to be reached.
+        bodies: Brings messages into forms.
+        forms: Which forms, for which neighbour; by default text for all.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class Driver:
         listen: tuple[str, int] | None = None,
         where: str = "",
         join: Sequence[Target] = (),
+        bodies: Bodies | None = None,
+        forms: FormWishes | None = None,
     ) -> None:
         self.settings = settings or NetworkSettings()
         self._node = node
@@ -85,7 +91,8 @@ class Driver:
         self._software = software
         self._where = where
         self._deliver = deliver
-        self.links = Links(self.greeting, self.settings, self)
+        self._bodies, self._forms = bodies or Bodies(), forms or FormWishes()
+        self.links = Links(self.greeting, self.settings, self, self._exchange)
         self.identity = self.greeting().identity
         self._listener = None if listen is None else Listener(*listen, self.links, certificates)
         self._dialers = [Dialer(target, self.links, certificates) for target in join]
@@ -103,6 +110,9 @@ class Driver:
         return Greeting(
             PROTOCOL, self._name, self._instance, self._incarnation, self._where, time.time(), self._software
         )
+
+    def _exchange(self, peer: str) -> Exchange:
+        return Exchange(self._bodies, self._forms.of(peer))
 
     # Start and stop ---------------------------------------------------------------------------------------------------
 

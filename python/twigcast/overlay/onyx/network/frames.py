@@ -44,12 +44,15 @@ from twigcast.overlay.onyx.network.greeting import (
 )
 from twigcast.overlay.onyx.network.primitives import (
     Reader,
+    number_bytes,
     put_bytes,
     put_number,
     put_real,
     put_signed,
     put_text,
+    text_bytes,
 )
+from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAMES_MAX, Teaching
 
 BODY_BYTES_MAX: Final = 64 << 20
 """Bytes of a message's body."""
@@ -89,11 +92,16 @@ def _numbers(reader: Reader) -> tuple[int, ...]:
 
 
 def _put_message(out: bytearray, message: Message) -> None:
-    put_number(out, message.root)
+    out += number_bytes(message.root)
     put_signed(out, message.number)
-    for text in (message.scope, message.source, message.message_id, message.content_type, message.form):
-        put_text(out, text)
-    _put_numbers(out, message.path, len(message.path))
+    out += text_bytes(message.scope)
+    out += text_bytes(message.source)
+    put_text(out, message.message_id)
+    out += text_bytes(message.content_type)
+    out += text_bytes(message.form)
+    put_number(out, len(message.path))
+    for broker in message.path:
+        out += number_bytes(broker)
     put_real(out, message.published)
     put_bytes(out, message.body)
     put_text(out, message.reduced)
@@ -101,7 +109,7 @@ def _put_message(out: bytearray, message: Message) -> None:
 
 def _message(reader: Reader) -> Message:
     root, number = reader.number(), reader.signed()
-    scope, source, message_id, content_type, form = (reader.text(NAME_MAX) for _ in range(5))
+    scope, source, message_id, content_type, form = reader.texts(5, NAME_MAX)
     path = _numbers(reader)
     published = reader.real()
     body, reduced = reader.bytes(BODY_BYTES_MAX), reader.text(PATH_BYTES_MAX)
@@ -109,7 +117,7 @@ def _message(reader: Reader) -> Message:
 
 
 def _put_span(out: bytearray, span: Span) -> None:
-    put_number(out, span.root)
+    out += number_bytes(span.root)
     put_signed(out, span.after)
     put_signed(out, span.upto)
     out.append(span.message is not None)
@@ -424,6 +432,22 @@ def _pong(reader: Reader) -> Pong:
     return Pong(reader.number(), reader.real())
 
 
+def _put_teaching(out: bytearray, teaching: Teaching) -> None:
+    put_number(out, teaching.dictionary)
+    out.append(teaching.base is not None)
+    if teaching.base is not None:
+        put_number(out, teaching.base)
+    put_number(out, len(teaching.names))
+    for name in teaching.names:
+        put_text(out, name)
+
+
+def _teaching(reader: Reader) -> Teaching:
+    dictionary = reader.number()
+    base = reader.number() if _flag(reader) else None
+    return Teaching(dictionary, base, tuple(reader.several(lambda: reader.text(NAME_MAX), LEXICON_NAMES_MAX)))
+
+
 def _put_ready(out: bytearray, ready: Ready) -> None:
     """Nothing: its kind says all."""
 
@@ -455,6 +479,7 @@ CODECS: Final[dict[type, Codec]] = {
     Refused: Codec(3, _put_refused, _refused),
     Ping: Codec(4, _put_ping, _ping),
     Pong: Codec(5, _put_pong, _pong),
+    Teaching: Codec(6, _put_teaching, _teaching),
     Span: Codec(16, _put_span, _span),
     Hello: Codec(17, _put_hello, _hello),
     LinkState: Codec(18, _put_link_state, _link_state),

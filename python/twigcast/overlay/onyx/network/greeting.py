@@ -34,6 +34,8 @@ DUPLICATE: Final = "duplicate"
 """Refused, without any harm: there is a link between the two already."""
 FRAME: Final = "frame"
 """Broken off: it sent what is no packet."""
+FORM: Final = "form"
+"""Broken off: it sent a message in a form, or with a dictionary, that was not agreed on."""
 SLOW: Final = "slow"
 """Broken off: it did not take what was sent."""
 SILENT: Final = "silent"
@@ -50,6 +52,7 @@ KINDS: Final = (
     SUPERSEDED,
     DUPLICATE,
     FRAME,
+    FORM,
     SLOW,
     SILENT,
     STOPPING,

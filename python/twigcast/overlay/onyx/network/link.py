@@ -16,11 +16,15 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from twigcast.errors import TwigcastError
+from twigcast.overlay.onyx.model import Hello
 from twigcast.overlay.onyx.network.errors import FrameError
-from twigcast.overlay.onyx.network.greeting import FRAME, SILENT, SLOW, Greeting, Ping, Pong, Refused
+from twigcast.overlay.onyx.network.greeting import FORM, FRAME, SILENT, SLOW, Greeting, Ping, Pong, Refused
 from twigcast.overlay.onyx.network.packets import PACKET_BYTES_WANTED, frame, packet, read_packet
 from twigcast.overlay.onyx.network.reports import LinkReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
+from twigcast.overlay.onyx.wire.errors import WireError
+from twigcast.overlay.onyx.wire.exchange import Exchange
+from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +62,7 @@ class Link:
         dialed: Whether this side dialed.
         secure: Whether both have shown certificates.
         settings: Bounds and times.
+        exchange: In which forms messages go over it.
         reading: Set while what arrives is to be read.
         on_message: Takes what arrives.
         on_round_trip: Told when there is a new round trip.
@@ -72,6 +77,7 @@ class Link:
         dialed: bool,
         secure: bool,
         settings: NetworkSettings,
+        exchange: Exchange,
         reading: asyncio.Event,
         on_message: Callable[[Link, Any], None],
         on_round_trip: Callable[[Link], None],
@@ -87,6 +93,7 @@ class Link:
         self._where = where
         self._secure = secure
         self._settings = settings
+        self._exchange = exchange
         self._reading = reading
         self._on_message = on_message
         self._on_round_trip = on_round_trip
@@ -136,6 +143,9 @@ class Link:
             sent_bytes=self._sent_bytes,
             received_frames=self._received_frames,
             received_bytes=self._received_bytes,
+            sends=str(self._exchange.sends),
+            receives=str(self._exchange.receives),
+            **{f"forms_{name}": count for name, count in self._exchange.counts.items()},
         )
 
     # What its owner calls ---------------------------------------------------------------------------------------------
@@ -144,10 +154,10 @@ class Link:
         """Let a message be sent, after those before it. One that does not fit any more ends the link."""
         if not self.is_open:
             return
-        data = frame(message)
         if not self._queue_bytes:
             self._moved = time.monotonic()
-        self._put(data)
+        for each in self._exchange.outgoing(message):
+            self._put(frame(each))
         settings = self._settings
         # One alone may be larger than the room, and would never get in.
         if len(self._queue) > 1 and (
@@ -211,6 +221,8 @@ class Link:
             self.end(FRAME, f"{self.peer.name} sent what is no packet: {error.reason}")
         elif isinstance(error, ConnectionError):
             self.end(BROKEN, str(error) or "the connection is lost")
+        elif isinstance(error, WireError):
+            self.end(FORM, f"{self.peer.name} sent what was not agreed on: {error}")
         elif isinstance(error, TwigcastError):
             self.end(FRAME, f"{self.peer.name} sent what cannot be used: {error}")
         else:
@@ -220,7 +232,7 @@ class Link:
     # The tasks --------------------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        read, on_message = self._stream.read, self._on_message
+        read, on_message, exchange = self._stream.read, self._on_message, self._exchange
         while (data := await read()) is not None:
             self._heard = time.monotonic()
             if not self._reading.is_set():
@@ -239,8 +251,12 @@ class Link:
                 elif kind is Refused:
                     self.end(message.kind, message.reason)
                     self._is_left = True
+                elif kind is Teaching:
+                    exchange.learn(message)
                 else:
-                    on_message(self, message)
+                    if kind is Hello:
+                        exchange.hear(message)
+                    on_message(self, exchange.incoming(message))
 
     async def _transmit(self) -> None:
         queue, waiting = self._queue, self._waiting

@@ -20,6 +20,7 @@ from twigcast.overlay.onyx.network.greeting import (
 from twigcast.overlay.onyx.network.link import BROKEN, Link, Stream
 from twigcast.overlay.onyx.network.reports import Troubles
 from twigcast.overlay.onyx.network.settings import NetworkSettings
+from twigcast.overlay.onyx.wire.exchange import Exchange
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +50,21 @@ class Links:
         greeting: Makes its greeting.
         settings: Bounds and times.
         owner: Who is told.
+        exchange: Makes what agrees on forms with a neighbour, by its name.
     """
 
-    def __init__(self, greeting: Callable[[], Greeting], settings: NetworkSettings, owner: Owner) -> None:
+    def __init__(
+        self,
+        greeting: Callable[[], Greeting],
+        settings: NetworkSettings,
+        owner: Owner,
+        exchange: Callable[[str], Exchange],
+    ) -> None:
         self.greeting = greeting
         self.settings = settings
         self.troubles = Troubles()
         self._owner = owner
+        self._exchange = exchange
         self._links: dict[int, Link] = {}
         """By the neighbour's number."""
         self._gone: dict[int, asyncio.Event] = {}
@@ -128,6 +137,7 @@ class Links:
             dialed=dialed,
             secure=proven is not None,
             settings=self.settings,
+            exchange=self._exchange(peer.name),
             reading=self._reading,
             on_message=self._owner.arrived,
             on_round_trip=self._measured,

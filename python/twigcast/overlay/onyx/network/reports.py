@@ -36,6 +36,17 @@ class LinkReport:
     sent_bytes: int
     received_frames: int
     received_bytes: int
+    sends: str = "text"
+    """Form in which messages go to it."""
+    receives: str = "text"
+    """Form in which they come."""
+    forms_sent: int = 0
+    """Messages sent in another form than text."""
+    forms_received: int = 0
+    forms_taught: int = 0
+    """Dictionaries that it was taught."""
+    forms_learnt: int = 0
+    """Dictionaries that it has taught."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,16 @@
 """In which bytes messages travel between brokers (Diao 2005, section 7.4.2).
 
 Three structures: the ``text`` of the message itself; the element ``stream``, parsed once and for all, names by number;
-the ``dictionary`` stream, whose names have their numbers from a dictionary that both brokers know, made from the DTD
-that the source was registered with. Each plain or compressed, by zlib (as published) or Zstandard.
+the ``dictionary`` stream, whose names have their numbers from a dictionary that both brokers know: a lexicon that grows
+with the messages of a source and is taught on each link, or the names of a DTD. Each plain or compressed, by zlib (as
+published) or Zstandard.
 
 A stream says what the message says, not how: white space inside tags, CDATA sections, the XML declaration and the
 DOCTYPE do not come back. Text comes back byte for byte. So links carry text unless their brokers were told otherwise.
 
 What lives where: ``forms``: names of forms, and which one a link carries; ``dictionaries``: names with numbers;
-``compression``; ``coding``: bodies from one form to another, and to what the engine takes.
+``lexicons``: dictionaries that grow; ``compression``; ``coding``: bodies from one form to another, and to what the
+engine takes; ``bodies``: the same for messages on their way; ``exchange``: what the two ends of a link agree on.
 """
 
 from twigcast.overlay.onyx.wire.coding import Coder

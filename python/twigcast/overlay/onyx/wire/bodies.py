@@ -1,0 +1,128 @@
+"""Bodies of messages on their way through a broker: from one form to another, to what the engine takes, to text."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict
+from typing import Final
+
+from twigcast._core import ParsedMessage
+from twigcast.errors import MalformedMessage, RejectedMessage
+from twigcast.limits import Limits
+from twigcast.overlay.onyx.model import Message
+from twigcast.overlay.onyx.wire.coding import Coder, Opened
+from twigcast.overlay.onyx.wire.compression import compress, decompress
+from twigcast.overlay.onyx.wire.errors import WireError
+from twigcast.overlay.onyx.wire.forms import Form, Structure
+from twigcast.overlay.onyx.wire.lexicons import Lexicon, Lexicons
+
+logger = logging.getLogger(__name__)
+
+TEXT: Final = str(Form(Structure.TEXT))
+_FORM: Final = Message._fields.index("form")
+_REMEMBERED_MAX: Final = 8
+"""Bodies that are remembered in other forms: a message goes to all neighbours one after the other."""
+
+
+def in_other_form(message: Message, form: str, lexicon: Lexicon | None) -> Message:
+    """A message with another name of its form. Each message passes here, and `_replace` takes three times as long."""
+    return Message._make((*message[:_FORM], form, *message[_FORM + 1 : -1], lexicon))
+
+
+class Bodies:
+    """Bodies in other forms. What changes forms is used in one thread; what only reads them, in any.
+
+    Args:
+        limits: Of messages.
+    """
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._limits_by_name = self._limits.as_dict()
+        self._coder = Coder(limits=self._limits)
+        self._lexicons = Lexicons()
+        self._remembered: OrderedDict[tuple[int, str], tuple[bytes, Message]] = OrderedDict()
+        self.counts: Counter[str] = Counter()
+        """``transcoded``: bodies brought into another form; ``damaged``: those that could not be."""
+
+    def opened(self, message: Message) -> Opened:
+        """A body as the engine takes it: unpacked, and nothing more.
+
+        Raises:
+            WireError: It does not unpack.
+        """
+        form = Form.named(message.form)
+        plain = decompress(message.body, form.compression, self._limits.message_bytes_max)
+        lexicon = message.lexicon
+        return Opened(plain, form.structure is not Structure.TEXT, None if lexicon is None else lexicon.dictionary)
+
+    def text(self, message: Message) -> bytes:
+        """The text of a message: byte for byte where it came as text, else what the stream says.
+
+        Raises:
+            RejectedMessage: It does not unpack, is damaged, no message, or over a limit.
+        """
+        try:
+            opened = self.opened(message)
+        except WireError as error:
+            raise MalformedMessage(1, 1, str(error)) from error
+        return self._parsed(opened).text() if opened.is_stream else opened.body
+
+    def in_form(self, message: Message, form: Form) -> Message:
+        """A message in another form.
+
+        One that cannot be brought into it goes as text, byte for byte: where that is no message, whoever takes it for
+        himself keeps it among the rejected ones.
+
+        Args:
+            message: It.
+            form: The form.
+        """
+        if message.form == str(form):
+            return message
+        key = id(message.body), str(form)
+        remembered = self._remembered.get(key)
+        if remembered is None or remembered[0] is not message.body:
+            remembered = message.body, self._changed(message, form)
+            self._remembered[key] = remembered
+            if len(self._remembered) > _REMEMBERED_MAX:
+                self._remembered.popitem(last=False)
+        found = remembered[1]
+        return message._replace(body=found.body, form=found.form, lexicon=found.lexicon)
+
+    def _changed(self, message: Message, form: Form) -> Message:
+        before = Form.named(message.form)
+        try:
+            opened = self.opened(message)
+            body, lexicon = opened.body, message.lexicon
+            if before.structure is not form.structure:
+                body, lexicon = self._restructured(message, self._parsed(opened), form.structure)
+        except (RejectedMessage, WireError) as error:
+            self.counts["damaged"] += 1
+            logger.warning(
+                "message %d of broker %d cannot be brought from the form %s into %s: %s",
+                message.number,
+                message.root,
+                message.form,
+                form,
+                error,
+            )
+            return message._replace(form=TEXT, lexicon=None)
+        self.counts["transcoded"] += 1
+        return message._replace(body=compress(body, form.compression), form=str(form), lexicon=lexicon)
+
+    def _restructured(
+        self, message: Message, parsed: ParsedMessage, structure: Structure
+    ) -> tuple[bytes, Lexicon | None]:
+        match structure:
+            case Structure.TEXT:
+                return parsed.text(), None
+            case Structure.STREAM:
+                return parsed.stream(), None
+            case Structure.DICTIONARY:
+                return self._lexicons.write((message.scope, message.source), parsed)
+
+    def _parsed(self, opened: Opened) -> ParsedMessage:
+        if opened.is_stream:
+            return ParsedMessage.from_stream(opened.body, opened.dictionary, self._limits_by_name)
+        return self._coder.parse(opened.body)

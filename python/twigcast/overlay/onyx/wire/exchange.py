@@ -1,0 +1,200 @@
+"""What two neighbours agree on: in which forms messages go over their link, and which names have numbers there.
+
+Both greet with the names of the forms that they take part in (:class:`~twigcast.overlay.onyx.model.Hello`), the dearest
+first. Each then sends in the first of its own that the other has named too, in text if there is none. Of a link that
+breaks, nothing is remembered: forms are agreed on anew, and dictionaries taught anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.onyx.model import Hello, Message, Recovered, Span
+from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
+from twigcast.overlay.onyx.wire.errors import WireError
+from twigcast.overlay.onyx.wire.forms import FORMS, Form, Structure, choose
+from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAMES_MAX, Lexicon, Teaching
+
+T = TypeVar("T")
+
+TAUGHT_MAX: Final = 64
+"""Dictionaries that are known on a link in one direction; with one more, both sides forget the one taught first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormWishes:
+    """In which forms a broker sends and reads messages, the dearest first; text always."""
+
+    general: tuple[str, ...] = ()
+    by_peer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """In place of these, for neighbours of these names."""
+
+    @classmethod
+    def parse(cls, settings: Sequence[str]) -> FormWishes:
+        """From a list of ``FORM`` and ``NEIGHBOUR=FORM``.
+
+        Raises:
+            ImpossibleSetting: There is no such form.
+        """
+        general: list[str] = []
+        by_peer: dict[str, list[str]] = {}
+        for setting in settings:
+            peer, separator, name = setting.rpartition("=")
+            if separator and not peer:
+                raise ImpossibleSetting("wire form", setting, "a form, or the name of a neighbour, = and a form")
+            chosen = by_peer.setdefault(peer, []) if separator else general
+            chosen.append(str(Form.named(name)))
+        return cls(tuple(general), {peer: tuple(names) for peer, names in by_peer.items()})
+
+    def of(self, peer: str) -> tuple[str, ...]:
+        """Those for a neighbour, text among them."""
+        wished = self.by_peer.get(peer, self.general)
+        return wished if TEXT in wished else (*wished, TEXT)
+
+
+class Exchange:
+    """One side of a link.
+
+    Args:
+        bodies: Brings bodies into forms.
+        forms: Names of the forms for this neighbour, the dearest first; text among them.
+    """
+
+    def __init__(self, bodies: Bodies, forms: Sequence[str] = (TEXT,)) -> None:
+        self._bodies = bodies
+        self._forms = tuple(forms)
+        self._told: dict[int, None] = {}
+        """Ids of dictionaries that the neighbour has been taught, in order."""
+        self._learnt: dict[int, Lexicon] = {}
+        """What the neighbour has taught, in order."""
+        self._agreed: dict[str, tuple[str, Lexicon | None]] = {}
+        """Forms in which messages have come, with their dictionaries' ids, and what they mean."""
+        self._sends = TEXT
+        self.sends = Form.named(TEXT)
+        """The form in which messages go to the neighbour."""
+        self.receives = Form.named(TEXT)
+        """That in which they come, as both sides know it from the greetings."""
+        self.counts: dict[str, int] = {"taught": 0, "learnt": 0, "sent": 0, "received": 0}
+        """Dictionaries, and messages in another form than text."""
+
+    # What goes out
+
+    def outgoing(self, message: Any) -> Iterator[Any]:
+        """What is to be sent for a message: what is to be taught before, and it in the form agreed on."""
+        if isinstance(message, Hello):
+            yield message._replace(forms=self._forms)
+            return
+        carried = _carried(message)
+        if carried is None or carried.form == self._sends == TEXT:
+            yield message
+            return
+        sent = carried if carried.form == self._sends else self._bodies.in_form(carried, self.sends)
+        lexicon = sent.lexicon
+        if lexicon is not None:
+            if lexicon.id not in self._told:
+                yield self._teach(lexicon)
+            sent = in_other_form(sent, f"{sent.form}:{lexicon.name}", None)
+        self.counts["sent"] += sent.form != TEXT
+        yield message if sent is carried else _carrying(message, sent)
+
+    def _teach(self, lexicon: Lexicon) -> Teaching:
+        self.counts["taught"] += 1
+        teaching = lexicon.teaching(lexicon.base in self._told)
+        _remember(self._told, lexicon.id, None)
+        return teaching
+
+    # What comes in
+
+    def hear(self, hello: Hello) -> None:
+        """The neighbour has greeted."""
+        self.sends = choose(self._forms, hello.forms)
+        self._sends = str(self.sends)
+        known = [name for name in hello.forms if name in FORMS]
+        self.receives = choose(known, self._forms)
+
+    def learn(self, teaching: Teaching) -> None:
+        """The neighbour teaches a dictionary.
+
+        Raises:
+            WireError: What it says does not fit together.
+        """
+        base: Lexicon | None = None
+        if teaching.base is not None:
+            base = self._learnt.get(teaching.base)
+            if base is None:
+                raise WireError(
+                    Structure.DICTIONARY, f"a dictionary grows from {teaching.base:016x}, never taught here"
+                )
+        names = teaching.names if base is None else base.names + teaching.names
+        if len(names) > LEXICON_NAMES_MAX:
+            raise WireError(
+                Structure.DICTIONARY, f"a dictionary of {len(names):,} names, {LEXICON_NAMES_MAX:,} at most"
+            )
+        try:
+            lexicon = Lexicon(names) if base is None else base.grown(teaching.names)
+        except ValueError as error:
+            raise WireError(Structure.DICTIONARY, f"a dictionary that is none: {error}") from error
+        if lexicon.id != teaching.dictionary:
+            raise WireError(
+                Structure.DICTIONARY,
+                f"a dictionary called {teaching.dictionary:016x} whose names say {lexicon.id:016x}",
+            )
+        self.counts["learnt"] += 1
+        self._agreed.clear()
+        _remember(self._learnt, lexicon.id, lexicon)
+
+    def incoming(self, message: Any) -> Any:
+        """A message that has come, with the dictionary that its body needs.
+
+        Raises:
+            WireError: It comes in a form that was not agreed on, or with a dictionary that was never taught.
+        """
+        carried = _carried(message)
+        if carried is None or carried.form == TEXT:
+            return message
+        agreed = self._agreed.get(carried.form)
+        if agreed is None:
+            agreed = self._agreed[carried.form] = self._agree(carried.form)
+        self.counts["received"] += 1
+        return _carrying(message, in_other_form(carried, *agreed))
+
+    def _agree(self, form: str) -> tuple[str, Lexicon | None]:
+        name, _, dictionary = form.partition(":")
+        if name not in self._forms:
+            raise WireError(name[:40], f"this broker does not take it; it takes {', '.join(self._forms)}")
+        lexicon = None
+        if (FORMS[name].structure is Structure.DICTIONARY) != bool(dictionary):
+            raise WireError(name, "a dictionary is named where none belongs, or the other way round")
+        if dictionary:
+            lexicon = self._lexicon(name, dictionary)
+        return name, lexicon
+
+    def _lexicon(self, name: str, dictionary: str) -> Lexicon:
+        for lexicon in self._learnt.values():
+            if lexicon.name == dictionary:
+                return lexicon
+        raise WireError(name, f"the dictionary {dictionary[:16]} was never taught on this link")
+
+
+def _remember(known: dict[int, T], number: int, what: T) -> None:
+    """Add to what both sides of a link remember: they forget in the same order."""
+    known.pop(number, None)
+    known[number] = what
+    if len(known) > TAUGHT_MAX:
+        del known[next(iter(known))]
+
+
+def _carried(message: Any) -> Message | None:
+    """The message that a message between brokers carries."""
+    if isinstance(message, Span):
+        return message.message
+    return message.span.message if isinstance(message, Recovered) else None
+
+
+def _carrying(message: Any, carried: Message) -> Any:
+    if isinstance(message, Recovered):
+        return Recovered(_carrying(message.span, carried), message.way, message.lost)
+    return Span(message.root, message.after, message.upto, carried)

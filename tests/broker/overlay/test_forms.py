@@ -1,0 +1,219 @@
+"""Brokers whose links carry messages parsed: nothing is lost or changed in meaning, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.hub.hubs import drain, publish, run, subscribe
+from tests.broker.overlay.overlays import Part, part
+from twigcast.broker.overlay.onyx import make_node
+from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import SqlStore
+from twigcast.limits import Limits
+from twigcast.overlay.onyx.model import Message
+from twigcast.overlay.onyx.wire.bodies import Bodies
+from twigcast.overlay.onyx.wire.exchange import Exchange
+from twigcast.overlay.onyx.wire.forms import Form
+from twigcast.overlay.onyx.wire.lexicons import Teaching
+
+MESSAGE = "<feed><item n='{}'><![CDATA[a < b]]></item></feed>"
+COMES_AS = '<feed><item n="{}">a &lt; b</item></feed>'
+MAKE = make_node(Limits())
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[list[SqlStore]]:
+    """Three of them."""
+    opened = [open_store(tmp_path / name) for name in "abc"]
+    yield opened
+    for store in opened:
+        store.close()
+
+
+async def until_true(condition: Callable[[], Any]) -> None:
+    """Wait for an asynchronous condition."""
+    async with asyncio.timeout(40):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+async def is_wanted(first: Part, last: Part) -> bool:
+    """Whether what a broker wants is known at another one, and it gets all that comes from there."""
+    at_first, at_last = await first.overlay.report(), await last.overlay.report()
+    return any(at_first.status.tables.values()) and at_first.identity in at_last.status.horizons
+
+
+async def received(one: Part, count: int) -> bool:
+    found = (await one.overlay.report()).received
+    return found.stored + found.unwanted + found.refused >= count
+
+
+@pytest.mark.parametrize(
+    ("forms", "first", "second"),
+    [
+        ([["dictionary"]] * 3, "dictionary", "dictionary"),
+        ([["stream+zstd"]] * 3, "stream+zstd", "stream+zstd"),
+        ([["dictionary+zlib", "stream"], ["stream", "dictionary"], ["dictionary"]], "stream", "dictionary"),
+        ([["dictionary"], ["dictionary"], []], "dictionary", "text"),
+        ([[], ["dictionary"], ["dictionary"]], "text", "dictionary"),
+        ([["dictionary"], ["c=text", "dictionary"], ["dictionary"]], "dictionary", "text"),
+    ],
+)
+def test_messages_get_through_in_any_form(
+    stores: list[SqlStore], forms: list[list[str]], first: str, second: str
+) -> None:
+    async def work() -> None:
+        async with (
+            part(stores[0], "a", make=MAKE, forms=forms[0]) as a,
+            part(stores[1], "b", a.target, make=MAKE, forms=forms[1]) as b,
+            part(stores[2], "c", b.target, make=MAKE, forms=forms[2]) as c,
+        ):
+            lane = (await subscribe(c.broker, "k", "//item[@n > 4]")).lane_id
+            await until_true(lambda: is_wanted(a, c))
+            await publish(a.broker, *(MESSAGE.format(n) for n in range(10)), source="feed")
+            await until_true(lambda: received(c, 5))
+            delivered = [d.message.xml.decode() for d in await drain(c.broker, lane)]
+            comes_as = MESSAGE if first == second == "text" else COMES_AS
+            assert delivered == [comes_as.format(n) for n in range(5, 10)]
+            assert stores[1].statistics().messages == 0
+            (link,) = (await a.overlay.report()).links
+            assert (link.sends, link.receives) == (first, first)
+            report = await b.overlay.report()
+            links = {link.name: link for link in report.links}
+            assert (links["c"].sends, links["a"].receives) == (second, first)
+            assert report.damaged == 0
+            # In the middle nothing is turned into anything else, unless the next broker wants it.
+            assert (report.transcoded > 0) == (first != second)
+
+    run(work())
+
+
+def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[SqlStore]) -> None:
+    async def work() -> None:
+        forms = ["dictionary"]
+        async with (
+            part(stores[0], "a", make=MAKE, forms=forms) as a,
+            part(stores[1], "b", a.target, make=MAKE, forms=forms) as b,
+            part(stores[2], "c", b.target, make=MAKE, forms=forms) as c,
+        ):
+            lane = (await subscribe(c.broker, "k", "//item")).lane_id
+            await until_true(lambda: is_wanted(a, c))
+            for n in range(30):
+                await publish(a.broker, MESSAGE.format(n), source="feed", message_id=f"m{n}")
+                if n % 10 == 5:
+                    inside = b.overlay._inside
+                    for link in inside.driver.links.all():
+                        b.overlay._thread.call(inside.driver.links.break_off, link.identity, "test", "cut")
+            await until_true(lambda: received(c, 30))
+            delivered = await drain(c.broker, lane)
+            assert sorted(d.message.message_id for d in delivered) == sorted(f"m{n}" for n in range(30))
+            assert {d.message.xml.decode() for d in delivered} == {COMES_AS.format(n) for n in range(30)}
+            links = (await a.overlay.report()).links
+            assert [(link.sends, link.forms_taught > 0) for link in links] == [("dictionary", True)]
+            assert (await c.overlay.report()).received.refused == 0
+
+    run(work())
+
+
+def test_a_dictionary_that_was_lost_breaks_the_link_and_nothing_else(
+    stores: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The receiver forgets the first that it is taught, as if the two had another idea of what was said."""
+    learn = Exchange.learn
+    forgotten: list[Teaching] = []
+
+    def forget(self: Exchange, teaching: Teaching) -> None:
+        if not forgotten:
+            forgotten.append(teaching)
+            return
+        learn(self, teaching)
+
+    monkeypatch.setattr(Exchange, "learn", forget)
+
+    async def work() -> None:
+        async with (
+            part(stores[0], "a", make=MAKE, forms=["dictionary"]) as a,
+            part(stores[1], "b", a.target, make=MAKE, forms=["dictionary"]) as b,
+        ):
+            lane = (await subscribe(b.broker, "k", "//item")).lane_id
+            await until_true(lambda: is_wanted(a, b))
+            await publish(a.broker, *(MESSAGE.format(n) for n in range(5)))
+            await until_true(lambda: received(b, 5))
+            assert [d.message.xml.decode() for d in await drain(b.broker, lane)] == [
+                COMES_AS.format(n) for n in range(5)
+            ]
+            assert (await b.overlay.report()).trouble_counts["form"] == 1
+
+    run(work())
+    assert forgotten
+
+
+def _cut(body: bytes) -> bytes:
+    return body[:-3]
+
+
+def _hostile(body: bytes) -> bytes:
+    return body.replace(b"a &lt; b", b"a <x> bb")
+
+
+@pytest.mark.parametrize("damage", [_cut, _hostile])
+@pytest.mark.parametrize("form", ["stream", "dictionary", "stream+zstd"])
+def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
+    stores: list[SqlStore], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes], form: str
+) -> None:
+    """Its first broker spoils it: frame and sum are right, what is in it is not."""
+    restructured = Bodies._restructured
+
+    def spoil(self: Bodies, message: Message, *more: Any) -> Any:
+        body, lexicon = restructured(self, message, *more)
+        return (damage(body) if message.number == 3 else body), lexicon
+
+    monkeypatch.setattr(Bodies, "_restructured", spoil)
+
+    async def work() -> None:
+        async with (
+            part(stores[0], "a", make=MAKE, forms=[form]) as a,
+            part(stores[1], "b", a.target, make=MAKE, forms=[form]) as b,
+            part(stores[2], "c", b.target, make=MAKE, forms=[form]) as c,
+        ):
+            lane = (await subscribe(c.broker, "k", "//item")).lane_id
+            await until_true(lambda: is_wanted(a, c))
+            await publish(a.broker, *(MESSAGE.format(n) for n in range(1, 7)))
+            await until_true(lambda: received(c, 6))
+            delivered = [d.message.xml.decode() for d in await drain(c.broker, lane)]
+            assert delivered == [COMES_AS.format(n) for n in (1, 2, 4, 5, 6)]
+            report = await c.overlay.report()
+            assert (report.received.refused, report.received.lost) == (1, 0)
+            assert stores[2].statistics().rejected == 1
+            assert Form.named(report.links[0].receives) == Form.named(form)
+
+    run(work())
+
+
+def test_a_large_message_goes_over_a_slow_reader(stores: list[SqlStore]) -> None:
+    async def work() -> None:
+        text = "<feed>{}</feed>".format("<item n='1'>some text</item>" * 60_000)
+        async with (
+            part(stores[0], "a", make=MAKE, forms=["dictionary+zlib"]) as a,
+            part(stores[1], "b", a.target, make=MAKE, forms=["dictionary+zlib"]) as b,
+        ):
+            lane = (await subscribe(b.broker, "k", "//item")).lane_id
+            await until_true(lambda: is_wanted(a, b))
+            b.overlay._thread.call(b.overlay._inside.driver.read, False)
+            await publish(a.broker, text, MESSAGE.format(2))
+            await asyncio.sleep(0.3)
+            assert not await received(b, 1)
+            b.overlay._thread.call(b.overlay._inside.driver.read, True)
+            await until_true(lambda: received(b, 2))
+            large, small = await drain(b.broker, lane)
+            assert large.message.xml.decode() == text.replace("'", '"')
+            assert small.message.xml.decode() == COMES_AS.format(2)
+            (link,) = (await a.overlay.report()).links
+            assert link.sent_bytes < len(text) // 5
+
+    run(work())

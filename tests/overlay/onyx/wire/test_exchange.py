@@ -1,0 +1,254 @@
+"""The two ends of a link: forms agreed on, dictionaries taught as they grow, and what breaks the agreement."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from twigcast._core import NameDictionary
+from twigcast.errors import RejectedMessage
+from twigcast.limits import Limits
+from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.onyx.model import Hello, Known, Message, Recovered, Span
+from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.wire import FORMS
+from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
+from twigcast.overlay.onyx.wire.errors import WireError
+from twigcast.overlay.onyx.wire.exchange import TAUGHT_MAX, Exchange, FormWishes
+from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAMES_MAX, Lexicon, Lexicons, Teaching
+
+HELLO = Hello(1, 1, (1, 0), (TEXT,))
+
+
+def message(text: bytes, number: int = 1, source: str = "s") -> Message:
+    return Message(7, number, "default", source, str(number), "application/xml", text)
+
+
+def span(text: bytes, number: int = 1, source: str = "s") -> Span:
+    return Span(7, number - 1, number, message(text, number, source))
+
+
+class Pair:
+    """Two ends of a link, and the bytes between them."""
+
+    def __init__(self, left: Sequence[str], right: Sequence[str]) -> None:
+        self.bodies = Bodies(), Bodies()
+        self.ends = Exchange(self.bodies[0], (*left, TEXT)), Exchange(self.bodies[1], (*right, TEXT))
+        for sender, receiver in (self.ends, self.ends[::-1]):
+            (hello,) = self.frames(sender, HELLO)
+            receiver.hear(hello)
+        self.bytes = 0
+
+    def frames(self, sender: Exchange, sent: Any) -> list[Any]:
+        data = packet([frame(each) for each in sender.outgoing(sent)])
+        self.bytes = len(data)
+        return read_packet(data)
+
+    def carry(self, sent: Any) -> Any:
+        """From left to right."""
+        *taught, last = self.frames(self.ends[0], sent)
+        for each in taught:
+            self.ends[1].learn(each)
+        return self.ends[1].incoming(last)
+
+    def text(self, received: Span) -> bytes:
+        assert received.message is not None
+        return self.bodies[1].text(received.message)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_messages_go_in_the_form_that_both_sides_name(form: str) -> None:
+    pair = Pair([form], ["stream+zlib", form])
+    for number in range(1, 4):
+        text = b"<a b='%d'><c>some text</c></a>" % number
+        received = pair.carry(span(text, number))
+        assert received.message.form == form
+        assert pair.text(received) == (text if form.startswith("text") else text.replace(b"'", b'"'))
+        assert received._replace(message=None) == span(text, number)._replace(message=None)
+        again = pair.carry(Recovered(span(text, number), (3, 4)))
+        assert again.span.message.form == form
+        assert again.way == (3, 4)
+    assert pair.ends[0].sends == pair.ends[1].receives == FORMS[form]
+    assert str(pair.ends[1].sends) == ("stream+zlib" if form == "stream+zlib" else form)
+    assert pair.carry(Known(7, 3)) == Known(7, 3)
+
+
+def test_a_side_that_knows_text_alone_gets_text_byte_for_byte() -> None:
+    pair = Pair(["dictionary+zstd", "stream"], [])
+    text = b"<?xml version='1.0'?><a  b = 'c' ><![CDATA[<]]></a >"
+    received = pair.carry(span(text))
+    assert received == span(text)
+    newer = Exchange(Bodies(), ("stream", TEXT))
+    newer.hear(HELLO._replace(forms=("hologram", "stream", "text")))
+    assert str(newer.sends) == str(newer.receives) == "stream"
+
+
+def test_a_stream_goes_through_a_broker_as_it_came() -> None:
+    """The same dictionary is taught on the next link, and the bytes are the same."""
+    first, second = Pair(["dictionary"], ["dictionary"]), Pair(["dictionary"], ["dictionary"])
+    for number in range(1, 5):
+        received = first.carry(span(b"<a><b>%d</b></a>" % number, number))
+        onward = received._replace(message=received.message._replace(path=(7,)))
+        arrived = second.carry(onward)
+        assert arrived.message.body is not received.message.body
+        assert arrived.message.body == received.message.body
+        assert second.text(arrived) == b"<a><b>%d</b></a>" % number
+    assert second.bodies[0].counts["transcoded"] == 0
+    assert second.ends[0].counts["taught"] == 1
+
+
+def test_where_the_next_link_speaks_another_form_it_is_brought_into_that() -> None:
+    received = Pair(["dictionary+zlib"], ["dictionary+zlib"]).carry(span(b"<a><b/></a>"))
+    for form in FORMS:
+        if form == "dictionary+zlib":
+            continue
+        pair = Pair([form], [form])
+        arrived = pair.carry(received)
+        assert arrived.message.form == form
+        assert pair.text(arrived) == b"<a><b/></a>"
+        assert pair.bodies[0].counts["transcoded"] == 1
+        pair.carry(received)
+        assert pair.bodies[0].counts["transcoded"] == 1, "it is remembered for the next neighbour"
+
+
+def test_only_form_and_dictionary_change_on_the_way() -> None:
+    first = message(b"<a/>")._replace(path=(7, 8), published=3.5, reduced="part")
+    lexicon = Lexicon(("a",))
+    assert in_other_form(first, "stream", lexicon) == first._replace(form="stream", lexicon=lexicon)
+
+
+def test_dictionaries_grow_with_the_messages_and_are_taught_once() -> None:
+    pair = Pair(["dictionary"], ["dictionary"])
+    chance = random.Random(3)
+    sizes = []
+    for number in range(1, 400):
+        # Names come up little by little.
+        names = [f"name-{chance.randrange(1 + number // 2)}" for _ in range(20)]
+        text = "<r>{}</r>".format("".join(f"<{name}/>" for name in names)).encode()
+        received = pair.carry(span(text, number))
+        assert pair.text(received) == text
+        sizes.append(pair.bytes)
+    taught = pair.ends[0].counts["taught"]
+    assert taught == pair.ends[1].counts["learnt"]
+    assert 3 <= taught <= TAUGHT_MAX
+    assert sum(sizes[-20:]) < 20 * 250
+    before = pair.ends[0].counts["taught"]
+    for number in range(400, 420):
+        pair.carry(span(text, number))
+    assert pair.ends[0].counts["taught"] == before
+
+
+def test_what_grows_is_taught_by_what_is_new() -> None:
+    lexicon = Lexicon(("a", "b"))
+    grown = lexicon.grown(("c",))
+    assert grown.teaching(is_known=True) == Teaching(grown.id, lexicon.id, ("c",))
+    assert grown.teaching(is_known=False) == Teaching(grown.id, None, ("a", "b", "c"))
+    assert grown.id == NameDictionary(["a", "b", "c"]).id
+
+
+def test_both_sides_forget_the_oldest_dictionary() -> None:
+    pair = Pair(["dictionary"], ["dictionary"])
+    rounds = [*range(TAUGHT_MAX + 5), *range(TAUGHT_MAX + 5), 0, 3, 0]
+    for number, source in enumerate(rounds, 1):
+        text = b"<name-%d/>" % source
+        assert pair.text(pair.carry(span(text, number, f"source-{source}"))) == text
+    assert pair.ends[0].counts["taught"] > TAUGHT_MAX + 5
+
+
+def test_a_new_link_begins_anew() -> None:
+    """What was taught on a link that broke, mid-way or not, is taught again."""
+    bodies = Bodies()
+    for lost in (False, True):
+        left, right = Exchange(bodies, ("dictionary", TEXT)), Exchange(Bodies(), ("dictionary", TEXT))
+        for one in (left, right):
+            one.hear(HELLO._replace(forms=("dictionary",)))
+        taught, sent = left.outgoing(span(b"<a/>"))
+        assert isinstance(taught, Teaching)
+        if lost:
+            with pytest.raises(WireError, match="never taught"):
+                right.incoming(sent)
+            continue
+        right.learn(taught)
+        assert right.incoming(sent).message.lexicon is not None
+
+
+def test_a_source_of_ever_new_names_teaches_no_more_than_it_may() -> None:
+    lexicons, bodies = Lexicons(), Bodies()
+    lexicon = Lexicon(())
+    for number in range(140):
+        names = "".join(f"<n{number}-{place}/>" for place in range(200))
+        text = f"<r>{names}<{'x' * 300}/></r>".encode()
+        parsed = bodies._parsed(bodies.opened(message(text)))
+        stream, lexicon = lexicons.write(("t", "s"), parsed)
+        assert len(stream) < 2 * len(text)
+    assert len(lexicon.names) == LEXICON_NAMES_MAX
+    assert max(map(len, lexicon.names)) < 300
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        ("hologram", "does not take it"),
+        ("stream+zlib", "does not take it"),
+        ("dictionary", "a dictionary is named"),
+        ("stream:0123456789abcdef", "a dictionary is named"),
+        ("dictionary:0123456789abcdef", "0123456789abcdef was never taught"),
+        ("dictionary:nonsense", "never taught"),
+        ("dictionary:0x0123456789ABCDEF", "never taught"),
+    ],
+)
+def test_what_was_not_agreed_on_is_refused(form: str, reason: str) -> None:
+    pair = Pair(["stream", "dictionary"], ["stream", "dictionary"])
+    sent = span(b"<a/>")
+    assert sent.message is not None
+    with pytest.raises(WireError, match=reason):
+        pair.ends[1].incoming(sent._replace(message=sent.message._replace(form=form)))
+
+
+@pytest.mark.parametrize(
+    ("teaching", "reason"),
+    [
+        (Teaching(1, None, ("a",)), "whose names say"),
+        (Teaching(1, 2, ("a",)), "never taught here"),
+        (Teaching(1, None, ("a", "a")), "stands twice"),
+        (Teaching(1, None, ("a b",)), "no name"),
+        (Teaching(1, None, tuple(f"n{n}" for n in range(LEXICON_NAMES_MAX + 1))), "at most"),
+    ],
+)
+def test_dictionaries_that_do_not_fit_are_refused(teaching: Teaching, reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
+        Pair(["dictionary"], ["dictionary"]).ends[1].learn(teaching)
+
+
+def test_a_damaged_body_goes_on_and_is_refused_where_it_is_wanted() -> None:
+    pair = Pair(["text"], ["text"])
+    damaged = message(b"TW\x01\x00\x05\x00\x00")._replace(form="stream")
+    arrived = pair.carry(Span(7, 0, 1, damaged))
+    assert arrived.message.form == TEXT
+    assert arrived.message.body == damaged.body
+    assert pair.bodies[0].counts["damaged"] == 1
+    for form in ("stream", "stream+zlib", "text+zstd"):
+        with pytest.raises(RejectedMessage):
+            pair.bodies[1].text(damaged._replace(form=form))
+    assert pair.carry(span(b"no XML at all")).message.body == b"no XML at all"
+
+
+def test_a_body_that_unpacks_to_too_much_is_refused() -> None:
+    small = Bodies(Limits(message_bytes_max=1_000))
+    large = Bodies().in_form(message(b"<a>" + b" " * 5_000 + b"</a>"), FORMS["text+zlib"])
+    with pytest.raises(RejectedMessage, match="more than 1000 bytes"):
+        small.text(large)
+
+
+def test_wishes_are_for_all_or_for_one() -> None:
+    wishes = FormWishes.parse(["dictionary+zstd", "stream", "south=text", "west=stream", "west=text+zlib"])
+    assert wishes.of("north") == ("dictionary+zstd", "stream", TEXT)
+    assert wishes.of("south") == (TEXT,)
+    assert wishes.of("west") == ("stream", "text+zlib", TEXT)
+    assert FormWishes().of("anyone") == (TEXT,)
+    for nonsense in ("morse", "=stream", "south=", "south=morse"):
+        with pytest.raises(ImpossibleSetting):
+            FormWishes.parse([nonsense])
