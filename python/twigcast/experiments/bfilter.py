@@ -78,8 +78,9 @@ def losses(text: str = "BFilter as published finds what there is to find") -> Cl
         return lost + false == 0, f"{lost:,.1f} of {true:,.1f} matches lost, {false:,.1f} false ones (per message)"
 
     return custom(text, check).because(
-        "The procedure demands that the message branches where the query does, which a match does not need (both branches "
-        "of //b[c/d]/c/e may go through one child), and one flag does not remember under which element a part was found."
+        "The procedure demands that the message branches where the query does, which a match does not need (both "
+        "branches of //b[c/d]/c/e may go through one child), and one flag does not remember under which element a part "
+        "was found."
     )
 
 
