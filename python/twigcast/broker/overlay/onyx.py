@@ -73,6 +73,7 @@ class OnyxNode:
             where=settings.label,
             limits=limits,
             route=self._route,
+            text=self._bodies.text,
         )
 
     # From the network

@@ -168,7 +168,7 @@ class Reductions:
             return message
         whole = message.body if message.form == "text" or self._text is None else self._text(message)
         body = self._compiled(part).run(whole)
-        return None if body is None else message._replace(body=body, form="text", reduced=text)
+        return None if body is None else message._replace(body=body, form="text", lexicon=None, reduced=text)
 
     def of(self, neighbour: Address, scope: str) -> Part | None:
         """What a neighbour takes of the messages of a scope; `None`: the whole."""
