@@ -76,7 +76,10 @@ fn condition(random: &mut Random) -> String {
     match random.below(16) {
         0..5 => format!("{path} = {}", random.of(&["1", "2", "3"])),
         5..10 => format!("{path} = '{}'", random.of(&["1", "2", "v", "w", "<", ""])),
-        10..14 => format!("{path}/@{} = {}", random.of(&["k", "l", "*"]), random.of(&["1", "'1'", "2", "'v'"])),
+        10..14 => {
+            let (name, constant) = (random.of(&["k", "l", "*"]), random.of(&["1", "'1'", "2", "'v'"]));
+            format!("{path}{}@{name} = {constant}", random.of(&["/", "/", "//"]))
+        }
         14 => format!("{path} > 1"),
         _ => format!("not({path} = 1)"),
     }

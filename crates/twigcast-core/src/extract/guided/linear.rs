@@ -13,6 +13,8 @@ pub(super) struct Linear {
     steps: Box<[LinearStep]>,
     /// The attributes of the elements that the steps lead to are meant.
     pub attribute: Option<NameTest>,
+    /// Of those below them, too.
+    deep: bool,
 }
 
 /// How far a walk has come: bit `i` is set where the first `i` steps are taken and more may follow.
@@ -39,7 +41,7 @@ impl Linear {
 
     fn of(steps: &[Step]) -> Option<Self> {
         let mut linear = Vec::with_capacity(steps.len());
-        let mut attribute = None;
+        let (mut attribute, mut deep) = (None, false);
         let mut descendant = false;
         for step in steps {
             if attribute.is_some() || !step.predicates.is_empty() {
@@ -52,12 +54,15 @@ impl Linear {
                     let descendant = std::mem::take(&mut descendant) || step.axis == Axis::Descendant;
                     linear.push(LinearStep { descendant, test: *test });
                 }
-                (Axis::Attribute, NodeTest::Name(test)) if !descendant => attribute = Some(*test),
+                (Axis::Attribute, NodeTest::Name(test)) => {
+                    attribute = Some(*test);
+                    deep = std::mem::take(&mut descendant);
+                }
                 _ => return None,
             }
         }
         let is_short = linear.len() <= STEPS_MAX;
-        (is_short && !descendant).then(|| Self { steps: linear.into(), attribute })
+        (is_short && !descendant).then(|| Self { steps: linear.into(), attribute, deep })
     }
 
     /// Where a walk begins.
@@ -65,7 +70,7 @@ impl Linear {
 
     /// One level down, to an element of this name.
     pub fn advance(&self, progress: Progress, name: Name) -> Progress {
-        let mut next = 0;
+        let mut next = if self.deep { progress & 1 << self.steps.len() } else { 0 };
         for (index, step) in self.steps.iter().enumerate() {
             if progress >> index & 1 == 1 {
                 next |= Progress::from(step.descendant) << index;
