@@ -69,6 +69,18 @@ def register(broker: BrokerProcess, name: str, key: str | None = None, **more: A
     return broker.ask("PUT", f"/overlay/sources/{name}", json=more, headers=headers, timeout=30)
 
 
+def leading(holders: list[BrokerProcess]) -> BrokerProcess:
+    """The one that leads, once one does."""
+    found: list[BrokerProcess] = []
+
+    def one_leads() -> bool:
+        found[:] = [broker for broker in holders if broker.overlay()["registry"]["role"] == "leader"]
+        return bool(found)
+
+    wait(one_leads)
+    return found[0]
+
+
 def test_registered_sources_outlive_kills_of_those_that_hold_the_registry(
     tmp_path: Path, postgresql_server: PostgresqlServer
 ) -> None:
@@ -78,25 +90,26 @@ def test_registered_sources_outlive_kills_of_those_that_hold_the_registry(
     north = BrokerProcess(tmp_path, "north", settings=REGISTRY)
     middle = BrokerProcess(tmp_path, "middle", join=[north.where], settings=REGISTRY, url=url)
     south = BrokerProcess(tmp_path, "south", join=[middle.where, north.where], settings=REGISTRY)
-    guest = BrokerProcess(tmp_path, "guest", join=[south.where])
+    guest = BrokerProcess(tmp_path, "guest", join=[south.where, north.where])
     brokers = [north, middle, south, guest]
     keys: dict[str, str] = {}
     try:
         with running(*brokers):
             wait_joined(brokers)
+            wait(lambda: len(guest.overlay()["links"]) == 2)
             for number in range(6):
                 answer = register(guest, f"s{number}", dtd="<!ELEMENT feed ANY>")
                 assert answer.status_code == 200, answer.text
                 keys[f"s{number}"] = answer.json()["key"]
                 if number in (1, 3):
                     # Whoever leads is killed, and comes back while others go on.
-                    report = (north if north.is_running else south).overlay()["registry"]
-                    leader = next(broker for broker in brokers if broker.name == report["leader"])
+                    leader = leading([north, middle, south])
                     leader.kill()
                     during = register(guest, f"during{number}")
                     assert during.status_code == 200, during.text
                     leader.start()
                     leader.wait_ready()
+                    wait(lambda: len(guest.overlay()["links"]) == 2)
             for broker in brokers:
                 broker.kill()
             for broker in brokers:

@@ -66,6 +66,7 @@ class Registrar:
         self._here = here
         self._configured = configured
         self._asking = Asking(here.identity, self.holders, here.brokers, self._say)
+        self._heard: tuple[str, ...] = ()
         self._differing: set[tuple[str, ...]] = set()
         self._loop = asyncio.get_running_loop()
         self._holder: Holder | None = None
@@ -116,7 +117,9 @@ class Registrar:
         """Names of the brokers that hold the registry, as far as is known."""
         if self._configured:
             return self._configured
-        return min(self._named(), default=())
+        # Where none of them can be reached just now, it is those that were named before.
+        self._heard = min(self._named(), default=self._heard)
+        return self._heard
 
     def report(self) -> RegistryReport:
         """How it looks from here."""
