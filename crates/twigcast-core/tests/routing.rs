@@ -221,3 +221,31 @@ fn a_damaged_stream_is_refused_or_routed_somewhere() {
     }
     assert!(refused > 100, "{refused}");
 }
+
+#[test]
+fn lengths_that_cut_characters_are_refused_or_passed_over() {
+    let message =
+        "<a xmlns:ä='ü' x='öß' ä:b='é'><b xmlns='ñ' y='ü'>ö</b><!--ß--><ä:c x='1'>é</ä:c><c:a xmlns:c='€'/></a>";
+    let tables = [["/a/*", "//b"], ["/a[@x = 'ö']", "//b[. = 'ö']"]].map(|paths| {
+        let mut table = RoutingTable::new(Limits::default());
+        for (label, path) in (0..).zip([&paths[..], &["/never"]].concat()) {
+            table.add(&[(path, QueryContext::default())], vec![label]).expect("a valid path");
+        }
+        table
+    });
+    let mut refused = 0;
+    for (stream, dictionary) in streams(message) {
+        for at in 0..stream.len() {
+            for change in [1, 2, 3, 8, 255, 254, 248] {
+                let mut damaged = stream.clone();
+                damaged[at] = damaged[at].wrapping_add(change);
+                for table in &tables {
+                    let wanted = [(0, 0), (1, 1), (2, 2)];
+                    refused +=
+                        usize::from(table.route_stream(&mut Matcher::new(), &damaged, &dictionary, &wanted).is_err());
+                }
+            }
+        }
+    }
+    assert!(refused > 500, "{refused}");
+}

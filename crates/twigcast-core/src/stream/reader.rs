@@ -139,7 +139,7 @@ pub(super) struct Strings {
 }
 
 impl Strings {
-    /// The next string, of that many bytes.
+    /// The next string, of that many bytes. What was passed over may have ended within a character, so both ends count.
     #[inline(always)]
     fn take(&mut self, length: u64, checked: Checked<'_>) -> Read<Span> {
         let start = self.next;
@@ -148,8 +148,9 @@ impl Strings {
             return wrong(format!("a string of {length} bytes is named where {left} are left"));
         }
         self.next = start + length as usize;
-        if !checked.ascii && !checked.text.is_char_boundary(self.next) {
-            return wrong("a string ends within a character");
+        let bounds = [start, self.next];
+        if !checked.ascii && !bounds.iter().all(|&bound| checked.text.is_char_boundary(bound)) {
+            return wrong("a string begins or ends within a character");
         }
         Ok(span(start, self.next))
     }
