@@ -162,6 +162,32 @@ def test_the_past_and_the_subscriber(store: SqlStore) -> None:
     run(play(), 120)
 
 
+def test_nobody_joins_the_subscriber_of_a_query_in_xquery(store: SqlStore) -> None:
+    """As what others get would wait for it, and not come at all while it is paused."""
+
+    async def play() -> None:
+        async with running(store) as broker:
+            sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
+            joining = NewSubscription(TENANT, "plain", "/order", subscriber="sums")
+            (refused,) = await broker.subscribe([joining])
+            assert isinstance(refused, Conflict)
+            assert "XQuery" in str(refused)
+            await broker.set_state(sums, SubscriptionState.PAUSED)
+            (refused,) = await broker.subscribe([joining])
+            assert isinstance(refused, Conflict)
+            together = [
+                NewSubscription(TENANT, "more", SUMS, dialect="xquery"),
+                NewSubscription(TENANT, "less", "/order", subscriber="more"),
+            ]
+            accepted, refused = await broker.subscribe(together)
+            assert isinstance(accepted, Subscription)
+            assert isinstance(refused, Conflict)
+            await broker.unsubscribe(sums)
+            assert isinstance((await broker.subscribe([joining]))[0], Subscription)
+
+    run(play(), 120)
+
+
 @pytest.mark.parametrize("query", ["doc('file:///etc/passwd')", "for $a in", "(1 to 3)[", "java:exit(1)"])
 def test_a_query_that_is_none_is_refused(store: SqlStore, query: str) -> None:
     async def play() -> None:

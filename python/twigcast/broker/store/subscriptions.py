@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from twigcast.broker.errors import Conflict, NotFound
 from twigcast.broker.model import (
@@ -316,6 +316,15 @@ class SubscriptionWrites(Writes):
             )
 
 
+class _Lane(NamedTuple):
+    """What decides whether a subscription may join a lane."""
+
+    id: int
+    kind: str
+    is_of_xquery: bool
+    """Whether a query in XQuery has it for itself."""
+
+
 class _Adding:
     """Adds subscriptions in bulk: looks up what is there, decides, inserts."""
 
@@ -326,7 +335,7 @@ class _Adding:
 
     def add(self, new: Sequence[NewSubscription]) -> list[Subscription | Exception]:
         taken = self._present("subscriptions", "key", "id", {(n.tenant_id, n.key) for n in new})
-        lanes = self._present("lanes", "subscriber", "id, kind", {(n.tenant_id, n.subscriber or n.key) for n in new})
+        lanes = self._lanes({(n.tenant_id, n.subscriber or n.key) for n in new})
         last_seq = self._counters.value("seq")
         results: list[Subscription | Exception] = []
         new_lanes: list[tuple[object, ...]] = []
@@ -338,10 +347,10 @@ class _Adding:
                 continue
             replay_next = _replay_next(wanted, last_seq)
             if name not in lanes:
-                lanes[name] = (self._counters.take("lane"), wanted.delivery.kind)
+                lanes[name] = _Lane(self._counters.take("lane"), wanted.delivery.kind, wanted.dialect == "xquery")
                 acked = last_seq if replay_next is None else replay_next - 1
-                new_lanes.append((lanes[name][0], *name, wanted.delivery.kind, acked, replay_next))
-            added = self._subscription(wanted, lanes[name][0], replay_next, last_seq)
+                new_lanes.append((lanes[name].id, *name, wanted.delivery.kind, acked, replay_next))
+            added = self._subscription(wanted, lanes[name].id, replay_next, last_seq)
             taken[wanted.tenant_id, wanted.key] = (added.id,)
             results.append(added)
         self._session.insert("lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next"), new_lanes)
@@ -349,6 +358,19 @@ class _Adding:
             "subscriptions", _COLUMNS.split(", "), [_row(added) for added in results if isinstance(added, Subscription)]
         )
         return results
+
+    def _lanes(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Lane]:
+        """Lanes by tenant and subscriber, those that are there."""
+        found = self._present("lanes", "subscriber", "id, kind, replay_next", names)
+        # A query in XQuery always has a message to look at next: other lanes need not be searched for one.
+        own: set[int] = set()
+        for some in chunks([row[0] for row in found.values() if row[2] is not None], AMONG_MAX):
+            rows = self._session.rows(
+                f"SELECT lane_id FROM subscriptions WHERE {self._session.among('lane_id')} AND dialect = 'xquery'",
+                (self._session.values(some),),
+            )
+            own.update(row[0] for row in rows)
+        return {name: _Lane(number, kind, number in own) for name, (number, kind, _) in found.items()}
 
     def _present(
         self, table: str, column: str, columns: str, names: set[tuple[int, str]]
@@ -394,8 +416,8 @@ def _replay_next(wanted: NewSubscription, last_seq: int) -> int | None:
     return first if first <= last_seq else None
 
 
-def _refusal(wanted: NewSubscription, key_taken: bool, lane: Row | None) -> Conflict | None:
-    """Why a subscription cannot be added, given its lane (id and kind) where that is there already."""
+def _refusal(wanted: NewSubscription, key_taken: bool, lane: _Lane | None) -> Conflict | None:
+    """Why a subscription cannot be added, given its lane where that is there already."""
     name = wanted.subscriber or wanted.key
     if key_taken:
         return Conflict(f"there is a subscription {wanted.key!r} already")
@@ -403,9 +425,12 @@ def _refusal(wanted: NewSubscription, key_taken: bool, lane: Row | None) -> Conf
         return None
     if wanted.dialect == "xquery":
         return Conflict(f"a query in XQuery needs a subscriber of its own, and {name!r} is there already")
+    if lane.is_of_xquery:
+        # Others would wait for it: as long as it is paused, for ever.
+        return Conflict(f"subscriber {name!r} is that of a query in XQuery, which needs one of its own")
     if wanted.replay_from is not None:
         return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
-    if lane[1] != "pull" or wanted.delivery.kind != "pull":
+    if lane.kind != "pull" or wanted.delivery.kind != "pull":
         return Conflict(f"subscriber {name!r} is there already, and only pull deliveries can share one")
     return None
 
