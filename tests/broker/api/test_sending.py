@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from twigcast.broker.api.sending import Connection
+from twigcast.broker.api.stream import EventStream
 
 
 class Gate:
@@ -129,5 +132,70 @@ def test_random_histories_keep_the_order() -> None:
         gate.is_open.set()
         await connection.send(body(500))
         assert gate.sent == [b"%d" % number for number in range(501)]
+
+    asyncio.run(scene())
+
+
+class Surroundings(SimpleNamespace):
+    """What a stream has around it: one that hands deliveries over, and one that is told which are done."""
+
+    def __init__(self) -> None:
+        super().__init__(broker=self, envelopes=self, automatic_acks=self, streams=self)
+        self.at_once: Callable[[Sequence[Any]], bool] = lambda _: False
+        self.done: list[Any] = []
+
+    @contextmanager
+    def one_more(self, _: object) -> Iterator[Callable[[object], None]]:
+        yield lambda _: None
+
+    async def listen(self, *_: object, at_once: Callable[[Sequence[Any]], bool]) -> AsyncIterator[list[Any]]:
+        self.at_once = at_once
+        await asyncio.Event().wait()
+        yield []
+
+    def events(self, deliveries: Sequence[bytes], *, bodies: bool) -> bytes:
+        return b"".join(deliveries)
+
+    def handed_over(self, _: int, deliveries: Sequence[bytes]) -> None:
+        self.done += deliveries
+
+
+@pytest.mark.parametrize("goes_away", [False, True])
+def test_what_waits_for_the_connection_is_done_when_it_is_written(goes_away: bool) -> None:
+    """A client that goes away before finds it pending when it comes again."""
+
+    async def scene() -> None:
+        gate, around = Gate(), Surroundings()
+        gone = asyncio.Event()
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.body":
+                await gate.send(message)
+
+        async def receive() -> dict[str, str]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        shared: Any = around
+        principal: Any = None
+        stream = EventStream(shared, principal, 1, None, automatic=True, bodies=True)
+        answering = asyncio.create_task(stream({"type": "http"}, receive, send))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert around.at_once([b"first"])
+        assert around.done == [b"first"]
+        gate.is_open.clear()
+        assert around.at_once([b"second"])
+        assert not around.at_once([b"third"])
+        assert around.done == [b"first"], "the second one waits"
+        if goes_away:
+            # As a server does: it tells of the end, and lets go on what waited.
+            gone.set()
+        gate.is_open.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gone.set()
+        await answering
+        assert around.done == ([b"first"] if goes_away else [b"first", b"second"])
 
     asyncio.run(scene())

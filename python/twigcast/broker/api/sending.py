@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Final
 
 from starlette.types import Message, Send
@@ -36,21 +37,26 @@ class Connection:
         """Whether something that was begun waits for the connection."""
         return self._rest is not None
 
-    def begin(self, message: Message) -> None:
+    def begin(self, message: Message, sent: Callable[[], None] = lambda: None) -> None:
         """Send, finishing later what cannot be sent now; not to be called while it is busy.
 
         Nothing is raised: an error is that of this connection, and whoever calls may have others to serve.
+
+        Args:
+            message: What to send.
+            sent: Called when it is sent, now or later; never if that fails or is given up.
         """
         try:
             steps = self._send(message).__await__()
             waits_for = next(steps)
         except StopIteration:
+            sent()
             return
         except (OSError, RuntimeError) as error:
             self._fail(error)
             return
         self._rest = asyncio.ensure_future(_finish(_Rest(steps, waits_for)))
-        self._rest.add_done_callback(self._finished)
+        self._rest.add_done_callback(partial(self._finished, sent))
 
     async def send(self, message: Message) -> None:
         """Send after what was begun before, and wait until it is done. Raises what sending raises."""
@@ -68,9 +74,14 @@ class Connection:
         if self._rest is not None:
             self._rest.cancel()
 
-    def _finished(self, rest: asyncio.Task[None]) -> None:
+    def _finished(self, sent: Callable[[], None], rest: asyncio.Task[None]) -> None:
         self._rest = None
-        if not rest.cancelled() and (error := rest.exception()) is not None:
+        if rest.cancelled():
+            return
+        error = rest.exception()
+        if error is None:
+            sent()
+        else:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
@@ -197,11 +198,10 @@ class EventStream(Response):
         connection = self._connection
         if connection.busy or len(group) > _AT_ONCE_MAX:
             return False
-        connection.begin(_body(self._shared.envelopes.events(group, bodies=self._bodies)))
-        if connection.error is not None:
-            return False
-        self._handed_over(group)
-        return True
+        # What has to wait is not handed over before it is written: its client may go away first.
+        events = self._shared.envelopes.events(group, bodies=self._bodies)
+        connection.begin(_body(events), partial(self._handed_over, group))
+        return connection.error is None
 
     def _handed_over(self, part: Sequence[Delivery]) -> None:
         self.idle = False
@@ -213,6 +213,8 @@ class EventStream(Response):
     async def _until_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
+        # What waits would seem to be sent otherwise: a server lets it go on, and throws it away.
+        self._connection.close()
         self.stop()
 
     async def beat(self) -> None:
