@@ -434,6 +434,7 @@ class RunningBroker(Broker):
 
     def _forget(self, subscription: Subscription) -> None:
         lane_id = subscription.lane_id
+        self._replays.look_again(subscription)
         self._lanes.purge(lane_id, subscription.id)
         leases = self._leases.of(lane_id)
         if leases is not None:

@@ -188,6 +188,35 @@ def test_nobody_joins_the_subscriber_of_a_query_in_xquery(store: SqlStore) -> No
     run(play(), 120)
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_follower_ends_with_its_subscription(store: SqlStore, is_paused: bool) -> None:
+    """Without waiting for another message; and it is no replay that is under way."""
+
+    def followers() -> list[str]:
+        return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("replay-")]
+
+    async def play() -> None:
+        async with running(store) as broker:
+            sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
+            await publish(broker, order(("a", 1)))
+            assert await bodies(broker, sums, 1) == [b'<sum shop="a">1</sum>']
+            assert followers() == [f"replay-{sums.id}"]
+            assert broker.metrics.replays == 0
+            if not is_paused:
+                await broker.unsubscribe(sums)
+                await until(lambda: not followers())
+                return
+            await broker.set_state(sums, SubscriptionState.PAUSED)
+            await until(lambda: not followers())
+            await broker.set_state(sums, SubscriptionState.ACTIVE)
+            await broker.set_state(sums, SubscriptionState.PAUSED)
+            await broker.set_state(sums, SubscriptionState.ACTIVE)
+            await publish(broker, order(("a", 2)))
+            assert await bodies(broker, sums, 1) == [b'<sum shop="a">2</sum>']
+
+    run(play(), 120)
+
+
 @pytest.mark.parametrize("query", ["doc('file:///etc/passwd')", "for $a in", "(1 to 3)[", "java:exit(1)"])
 def test_a_query_that_is_none_is_refused(store: SqlStore, query: str) -> None:
     async def play() -> None:

@@ -96,9 +96,14 @@ class Replays:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._changed: dict[int, Subscription] = {}
         """Subscriptions that changed while they were replayed."""
+        self._following: set[int] = set()
+        """Those of the tasks that follow, and so have no end."""
+        self._outdated: set[int] = set()
+        """Those of them whose subscription has changed, or is gone."""
 
     def changed(self, subscription: Subscription) -> None:
         """A subscription is new or has changed: begin or go on where it has a past to see."""
+        self.look_again(subscription)
         if subscription.replay_next is None or subscription.state is not SubscriptionState.ACTIVE:
             return
         if subscription.id in self._tasks:
@@ -107,9 +112,18 @@ class Replays:
         else:
             self._start(subscription)
 
+    def look_again(self, subscription: Subscription) -> None:
+        """A subscription has changed, or is gone: whoever follows for it finds out what it is now."""
+        if subscription.id in self._following:
+            self._outdated.add(subscription.id)
+            self._wake()
+
     def grown(self, last_seq: int) -> None:
         """Messages up to this one are stored."""
         self._last_seq = max(self._last_seq, last_seq)
+        self._wake()
+
+    def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
@@ -118,12 +132,16 @@ class Replays:
     def _start(self, subscription: Subscription) -> None:
         task = asyncio.create_task(self._run(subscription), name=f"replay-{subscription.id}")
         self._tasks[subscription.id] = task
-        self._metrics.replays = len(self._tasks)
+        if subscription.dialect == "xquery":
+            self._following.add(subscription.id)
+        self._metrics.replays = len(self._tasks) - len(self._following)
         task.add_done_callback(lambda done: self._ended(subscription.id, done))
 
     def _ended(self, subscription_id: int, task: asyncio.Task[None]) -> None:
         del self._tasks[subscription_id]
-        self._metrics.replays = len(self._tasks)
+        self._following.discard(subscription_id)
+        self._outdated.discard(subscription_id)
+        self._metrics.replays = len(self._tasks) - len(self._following)
         changed = self._changed.pop(subscription_id, None)
         if task.cancelled():
             return
@@ -181,6 +199,10 @@ class Replays:
         follower = await loop.run_in_executor(thread, Follower, subscription, self._options, self._evaluations)
         while True:
             await self._news_from(follower)
+            if subscription.id in self._outdated:
+                # Before it is read again: what changes after that is seen, too.
+                self._outdated.discard(subscription.id)
+                return
             await self._room(subscription)
             await loop.run_in_executor(thread, follower.step, self._store)
             if follower.is_to_be_told:
@@ -192,14 +214,18 @@ class Replays:
                 follower.was_stored()
 
     async def _news_from(self, follower: Follower) -> None:
-        """Wait until there are messages that it has not seen, or until it is to be told how far it has come."""
-        if follower.position <= self._last_seq:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        is_behind = follower.position > follower.stored_at
-        await asyncio.wait([future], timeout=TOLD_SECONDS if is_behind else None)
-        future.cancel()
+        """Wait until there are messages that it has not seen, or until it is to be told how far it has come.
+
+        Nor is there anything to wait for once its subscription has changed.
+        """
+        while follower.position > self._last_seq and follower.member.id not in self._outdated:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            is_behind = follower.position > follower.stored_at
+            done, _ = await asyncio.wait([future], timeout=TOLD_SECONDS if is_behind else None)
+            future.cancel()
+            if not done:
+                return
 
     async def _room(self, subscription: Subscription) -> None:
         """Wait until the lane is less than half full, so that replay alone suspends nobody."""
