@@ -263,6 +263,29 @@ fn what_comes_and_goes_is_decided_rightly_before_all_is_laid_out_anew() {
     assert!(found > 1_000, "{found} deliveries are too few to mean anything");
 }
 
+/// The last of the queries that are decided together goes: nothing of what was found for it is delivered any more, also
+/// where a query that is decided by itself has got its number, on a message with fewer nodes.
+#[test]
+fn nothing_is_left_of_the_last_query_that_was_decided_with_others() {
+    let together = "for $v in //b where $v/c = 7 return <r>{ $v/d }</r>";
+    let by_itself = "for $v in //e where contains($v/c, '7') return <r>{ $v/d }</r>";
+    let large = "<a><x/><x/><b><c>7</c><d>x</d></b></a>";
+    let mut engine = Engine::new(Limits::default());
+    let mut matcher = Matcher::new();
+    engine.add("by itself", by_itself, &context(), false).expect(by_itself);
+    for number in ["first", "second"] {
+        engine.add(number, together, &context(), false).expect(together);
+        let expected = All::from([(number.to_owned(), b"<r><d>x</d></r>".to_vec())]);
+        assert_eq!(delivered(&engine, &mut matcher, large), expected);
+        assert!(engine.remove(number));
+        engine.add("other", &by_itself.replace("//e", "//f"), &context(), true).expect(by_itself);
+        for xml in ["<a/>", large, "<a><e><c>8</c></e></a>"] {
+            assert_eq!(delivered(&engine, &mut matcher, xml), All::new(), "on {xml}");
+            assert_eq!(prepared(&engine, &mut matcher, xml), All::new(), "on {xml}");
+        }
+    }
+}
+
 /// More bindings than are numbered, more nodes than are labelled, more label paths than are remembered: then queries are
 /// decided one by one, and afterwards together again.
 #[test]

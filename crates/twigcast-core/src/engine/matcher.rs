@@ -291,11 +291,12 @@ impl Matcher {
 
     /// Decide the queries that are not in the automata. If not `marks`, those that the guide decides are left to it.
     fn run_guided(&mut self, engine: &Engine, source: &[u8], marks: bool) {
-        if engine.classes.is_empty() {
-            return;
-        }
         let message = Message { source, document: &self.document };
+        // Also where there are no such queries any more: what was found on another message is not to be delivered.
         if !self.guide.run((engine.identity, &engine.interner), &engine.classes, message) {
+            if engine.classes.is_empty() {
+                return;
+            }
             let queries: Vec<u32> = engine.classes.queries().collect();
             return self.run_alone(engine, source, &queries);
         }
