@@ -123,8 +123,8 @@ impl Guide {
         if self.meant != self.labels.list.len() || self.late.is_due(classes) {
             self.learn(classes);
         }
-        self.found.bind(&self.meaning);
-        self.found.is_ready = self.found.compare(&self.meaning, &self.selector, interner, message);
+        self.found.is_ready =
+            self.found.bind(&self.meaning) && self.found.compare(&self.meaning, &self.selector, interner, message);
         self.found.is_ready
     }
 
@@ -186,7 +186,10 @@ impl Found {
     /// Tells the label path of each element; `false`: there are too many.
     fn label(&mut self, message: Message<'_>, labels: &mut Labels) -> bool {
         for &label in &self.touched {
-            self.by_label[label as usize].clear();
+            let same = &mut self.by_label[label as usize];
+            same.clear();
+            // Each label path may be that of most elements on some message: then not all keep their room.
+            same.shrink_to(BINDINGS_MAX);
         }
         self.touched.clear();
         let nodes = &message.document.nodes;
@@ -210,8 +213,8 @@ impl Found {
         true
     }
 
-    /// Finds the bindings of all lists.
-    fn bind(&mut self, meaning: &Meaning) {
+    /// Finds the bindings of all lists; `false`: one has too many.
+    fn bind(&mut self, meaning: &Meaning) -> bool {
         for &list in &self.active {
             self.bindings[list as usize].clear();
         }
@@ -221,10 +224,14 @@ impl Found {
         for &label in &self.touched {
             for &list in meaning.lists_of_label.get(label as usize).into_iter().flatten() {
                 let bindings = &mut self.bindings[list as usize];
+                let more = &self.by_label[label as usize];
+                if bindings.len() + more.len() > BINDINGS_MAX {
+                    return false;
+                }
                 if bindings.is_empty() {
                     self.active.push(list);
                 }
-                bindings.extend_from_slice(&self.by_label[label as usize]);
+                bindings.extend_from_slice(more);
             }
         }
         for &list in &self.active {
@@ -234,6 +241,7 @@ impl Found {
             }
             self.sets.size(list, bindings.len());
         }
+        true
     }
 
     /// Finds the set of bindings of each condition; `false`: that takes too much.
@@ -242,9 +250,6 @@ impl Found {
             self.set_of[condition as usize] = EMPTY;
         }
         self.satisfied_ends.clear();
-        if self.active.iter().any(|&list| self.bindings[list as usize].len() > BINDINGS_MAX) {
-            return false;
-        }
         let unread = Constants { text: NOT_READ, number: NONE };
         self.constants.clear();
         self.constants.resize(message.document.nodes.len(), unread);
