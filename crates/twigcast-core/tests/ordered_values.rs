@@ -119,3 +119,38 @@ fn few_bounds() {
 fn many_bounds() {
     (100..102).for_each(|seed| check(seed, 4_000, 100, 2, 1 << 26));
 }
+
+/// What nested elements hold is read for each of them; so that is bounded, and queries that would have more of it read
+/// fail, while others are decided.
+#[test]
+fn numbers_in_many_nested_elements_are_not_read_for_each() {
+    let queries = [
+        ("//a[. < 5]", "failed"),
+        ("//a[. = -5]", "failed"),
+        ("//a[@x = 1][. < 5]", "failed"),
+        ("//a[@x = 1][. = -5]", "failed"),
+        ("//a[. > 5]", "matched"),
+        ("//a[@x = 1]", "matched"),
+        ("//b[. = 7]", "matched"),
+        ("//c[. = 7]", ""),
+    ];
+    let mut engine = Engine::new(Limits { query_visits_max: 1_000, ..Limits::default() });
+    for (query, _) in queries {
+        engine.add(query, query, &QueryContext::default(), false).expect(query);
+    }
+    let (open, digits, close) = ("<a x='1'>1".repeat(1_500), "0".repeat(200_000), "</a>".repeat(1_500));
+    let deep = format!("<r><b>7</b>{open}{digits}{close}</r>");
+    let flat = format!("<r><b>7</b>{}{}</r>", "<a x='1'>6</a>".repeat(20_000), " ".repeat(200_000));
+    let mut matcher = Matcher::new();
+    for (xml, is_deep) in [(&flat, false), (&deep, true), (&flat, false), (&deep, true)] {
+        engine.run(&mut matcher, xml.as_bytes()).expect("well-formed");
+        let failed: Vec<_> = engine.failures(&matcher).into_iter().map(|(slot, _)| engine.key(slot)).collect();
+        let mut slots = Vec::new();
+        engine.slots(&matcher, &mut slots);
+        let matched: Vec<_> = slots.into_iter().map(|slot| engine.key(slot)).collect();
+        for (query, expected) in queries {
+            assert_eq!(matched.contains(&Some(query)), expected == "matched", "{query}");
+            assert_eq!(failed.contains(&Some(query)), is_deep && expected == "failed", "{query}");
+        }
+    }
+}

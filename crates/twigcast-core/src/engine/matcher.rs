@@ -23,6 +23,9 @@ use crate::twig::shapes::{ShapeId, Shapes};
 /// Messages that run on the NFA after the DFA cache overflowed within one message.
 const REST_MESSAGES: u32 = 16;
 
+/// How many times the whole of a message may be read for values of elements that are nested in one another.
+const VALUES_TIMES: u64 = 16;
+
 /// Items of a stream after which it is asked for the first time whether that is enough; then after twice as many more.
 const ITEMS_AT_FIRST: usize = 32;
 
@@ -269,6 +272,7 @@ impl Matcher {
             evaluator: engine.evaluator(message),
             message,
             budget: engine.limits.cache_bytes_max,
+            values_max: values_max(engine, message),
             shape_of: &self.shape_of,
             shapes: &self.shapes,
             satisfied: &mut self.satisfied,
@@ -329,6 +333,13 @@ impl Matcher {
         let layers = Layers::new(engine, &mut self.main, &mut self.recent);
         self.walk.lead(&self.document, layers, self.message_number, &mut self.decisions.matched).is_ok()
     }
+}
+
+/// What may be read of a message for values of its elements: as much as one query may look at, and all that is there a few
+/// times.
+fn values_max(engine: &Engine, message: Message<'_>) -> u64 {
+    let all = message.document.nodes.len() as u64 + message.source.len() as u64 / 64;
+    engine.limits.query_visits_max as u64 + VALUES_TIMES * all
 }
 
 fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, want: Want, checks: Checks) -> Reading<'a> {

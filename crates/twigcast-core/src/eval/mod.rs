@@ -24,7 +24,7 @@ mod predicates;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};

@@ -13,6 +13,11 @@ use super::{EvalError, Evaluator, NodeRef, number};
 /// Bytes of text whose handling counts as one visit.
 const BYTES_PER_VISIT: usize = 64;
 
+/// The visits that handling a text counts as.
+pub(crate) fn visits_of(text: &str) -> u64 {
+    (text.len() / BYTES_PER_VISIT) as u64
+}
+
 impl<'a> Evaluator<'a> {
     /// The text that a span of the message covers.
     fn slice(&self, span: Span) -> &'a str {

@@ -1,5 +1,7 @@
 //! Atoms: the distinct key values of all queries, and which of them an element of a message satisfies.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
 use super::attributes::{AttributeAtoms, AttributeValue};
@@ -7,6 +9,7 @@ use super::comparisons::{self, Comparisons};
 use super::key::{self, AtomId};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
 use crate::eval::number;
+use crate::eval::text::visits_of;
 use crate::plan::{Constant, KeyValue, number_key};
 use crate::vocabulary::Name;
 
@@ -172,24 +175,25 @@ impl Atoms {
         self.attributes.compared(message, attribute, found);
     }
 
-    /// Does an element satisfy an atom that is a comparison or a negation?
-    pub fn comparison_holds(&self, message: Message<'_>, element: NodeId, id: AtomId) -> bool {
-        self.entry(id).is_some_and(|atom| holds(message, element, &atom.value))
+    /// Does an element satisfy an atom that is a comparison or a negation? What is read for it is added to `visits`.
+    pub fn comparison_holds(&self, message: Message<'_>, element: NodeId, id: AtomId, visits: &mut u64) -> bool {
+        self.entry(id).is_some_and(|atom| holds(message, element, &atom.value, visits))
     }
 
     /// Append the comparisons by order that an element's string-value satisfies; where there are more bounds than some
-    /// keys, those of the keys.
+    /// keys, those of the keys. What is read for it is added to `visits`.
     pub fn ordered_values_of(
         &self,
         message: Message<'_>,
         element: NodeId,
         keys: (usize, impl Iterator<Item = AtomId>),
         found: &mut Vec<AtomId>,
+        visits: &mut u64,
     ) {
-        if !starts_like_a_number(message, element) {
+        if !starts_like_a_number(message, element, visits) {
             return;
         }
-        let value = message.string_value(element);
+        let value = string_value(message, element, visits);
         if self.ordered_values.len() <= keys.0 {
             self.ordered_values.of(&value, found);
             return;
@@ -203,8 +207,9 @@ impl Atoms {
         }));
     }
 
-    /// Append the text and value atoms that an element satisfies, comparisons by order excepted.
-    pub fn of_content(&self, message: Message<'_>, element: NodeId, found: &mut Vec<AtomId>) {
+    /// Append the text and value atoms that an element satisfies, comparisons by order excepted. What is read for it is
+    /// added to `visits`, text children aside: they are no other element's.
+    pub fn of_content(&self, message: Message<'_>, element: NodeId, found: &mut Vec<AtomId>, visits: &mut u64) {
         if !self.texts.is_empty() || !self.text_numbers.is_empty() {
             let start = found.len();
             for child in message.document.children(element) {
@@ -218,12 +223,12 @@ impl Atoms {
             }
         }
         if !self.values.is_empty() {
-            if let Some(value) = string_value_up_to(message, element, self.value_bytes_max) {
+            if let Some(value) = string_value_up_to(message, element, self.value_bytes_max, visits) {
                 found.extend(self.values.get(value.as_ref()));
             }
         }
-        if !self.value_numbers.is_empty() && starts_like_a_number(message, element) {
-            let value = message.string_value(element);
+        if !self.value_numbers.is_empty() && starts_like_a_number(message, element, visits) {
+            let value = string_value(message, element, visits);
             found.extend(number_key(number::parse(&value)).and_then(|bits| self.value_numbers.get(&bits)));
         }
     }
@@ -280,7 +285,7 @@ fn insert(atoms: &mut Vec<Option<Atom>>, free: &mut Vec<u32>, atom: Atom) -> u32
 }
 
 /// Does an element satisfy a value that is about attributes or a comparison by order?
-fn holds(message: Message<'_>, element: NodeId, value: &KeyValue) -> bool {
+fn holds(message: Message<'_>, element: NodeId, value: &KeyValue, visits: &mut u64) -> bool {
     let any = |name: Name, test: &dyn Fn(&str) -> bool| {
         let mut attributes = message.document.attributes_of(element).iter();
         attributes.any(|attribute| attribute.name == name && test(&message.attribute_value(attribute)))
@@ -292,10 +297,10 @@ fn holds(message: Message<'_>, element: NodeId, value: &KeyValue) -> bool {
         KeyValue::AttributeCompared(name, op, constant) => {
             any(*name, &|value| comparisons::holds(*op, value, constant))
         }
-        KeyValue::Not(value) => !holds(message, element, value),
+        KeyValue::Not(value) => !holds(message, element, value, visits),
         KeyValue::ValueOrdered(op, bits) => {
-            starts_like_a_number(message, element)
-                && comparisons::holds(*op, &message.string_value(element), &Constant::Number(*bits))
+            starts_like_a_number(message, element, visits)
+                && comparisons::holds(*op, &string_value(message, element, visits), &Constant::Number(*bits))
         }
         // Not of these, and never asked.
         KeyValue::Text(_) | KeyValue::TextNumber(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_) => false,
@@ -313,10 +318,23 @@ fn dedup_from(list: &mut Vec<AtomId>, start: usize) {
     list.truncate(kept);
 }
 
+/// The string-value of an element.
+fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> Cow<'a, str> {
+    let value = message.string_value(element);
+    *visits += u64::from(message.document.nodes[element as usize].end - element) + visits_of(&value);
+    value
+}
+
 /// The string-value of an element, unless it is longer than `bytes_max`.
-fn string_value_up_to(message: Message<'_>, element: NodeId, bytes_max: usize) -> Option<std::borrow::Cow<'_, str>> {
-    let mut value = std::borrow::Cow::Borrowed("");
+fn string_value_up_to<'a>(
+    message: Message<'a>,
+    element: NodeId,
+    bytes_max: usize,
+    visits: &mut u64,
+) -> Option<Cow<'a, str>> {
+    let mut value = Cow::Borrowed("");
     for node in element..message.document.nodes[element as usize].end {
+        *visits += 1;
         if message.document.nodes[node as usize].kind != NodeKind::Text {
             continue;
         }
@@ -324,6 +342,7 @@ fn string_value_up_to(message: Message<'_>, element: NodeId, bytes_max: usize) -
         if value.len() + text.len() > bytes_max {
             return None;
         }
+        *visits += visits_of(&text);
         if value.is_empty() { value = text } else { value.to_mut().push_str(&text) }
     }
     Some(value)
@@ -331,13 +350,16 @@ fn string_value_up_to(message: Message<'_>, element: NodeId, bytes_max: usize) -
 
 /// Could the string-value be a number? Looks no further than the first character that is not white space, so that
 /// nested elements do not cost the text below them over and over.
-fn starts_like_a_number(message: Message<'_>, element: NodeId) -> bool {
+fn starts_like_a_number(message: Message<'_>, element: NodeId, visits: &mut u64) -> bool {
     for node in element..message.document.nodes[element as usize].end {
+        *visits += 1;
         if message.document.nodes[node as usize].kind != NodeKind::Text {
             continue;
         }
         let text = message.text(node);
-        if let Some(first) = text.trim_start_matches([' ', '\t', '\r', '\n']).chars().next() {
+        let rest = text.trim_start_matches([' ', '\t', '\r', '\n']);
+        *visits += visits_of(&text[..text.len() - rest.len()]);
+        if let Some(first) = rest.chars().next() {
             return first == '-' || first == '.' || first.is_ascii_digit();
         }
     }

@@ -161,6 +161,11 @@ impl KeyMask {
         self.0.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
     }
 
+    /// Add all keys.
+    pub fn insert_everything(&mut self) {
+        self.0 = [u64::MAX; 16];
+    }
+
     /// May the key be a member?
     #[inline]
     pub fn may_hold(&self, key: PackedKey) -> bool {

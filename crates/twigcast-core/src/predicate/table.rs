@@ -251,6 +251,14 @@ impl KeyTable {
         (self.keys as usize, ordered.map(|key| key::unpack(key).1))
     }
 
+    /// The queries that wait for keys about the accepting element's text.
+    pub fn asking_content(&self) -> impl Iterator<Item = u32> + '_ {
+        self.buckets.iter().filter(|(key, _)| key::is_content(*key)).flat_map(|(_, place)| {
+            let list = self.get(place);
+            list.satisfied().chain(list.others.map(|entry| entry.query))
+        })
+    }
+
     /// No entry at all?
     #[inline]
     pub fn is_empty(&self) -> bool {

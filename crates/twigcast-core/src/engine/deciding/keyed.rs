@@ -6,6 +6,7 @@ use super::{Decisions, Run};
 use crate::automaton::nfa::StateId;
 use crate::document::{NO_NODE, NodeId};
 use crate::engine::population::Paths;
+use crate::eval::EvalError;
 use crate::plan::Distance;
 use crate::predicate::key::{self, AtomId, KeyMask, PackedKey};
 use crate::predicate::table::KeyTable;
@@ -248,16 +249,48 @@ impl Run<'_, '_> {
             let atoms = self.attribute_atoms(decisions, node);
             append_keys(&prefixes, &decisions.attribute_atoms[atoms], keys);
         }
+        let asks_values = keyed.distances().union(keyed.comparisons()).content();
+        if asks_values && !self.may_read_values(decisions) {
+            self.give_values_up(decisions, keyed);
+        } else if asks_values {
+            self.own_values(decisions, node, keyed, keys);
+        }
+        self.append_comparisons(decisions, node, &keyed.comparisons().prefixes(0, NO_LEVEL), keys);
+    }
+
+    /// Append the keys of a table that an element's text satisfies.
+    fn own_values(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, keys: &mut Vec<PackedKey>) {
         if keyed.distances().content() {
             self.read_content(decisions, node);
             keys.extend(decisions.content_atoms.iter().map(|&atom| key::pack_content(atom)));
         }
-        self.append_comparisons(decisions, node, &keyed.comparisons().prefixes(0, NO_LEVEL), keys);
         if keyed.comparisons().content() {
-            let atoms = &mut decisions.compared_atoms;
-            atoms.clear();
-            self.population.atoms.ordered_values_of(self.message, node, keyed.ordered_content(), atoms);
-            keys.extend(atoms.iter().map(|&atom| key::pack_content(atom)));
+            let Decisions { compared_atoms: found, values_read, .. } = decisions;
+            found.clear();
+            let asked = keyed.ordered_content();
+            self.population.atoms.ordered_values_of(self.message, node, asked, found, values_read);
+            keys.extend(found.iter().map(|&atom| key::pack_content(atom)));
+        }
+    }
+
+    /// Has less been read for values of elements than may be? What nested elements hold is read for each of them.
+    #[inline]
+    fn may_read_values(&self, decisions: &Decisions) -> bool {
+        decisions.values_read <= self.values_max
+    }
+
+    /// No more values are read: what waits for some cannot be decided.
+    #[cold]
+    fn give_values_up(&self, decisions: &mut Decisions, keyed: &KeyTable) {
+        if decisions.without_values.insert(std::ptr::from_ref(keyed) as usize) {
+            keyed.asking_content().for_each(|query| self.fail_for_values(decisions, query));
+        }
+    }
+
+    #[cold]
+    fn fail_for_values(&self, decisions: &mut Decisions, query: u32) {
+        if !decisions.is_decided(query) {
+            decisions.fail(query, EvalError::BudgetExceeded { visits_max: self.values_max });
         }
     }
 
@@ -269,7 +302,10 @@ impl Run<'_, '_> {
             let atoms = self.attribute_atoms(decisions, node);
             insert_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut mask);
         }
-        if keyed.also_distances().content() {
+        if keyed.also_distances().content() && !self.may_read_values(decisions) {
+            // They fail when they are tested.
+            mask.insert_everything();
+        } else if keyed.also_distances().content() {
             self.read_content(decisions, node);
             decisions.content_atoms.iter().for_each(|&atom| mask.insert(key::pack_content(atom)));
         }
@@ -290,7 +326,7 @@ impl Run<'_, '_> {
         if entry.below.is_some_and(|branch| !self.branch_holds(decisions, node, branch.get(), entry.query)) {
             return;
         }
-        if entry.also.is_some_and(|also| !self.further_key_holds(decisions, node, also.get())) {
+        if entry.also.is_some_and(|also| !self.further_key_holds(decisions, node, also.get(), entry.query)) {
             return;
         }
         match entry.trigger {
@@ -299,11 +335,15 @@ impl Run<'_, '_> {
         }
     }
 
-    fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedKey) -> bool {
+    fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedKey, query: u32) -> bool {
         let (distance, atom) = key::unpack(key);
         if key::is_content(key) {
+            if !self.may_read_values(decisions) {
+                self.fail_for_values(decisions, query);
+                return false;
+            }
             if key::is_comparison(atom) {
-                return self.population.atoms.comparison_holds(self.message, node, atom);
+                return self.attribute_holds(decisions, node, atom);
             }
             self.read_content(decisions, node);
             return decisions.content_atoms.contains(&atom);
@@ -346,10 +386,10 @@ impl Run<'_, '_> {
         })
     }
 
-    /// Does an element satisfy an atom about attributes?
+    /// Does an element satisfy an atom about attributes, or a comparison?
     fn attribute_holds(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId) -> bool {
         if key::is_comparison(atom) {
-            return self.population.atoms.comparison_holds(self.message, element, atom);
+            return self.population.atoms.comparison_holds(self.message, element, atom, &mut decisions.values_read);
         }
         let atoms = self.attribute_atoms(decisions, element);
         decisions.attribute_atoms[atoms].contains(&atom)
@@ -382,20 +422,31 @@ impl Run<'_, '_> {
         decisions.chain.get(up).copied()
     }
 
-    /// Does the element at a distance satisfy an atom?
-    pub(super) fn satisfies(&self, decisions: &mut Decisions, node: NodeId, distance: Distance, atom: AtomId) -> bool {
+    /// Does the element at a distance satisfy an atom? A query for which that is too expensive to find out fails.
+    pub(super) fn satisfies(
+        &self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        (distance, atom): (Distance, AtomId),
+        query: u32,
+    ) -> bool {
         if distance == Distance::Any {
             return self.any_satisfies(decisions, node, atom);
         }
         let Some(element) = self.at(decisions, node, distance) else { return false };
-        self.has_atom(decisions, element, atom)
+        self.has_atom(decisions, element, atom, query)
     }
 
     /// Does an element satisfy an atom?
-    fn has_atom(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId) -> bool {
-        if self.population.atoms.is_content(atom) && !key::is_comparison(atom) {
+    fn has_atom(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId, query: u32) -> bool {
+        let is_content = self.population.atoms.is_content(atom);
+        if is_content && !self.may_read_values(decisions) {
+            self.fail_for_values(decisions, query);
+            return false;
+        }
+        if is_content && !key::is_comparison(atom) {
             let mut atoms = Vec::new();
-            self.population.atoms.of_content(self.message, element, &mut atoms);
+            self.population.atoms.of_content(self.message, element, &mut atoms, &mut decisions.values_read);
             return atoms.contains(&atom);
         }
         self.attribute_holds(decisions, element, atom)
@@ -441,7 +492,8 @@ impl Run<'_, '_> {
         if decisions.content_of != element {
             decisions.content_of = element;
             decisions.content_atoms.clear();
-            self.population.atoms.of_content(self.message, element, &mut decisions.content_atoms);
+            let Decisions { content_atoms, values_read, .. } = decisions;
+            self.population.atoms.of_content(self.message, element, content_atoms, values_read);
         }
     }
 

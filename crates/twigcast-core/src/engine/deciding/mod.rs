@@ -5,7 +5,7 @@ mod simulation;
 mod triggers;
 mod twigs;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::keyed::Above;
 pub(super) use self::keyed::Ahead;
@@ -29,12 +29,16 @@ pub(super) struct Decisions {
     /// Queries whose whole expression was evaluated and false.
     refuted: QuerySet,
     pub(super) failures: Vec<(u32, EvalError)>,
+    failed: QuerySet,
     attribute_atoms: Vec<AtomId>,
     /// Range in `attribute_atoms` by node; the first entry is [`keyed::NOT_READ`] where nobody asked yet.
     atom_range: Vec<(u32, u32)>,
     /// The atoms that an element's text satisfies, and the element; 0 where nobody asked yet.
     content_atoms: Vec<AtomId>,
     content_of: NodeId,
+    /// What was read for values of elements, in visits, and the tables of which no value is read any more.
+    values_read: u64,
+    without_values: FxHashSet<usize>,
     compared_atoms: Vec<AtomId>,
     twig_matches: Vec<u32>,
     /// The element in hand and its ancestors up to the root element.
@@ -54,9 +58,12 @@ impl Decisions {
         self.matched.reset(query_bound);
         self.refuted.clear();
         self.failures.clear();
+        self.failed.clear();
         self.attribute_atoms.clear();
         self.atom_range.clear();
         self.content_of = 0;
+        self.values_read = 0;
+        self.without_values.clear();
         self.above.clear();
         self.above_range.clear();
         self.chain.clear();
@@ -70,7 +77,7 @@ impl Decisions {
     fn fail(&mut self, query: u32, error: EvalError) {
         // One record a query and message; it is not tried again on this message.
         self.refuted.insert_growing(query);
-        if !self.failures.iter().any(|(known, _)| *known == query) {
+        if self.failed.insert_new(query) {
             self.failures.push((query, error));
         }
     }
@@ -87,6 +94,8 @@ pub(super) struct Run<'a, 't> {
     pub(super) evaluator: Evaluator<'a>,
     pub(super) message: Message<'a>,
     pub(super) budget: usize,
+    /// What may be read for values of elements, in visits.
+    pub(super) values_max: u64,
     pub(super) shape_of: &'t [ShapeId],
     pub(super) shapes: &'t Shapes,
     pub(super) satisfied: &'t mut Satisfied,

@@ -23,7 +23,7 @@ impl<'a> Run<'a, '_> {
     }
 
     pub(super) fn key_holds(&self, decisions: &mut Decisions, node: NodeId, trigger: &Trigger) -> bool {
-        trigger.key.is_none_or(|(distance, atom)| self.satisfies(decisions, node, distance, atom))
+        trigger.key.is_none_or(|key| self.satisfies(decisions, node, key, trigger.query))
     }
 
     /// Test a trigger whose path and key hold at the element.
@@ -43,13 +43,13 @@ impl<'a> Run<'a, '_> {
     /// Do all tests of a trigger hold, but for its key and the whole expression?
     fn holds(&mut self, decisions: &mut Decisions, node: NodeId, trigger: &'a Trigger) -> Result<bool, EvalError> {
         let Trigger { query, also, below, rest, .. } = trigger;
-        if also.is_some_and(|(distance, atom)| !self.satisfies(decisions, node, distance, atom))
+        if also.is_some_and(|key| !self.satisfies(decisions, node, key, *query))
             || *below != 0 && !self.branch_holds(decisions, node, *below, *query)
         {
             return Ok(false);
         }
         let Some(rest) = rest else { return Ok(true) };
-        if !rest.also.iter().all(|&(distance, atom)| self.satisfies(decisions, node, distance, atom))
+        if !rest.also.iter().all(|&key| self.satisfies(decisions, node, key, *query))
             || !rest.below.iter().all(|&branch| self.branch_holds(decisions, node, branch, *query))
         {
             return Ok(false);
