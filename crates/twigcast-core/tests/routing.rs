@@ -179,6 +179,21 @@ fn a_refused_path_leaves_nothing_behind() {
     assert_eq!(table.engine().statistics()["queries"], 0);
 }
 
+/// Not even names, of which each refused path brings new ones.
+#[test]
+fn names_of_refused_paths_are_let_go() {
+    let mut table = RoutingTable::new(Limits::default());
+    table.add(&[("/a/b", QueryContext::default())], vec![1]).expect("a valid path");
+    for number in 0..150_000 {
+        let path = format!("/a/n{number}[");
+        table.add(&[(&path, QueryContext::default())], vec![1]).expect_err("no path");
+    }
+    let known = table.engine().vocabulary().local_count();
+    assert!(known < 100_000, "{known} names");
+    let targets = table.route(&mut Matcher::new(), b"<a><b/></a>", &[(1, 0)]);
+    assert_eq!(targets, Ok(1));
+}
+
 #[test]
 fn what_cannot_be_decided_is_sent() {
     let mut table = RoutingTable::new(Limits { query_visits_max: 3, ..Limits::default() });

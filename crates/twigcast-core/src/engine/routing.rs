@@ -163,6 +163,8 @@ impl RoutingTable {
         paths: &[(&str, QueryContext)],
         labels: Vec<Label>,
     ) -> Result<ConjunctionId, (usize, QueryError)> {
+        // Also paths that are refused may have brought names.
+        self.engine.renew_if_due();
         let mut held = Vec::with_capacity(paths.len());
         for (index, (text, context)) in paths.iter().enumerate() {
             let context = self.engine.registry.intern_context(context);
