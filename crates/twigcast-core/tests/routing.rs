@@ -205,6 +205,19 @@ fn what_cannot_be_decided_is_sent() {
 }
 
 #[test]
+fn a_name_that_begins_within_a_character_is_refused() {
+    let mut table = RoutingTable::new(Limits::default());
+    table.add(&[("/a/b", QueryContext::default())], vec![0]).expect("a valid path");
+    // The value of the attribute, which is passed over, is the first half of a letter; the name that follows the other.
+    let values = "a>c>\u{e9}:b>".as_bytes();
+    let structure = [2, 1, 1, 0, 1, 1, 1, 3, 0, 0];
+    let header = [b'T', b'W', 1, 0, structure.len() as u8, values.len() as u8, 0];
+    let stream = [&header[..], &structure, values].concat();
+    let error = table.route_stream(&mut Matcher::new(), &stream, &Dictionary::default(), &[(0, 0)]);
+    assert!(error.expect_err("damaged").reason.contains("within a character"));
+}
+
+#[test]
 fn a_damaged_stream_is_refused_or_routed_somewhere() {
     let mut random = Random::new(2);
     let mut table = RoutingTable::new(Limits::default());
