@@ -153,7 +153,7 @@ impl Decoder {
         if checks == Checks::All {
             self.owners.resize(dictionary.len(), 0);
         }
-        let state = (dictionary.id(), identity, vocabulary.local_count());
+        let state = (dictionary.fingerprint(), identity, vocabulary.local_count());
         if self.known == Some(state) {
             self.source.truncate(dictionary.prelude().len());
             self.names.truncate(dictionary.len());

@@ -1,6 +1,8 @@
 //! Names that the sender and the receiver of a stream know beforehand, mostly those of a DTD.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
@@ -11,10 +13,16 @@ use crate::scan::names::{QName, qname};
 /// Most names of a dictionary.
 pub const NAMES_MAX: usize = 1 << 16;
 
-/// Names as written (prefix included), numbered from 0. Two dictionaries with one id have the same names.
+/// What fingerprints of this process are keyed with.
+static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Names as written (prefix included), numbered from 0. Dictionaries with one id have the same names, unless somebody
+/// has made them so that they do not.
 #[derive(Clone, Debug)]
 pub struct Dictionary {
     id: u64,
+    /// Like the id, but nobody can make two dictionaries that have the same.
+    fingerprint: u64,
     /// What every decoded message starts with: a byte, then each name with a `>` behind it.
     prelude: String,
     names: Vec<(usize, QName)>,
@@ -46,7 +54,13 @@ impl std::error::Error for DictionaryError {}
 
 impl Default for Dictionary {
     fn default() -> Self {
-        Self { id: fingerprint(&[]), prelude: String::from('\n'), names: Vec::new(), numbers: FxHashMap::default() }
+        Self {
+            id: fnv(&[]),
+            fingerprint: 0,
+            prelude: String::from('\n'),
+            names: Vec::new(),
+            numbers: FxHashMap::default(),
+        }
     }
 }
 
@@ -60,7 +74,8 @@ impl Dictionary {
         for name in names {
             dictionary.push(name)?;
         }
-        dictionary.id = fingerprint(&dictionary.prelude.as_bytes()[1..]);
+        dictionary.id = fnv(&dictionary.prelude.as_bytes()[1..]);
+        dictionary.fingerprint = SECRET.hash_one(&dictionary.prelude);
         Ok(dictionary)
     }
 
@@ -87,6 +102,11 @@ impl Dictionary {
     /// What tells it from others: a hash of its names, the same on every machine.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// What tells it from others within this process, whoever has made them.
+    pub(super) fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// How many names it has.
@@ -116,6 +136,6 @@ impl Dictionary {
 }
 
 /// FNV-1a, 64 bits.
-fn fingerprint(bytes: &[u8]) -> u64 {
+fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -124,6 +124,34 @@ fn another_dictionary_or_version_is_named() {
     assert!(decoded(&newer, &own).expect_err("version").reason.contains("version 9"));
 }
 
+/// Names whose dictionaries have one id.
+const OF_ONE_ID: [&str; 2] = ["aXyHrkNg0DlZ7GwcvB3yUXACj", "aQSFDMmYB6kNvjphnJ61r1Xfd"];
+
+#[test]
+fn dictionaries_made_to_have_one_id_are_not_mixed_up() {
+    let dictionaries = OF_ONE_ID.map(|name| Dictionary::new([name, "b"]).expect("names"));
+    assert_eq!(dictionaries[0].id(), dictionaries[1].id());
+    let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
+    let mut decoder = Decoder::new();
+    let mut document = Document::default();
+    for turn in [0, 1, 0, 1, 1] {
+        let (dictionary, source) = (&dictionaries[turn], format!("<{}/>", OF_ONE_ID[turn]));
+        let message = Message { source: source.as_bytes(), document: &scanned(&source) };
+        let stream = encode(message, Names::By(dictionary));
+        let reading = Reading {
+            dictionary,
+            vocabulary: &vocabulary,
+            identity: 0,
+            limits: &limits,
+            want: Want::ALL,
+            checks: Checks::All,
+        };
+        decoder.decode(&stream, reading, &mut document).expect("a message");
+        let back = text(Message { source: decoder.source(), document: &document }, usize::MAX).expect("fits");
+        assert_eq!(String::from_utf8_lossy(&back), source);
+    }
+}
+
 #[test]
 fn a_text_may_not_outgrow_its_limit() {
     let name = "n".repeat(1000);

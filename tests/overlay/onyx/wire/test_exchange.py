@@ -68,7 +68,8 @@ def test_messages_go_in_the_form_that_both_sides_name(form: str) -> None:
         assert received.message.form == form
         assert pair.text(received) == (text if form.startswith("text") else text.replace(b"'", b'"'))
         assert received._replace(message=None) == span(text, number)._replace(message=None)
-        again = pair.carry(Recovered(span(text, number), (3, 4)))
+        again = pair.carry(Recovered(span(text, number), (3, 4), pauses=True))
+        assert again.pauses
         assert again.span.message.form == form
         assert again.way == (3, 4)
     assert pair.ends[0].sends == pair.ends[1].receives == FORMS[form]
@@ -147,6 +148,26 @@ def test_what_grows_is_taught_by_what_is_new() -> None:
     assert grown.teaching(is_known=True) == Teaching(grown.id, lexicon.id, ("c",))
     assert grown.teaching(is_known=False) == Teaching(grown.id, None, ("a", "b", "c"))
     assert grown.id == NameDictionary(["a", "b", "c"]).id
+
+
+OF_ONE_ID = "aXyHrkNg0DlZ7GwcvB3yUXACj", "aQSFDMmYB6kNvjphnJ61r1Xfd"
+"""Names whose dictionaries have one id."""
+
+
+@pytest.mark.parametrize("more", [(), ("c",)])
+def test_dictionaries_made_to_have_one_id_are_not_mixed_up(more: tuple[str, ...]) -> None:
+    """Whoever chooses names can make two; both come to a broker in the middle, which passes them on."""
+    pair = Pair(["dictionary"], ["dictionary"])
+    lexicons = [Lexicon((name,)) for name in OF_ONE_ID]
+    assert lexicons[0].id == lexicons[1].id
+    for number, turn in enumerate([0, 1, 0, 1, 1], 1):
+        name, lexicon = OF_ONE_ID[turn], lexicons[turn].grown(more) if more and number > 2 else lexicons[turn]
+        text = f"<{name}/>".encode()
+        parsed = pair.bodies[0]._parsed(pair.bodies[0].opened(message(text)))
+        sent = in_other_form(message(parsed.stream(lexicon.dictionary), number), "dictionary", lexicon)
+        received = pair.carry(span(b"", number)._replace(message=sent))
+        assert pair.text(received) == text
+    assert pair.ends[0].counts["taught"] == pair.ends[1].counts["learnt"] == 4
 
 
 def test_both_sides_forget_the_oldest_dictionary() -> None:

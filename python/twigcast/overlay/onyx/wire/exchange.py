@@ -66,8 +66,8 @@ class Exchange:
     def __init__(self, bodies: Bodies, forms: Sequence[str] = (TEXT,)) -> None:
         self._bodies = bodies
         self._forms = tuple(forms)
-        self._told: dict[int, None] = {}
-        """Ids of dictionaries that the neighbour has been taught, in order."""
+        self._told: dict[int, Lexicon] = {}
+        """Dictionaries that the neighbour has been taught, by their ids, in order."""
         self._learnt: dict[int, Lexicon] = {}
         """What the neighbour has taught, in order."""
         self._agreed: dict[str, tuple[str, Lexicon | None]] = {}
@@ -94,7 +94,7 @@ class Exchange:
         sent = carried if carried.form == self._sends else self._bodies.in_form(carried, self.sends)
         lexicon = sent.lexicon
         if lexicon is not None:
-            if lexicon.id not in self._told:
+            if not _is_same(self._told.get(lexicon.id), lexicon.names):
                 yield self._teach(lexicon)
             sent = in_other_form(sent, f"{sent.form}:{lexicon.name}", None)
         self.counts["sent"] += sent.form != TEXT
@@ -102,8 +102,9 @@ class Exchange:
 
     def _teach(self, lexicon: Lexicon) -> Teaching:
         self.counts["taught"] += 1
-        teaching = lexicon.teaching(lexicon.base in self._told)
-        _remember(self._told, lexicon.id, None)
+        base = None if lexicon.base is None else self._told.get(lexicon.base)
+        teaching = lexicon.teaching(_is_same(base, lexicon.names[: lexicon.base_size]))
+        _remember(self._told, lexicon.id, lexicon)
         return teaching
 
     # What comes in
@@ -179,6 +180,11 @@ class Exchange:
         raise WireError(name, f"the dictionary {dictionary[:16]} was never taught on this link")
 
 
+def _is_same(told: Lexicon | None, names: tuple[str, ...]) -> bool:
+    """Whether a dictionary that was taught has these names. Others of the same id can be made, and take its place."""
+    return told is not None and (told.names is names or told.names == names)
+
+
 def _remember(known: dict[int, T], number: int, what: T) -> None:
     """Add to what both sides of a link remember: they forget in the same order."""
     known.pop(number, None)
@@ -196,5 +202,5 @@ def _carried(message: Any) -> Message | None:
 
 def _carrying(message: Any, carried: Message) -> Any:
     if isinstance(message, Recovered):
-        return Recovered(_carrying(message.span, carried), message.way, message.lost)
+        return message._replace(span=_carrying(message.span, carried))
     return Span(message.root, message.after, message.upto, carried)
