@@ -16,6 +16,7 @@ from twigcast.overlay.onyx.network import frames, packets
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.greeting import PROTOCOL, Greeting, Ping, Pong, Ready, Refused
 from twigcast.overlay.onyx.network.primitives import NUMBER_MAX, Reader, put_number, put_real, put_signed, put_text
+from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 numbers = st.integers(0, NUMBER_MAX)
 positions = st.integers(-1, 1 << 62)
@@ -177,6 +178,10 @@ def frame_of(kind: type, *parts: tuple[Any, Any]) -> bytes:
         (frame_of(Refused, (put_text, "x" * 5_000), (put_text, "")), "at most"),
         (frame_of(Greeting, (put_number, 1), (put_number, 0), (put_text, "")), "no name"),
         (frame_of(Greeting, (put_number, 1), (put_number, 0), (put_text, "a\nb")), "no name"),
+        (
+            frame_of(Teaching, *[(put_number, part) for part in (1, 0, 1)], (put_text, "x" * 300)),
+            "300 bytes where at most 256",
+        ),
         (b"\x05", "cut off"),
         (b"\x05\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80", "64 bits"),
         (b"\x18\x7f\x00", "127"),

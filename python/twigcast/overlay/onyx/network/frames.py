@@ -52,7 +52,7 @@ from twigcast.overlay.onyx.network.primitives import (
     put_text,
     text_bytes,
 )
-from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAMES_MAX, Teaching
+from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Teaching
 
 BODY_BYTES_MAX: Final = 64 << 20
 """Bytes of a message's body."""
@@ -445,7 +445,8 @@ def _put_teaching(out: bytearray, teaching: Teaching) -> None:
 def _teaching(reader: Reader) -> Teaching:
     dictionary = reader.number()
     base = reader.number() if _flag(reader) else None
-    return Teaching(dictionary, base, tuple(reader.several(lambda: reader.text(NAME_MAX), LEXICON_NAMES_MAX)))
+    names = reader.several(lambda: reader.text(LEXICON_NAME_BYTES_MAX), LEXICON_NAMES_MAX)
+    return Teaching(dictionary, base, tuple(names))
 
 
 def _put_ready(out: bytearray, ready: Ready) -> None:
