@@ -45,6 +45,8 @@ def read_part(text: str) -> Part | None:
 
 
 def _names(pairs: list[list[str]]) -> frozenset[NameTest]:
+    if not all(isinstance(part, str) for pair in pairs for part in pair):
+        raise TypeError("a name is no text")
     return frozenset(NameTest(local, namespace) for local, namespace in pairs)
 
 

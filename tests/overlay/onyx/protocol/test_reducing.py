@@ -22,7 +22,9 @@ from tests.overlay.onyx.protocol.reducing_histories import (
 )
 from twigcast.overlay.onyx.broker import OnyxBroker
 from twigcast.overlay.onyx.model import Message
+from twigcast.overlay.onyx.parts import read_part
 from twigcast.overlay.onyx.projection import Part
+from twigcast.overlay.onyx.reducing import Reductions
 from twigcast.overlay.onyx.scenario import OnyxNetwork
 from twigcast.overlay.onyx.settings import OnyxSettings
 
@@ -45,6 +47,17 @@ def test_histories_do_reduce() -> None:
         insufficient += sum(broker.counts["insufficient"] for broker in brokers)
     assert reduced > 20
     assert insufficient > 0
+
+
+@pytest.mark.parametrize("names", ['[[1,2],["a","b"]]', '[["a",null]]', '[[1,""]]', '["ab"]', '[["a","b","c"]]'])
+def test_a_part_that_names_no_names_is_the_whole_message(names: str) -> None:
+    """Whatever a neighbour tells, messages on their way to it are not in danger."""
+    query = '"<a>{ for $n in /a/b return $n }</a>",[]'
+    assert read_part(f'[{query},[["x",""]],[]]') is not None
+    for text in (f"[{query},{names},[]]", f"[{query},null,{names}]"):
+        part = read_part(text)
+        whole = Message(0, 1, "s", "s", "1", "application/xml", b"<a><b/></a>")
+        assert part is None or Reductions().reduced(whole, part) is not None
 
 
 @pytest.mark.parametrize("reduces", [False, True])
