@@ -23,6 +23,7 @@ from twigcast.overlay.onyx.network.dialer import Dialer
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.errors import CertificateError, NetworkError
 from twigcast.overlay.onyx.network.greeting import PROTOCOL, Greeting, Ready, Refused
+from twigcast.overlay.onyx.network.reports import KINDS_MAX, Troubles
 from twigcast.overlay.onyx.network.tls import Certificates, Target, is_loopback, proven_names, target_of
 
 
@@ -387,6 +388,16 @@ def test_clocks_that_are_apart_are_told_of(monkeypatch: pytest.MonkeyPatch) -> N
                 assert a.reports()
 
     run(work())
+
+
+def test_kinds_that_others_make_up_are_counted_together() -> None:
+    troubles = Troubles()
+    for number in range(3 * KINDS_MAX):
+        troubles.add(f"kind {number}", "north", "made up")
+    troubles.add("kind 0", "north", "made up")
+    assert len(troubles.counts) == KINDS_MAX + 1
+    assert troubles.counts["kind 0"] == 2
+    assert troubles.counts["other"] == 2 * KINDS_MAX
 
 
 def test_an_address_that_is_taken_is_named() -> None:

@@ -11,6 +11,12 @@ TROUBLES_KEPT: Final = 50
 """Troubles that are remembered."""
 
 
+KINDS_MAX: Final = 50
+"""Kinds of troubles that are counted each by itself: other brokers name some of them."""
+
+_OTHER: Final = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class LinkReport:
     """A link as it is now."""
@@ -85,4 +91,4 @@ class Troubles:
     def add(self, kind: str, peer: str, reason: str) -> None:
         """Remember one."""
         self.latest.append(Trouble(time.time(), kind, peer, reason))
-        self.counts[kind] += 1
+        self.counts[kind if kind in self.counts or len(self.counts) < KINDS_MAX else _OTHER] += 1
