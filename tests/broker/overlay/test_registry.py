@@ -17,7 +17,7 @@ from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
 from twigcast.broker.overlay.onyx import make_node
 from twigcast.broker.overlay.registry import asking
 from twigcast.broker.overlay.registry.asking import NoRegistry
-from twigcast.broker.overlay.registry.catalogue import scope_and_name, source_name
+from twigcast.broker.overlay.registry.catalogue import Catalogue, scope_and_name, source_name
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
@@ -223,6 +223,22 @@ def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore)
     run(work())
 
 
+def test_a_broker_that_was_gone_may_come_back(new_store: NewStore) -> None:
+    async def work() -> None:
+        stores = {"a": new_store("a"), "d": new_store("d")}
+        async with broker(stores["a"], "a", holders=("a",)) as a:
+            holder = a.overlay.registering._registrar._holder
+            assert holder is not None
+            for _ in range(2):
+                async with broker(stores["d"], "d", a.target):
+                    await until(lambda: len(holder.registry.brokers) == 2)
+                await until(lambda: len(a.overlay.registering.brokers()) == 1)
+                await a.overlay.registering.remove_broker("d")
+                assert len(holder.registry.brokers) == 1
+
+    run(work())
+
+
 def test_a_holder_that_lost_its_store_is_not_listened_to(new_store: NewStore) -> None:
     """It has forgotten what it promised: it must not vote again in a term in which it has voted."""
 
@@ -261,6 +277,14 @@ def test_brokers_that_name_different_holders_say_so(new_store: NewStore) -> None
             await until(lambda: all("registry" in at.overlay._inside.driver.troubles.counts for at in (a, b)))
 
     run(work())
+
+
+def test_a_source_whose_key_is_told_in_nonsense_is_nobodys() -> None:
+    catalogue = Catalogue(1, str, lambda *_: None)
+    catalogue.learn(Source(source_name("t", "s"), 1, 1, owner="ké"))
+    for key in (None, "a key"):
+        with pytest.raises(Forbidden):
+            catalogue.check("t", {"s"}, key, "somebody")
 
 
 def test_names_of_tenants_and_sources_are_kept_apart() -> None:

@@ -112,7 +112,7 @@ class Catalogue:
             source = self.source(scope, name)
             if source is None:
                 continue
-            if source.owner and not hmac.compare_digest(owner_of(key), source.owner):
+            if source.owner and not hmac.compare_digest(owner_of(key).encode(), source.owner.encode()):
                 shown = "another key" if key else "no key"
                 self._refuse(scope, name, peer, f"{peer} publishes as the source {name!r}, and shows {shown} for it")
                 raise Forbidden(

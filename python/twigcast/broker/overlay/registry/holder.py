@@ -173,6 +173,8 @@ class Holder:
             self._offered.clear()
             return
         known = self.registry.brokers
+        # What has been carried out is no longer on offer: a broker that is removed and comes back is offered anew.
+        self._offered = {identity: offer for identity, offer in self._offered.items() if known.get(identity) != offer}
         for identity, description in self._brokers().items():
             offer = AddBroker(identity, description.place, description.capacity or _CAPACITY_UNKNOWN)
             if known.get(identity) != offer and self._offered.get(identity) != offer:
