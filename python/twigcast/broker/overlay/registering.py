@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
 from twigcast.broker.overlay.node import BrokerNode
-from twigcast.broker.overlay.registry.asking import NoRegistry
+from twigcast.broker.overlay.registry.asking import NoAnswer, NoRegistry
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
 from twigcast.broker.overlay.registry.ledger import Ledger, keep
 from twigcast.broker.overlay.registry.registrar import Here, Registrar, RegistryReport
@@ -202,9 +202,15 @@ class Registering:
             NoRegistry: Those that hold the registry do not answer.
         """
         await asyncio.to_thread(_check_schema, schema)
-        key = key or new_key()
+        shown, key = key, key or new_key()
         full = source_name(scope, name)
-        reply = await self._ask(RegisterSource(full, place, schema, rate, size, owner_of(key)))
+        try:
+            reply = await self._ask(RegisterSource(full, place, schema, rate, size, owner_of(key)))
+        except NoAnswer as error:
+            if shown is not None:
+                raise
+            # If it is carried out yet, nobody else knows the key.
+            raise NoAnswer(f"{error}; ask again with the key {key}") from None
         if isinstance(reply, Taken):
             raise Forbidden(f"the source {name!r} is registered, and this is not its key")
         return key, await self._choice(reply)

@@ -27,6 +27,10 @@ class NoRegistry(BrokerError):
     status = 503
 
 
+class NoAnswer(NoRegistry):
+    """They were asked, and have not answered."""
+
+
 class Asking:
     """Asks for one broker. Lives in the overlay's thread.
 
@@ -80,7 +84,7 @@ class Asking:
                 return read(await self._reply(ask))
         except TimeoutError:
             names = ", ".join(self._holders())
-            raise NoRegistry(
+            raise NoAnswer(
                 f"the registry does not answer: of the brokers that hold it ({names}), too few can be reached; what "
                 "was asked may still be carried out"
             ) from None
