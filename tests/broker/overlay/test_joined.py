@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.flooding import FloodingNode
-from tests.broker.overlay.overlays import Part, part, until
+from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, StoreUnavailable
 from twigcast.broker.model import SubscriptionState, Tenant
 from twigcast.broker.overlay.node import NodeSettings
 from twigcast.broker.store.interface import Origin, Transaction
-from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
 from twigcast.overlay.core import Effects
 from twigcast.overlay.onyx.model import Disjunct, Message, Span
 
 MESSAGE = "<feed><item n='{}'/></feed>"
-
-
-@pytest.fixture
-def new_store(tmp_path: Path) -> Iterator[Callable[[str], SqlStore]]:
-    """Opens stores by name."""
-    opened: list[SqlStore] = []
-
-    def open_(name: str) -> SqlStore:
-        opened.append(open_store(tmp_path / name))
-        return opened[-1]
-
-    yield open_
-    for store in opened:
-        store.close()
-
-
-NewStore = Callable[[str], SqlStore]
 
 
 def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wanted(new_store: NewStore) -> None:

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.broker.hub.hubs import drain, publish, run, subscribe
-from tests.broker.overlay.overlays import part, until
+from tests.broker.overlay.overlays import NewStore, part, until
 from twigcast.broker.overlay import service
 from twigcast.broker.overlay.onyx import make_node
-from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
-
-NewStore = Callable[[str], SqlStore]
-
-
-@pytest.fixture
-def new_store(tmp_path: Path) -> Iterator[NewStore]:
-    """Opens stores by name."""
-    opened: list[SqlStore] = []
-
-    def open_(name: str) -> SqlStore:
-        opened.append(open_store(tmp_path / name))
-        return opened[-1]
-
-    yield open_
-    for store in opened:
-        store.close()
 
 
 def test_a_broker_that_was_away_gets_all_in_portions(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:

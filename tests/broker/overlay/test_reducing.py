@@ -5,40 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import pytest
 from lxml import etree
 
 from tests.broker.hub.hubs import drain, publish, run, subscribe
-from tests.broker.overlay.overlays import Part, part, until
+from tests.broker.overlay.overlays import NewStore, Part, part, until
 from tests.overlay.onyx.protocol.reducing_histories import QUERIES, draw_batch, result
 from twigcast.broker.model import Delivery
 from twigcast.broker.overlay.onyx import make_node
-from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 REDUCED = QUERIES[:8]
 """Those that allow a projection, of one kind."""
-NewStore = Callable[[str], SqlStore]
-
-
-@pytest.fixture
-def new_store(tmp_path: Path) -> Iterator[NewStore]:
-    """Opens stores by name."""
-    opened: list[SqlStore] = []
-
-    def open_(name: str) -> SqlStore:
-        opened.append(open_store(tmp_path / name))
-        return opened[-1]
-
-    yield open_
-    for store in opened:
-        store.close()
 
 
 def broker(

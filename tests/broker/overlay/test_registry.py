@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.broker.hub.hubs import run
-from tests.broker.overlay.overlays import Part, part, until
+from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
 from twigcast.broker.overlay.onyx import make_node
 from twigcast.broker.overlay.registry import asking
 from twigcast.broker.overlay.registry.asking import NoRegistry
 from twigcast.broker.overlay.registry.catalogue import Catalogue, scope_and_name, source_name
-from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.model import Source
@@ -26,21 +24,6 @@ from twigcast.overlay.onyx.routing import routing_query
 
 HOLDERS = ("a", "b", "c")
 DTD = "<!ELEMENT feed (item*)><!ELEMENT item EMPTY><!ATTLIST item n CDATA #REQUIRED>"
-NewStore = Callable[[str], SqlStore]
-
-
-@pytest.fixture
-def new_store(tmp_path: Path) -> Iterator[NewStore]:
-    """Opens stores by name."""
-    opened: list[SqlStore] = []
-
-    def open_(name: str) -> SqlStore:
-        opened.append(open_store(tmp_path / name))
-        return opened[-1]
-
-    yield open_
-    for store in opened:
-        store.close()
 
 
 def broker(store: SqlStore, name: str, *join: Any, port: int = 0, **more: Any) -> Any:
