@@ -54,10 +54,12 @@ pub(super) fn exclude_each_other<'e>(conditions: impl Iterator<Item = &'e Expr>,
             if is_negation(a, b) || is_negation(b, a) || absent(first, b) || absent(second, a) {
                 return true;
             }
-            if let (Some(first), Some(second)) = (first, second) {
-                if first.single && first.subject == second.subject && first.bound.excludes(&second.bound) {
-                    return true;
-                }
+            if let (Some(first), Some(second)) = (first, second)
+                && first.single
+                && first.subject == second.subject
+                && first.bound.excludes(&second.bound)
+            {
+                return true;
             }
         }
     }

@@ -366,11 +366,11 @@ impl Population {
                 let asks_structure =
                     |trigger: &Trigger| trigger.rest.as_ref().is_some_and(|rest| !rest.shapes.is_empty());
                 // One that has joined a crowd of the bulk is there already, but maybe not as it would be had it come first.
-                if self.is_loose(registration) || self.triggers.get(number).is_some_and(asks_structure) {
-                    if let Some(path) = self.unsettle(number) {
-                        self.split_trigger(number);
-                        self.settle(number, &path, Layer::Main);
-                    }
+                if (self.is_loose(registration) || self.triggers.get(number).is_some_and(asks_structure))
+                    && let Some(path) = self.unsettle(number)
+                {
+                    self.split_trigger(number);
+                    self.settle(number, &path, Layer::Main);
                 }
                 registration
             }
@@ -394,10 +394,10 @@ impl Population {
     /// shape would not know it of new branches.
     fn split_twig(&mut self, twig: u32) {
         let Some(Twig { condition, .. }) = self.twigs.get_mut(twig) else { return };
-        if let TwigCondition::Expr(evaluated) = condition {
-            if let Some(all) = self.branches.acquire(&evaluated.0) {
-                *condition = TwigCondition::Branches(all);
-            }
+        if let TwigCondition::Expr(evaluated) = condition
+            && let Some(all) = self.branches.acquire(&evaluated.0)
+        {
+            *condition = TwigCondition::Branches(all);
         }
     }
 

@@ -99,10 +99,10 @@ impl LabelSets {
     fn release(&mut self, id: SetId) {
         let Some(set) = self.sets.get_mut(id) else { return };
         set.count -= 1;
-        if set.count == 0 {
-            if let Some(set) = self.sets.remove(id) {
-                self.by_labels.remove(&set.labels);
-            }
+        if set.count == 0
+            && let Some(set) = self.sets.remove(id)
+        {
+            self.by_labels.remove(&set.labels);
         }
     }
 }

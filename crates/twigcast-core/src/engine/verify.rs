@@ -48,10 +48,10 @@ fn passes<'a>(evaluator: &Evaluator<'a>, check: &'a StepCheck, element: NodeId) 
     if !check.step.test.accepts(evaluator.message().document.nodes[element as usize].name) {
         return Ok(false);
     }
-    if let Some(step) = &check.positional {
-        if !evaluator.predicates_hold(step, element)? {
-            return Ok(false);
-        }
+    if let Some(step) = &check.positional
+        && !evaluator.predicates_hold(step, element)?
+    {
+        return Ok(false);
     }
     for condition in &check.conditions {
         if !evaluator.condition(condition, NodeRef::Node(element))? {

@@ -83,12 +83,12 @@ impl<'a> Evaluator<'a> {
     /// A number for a comparison with another expression. A count is not carried further than a constant it is compared
     /// with: `count(x) > 2` is decided at the third node.
     fn bounded(&self, expr: &'a Expr, other: &Expr, context: Context) -> Result<f64, EvalError> {
-        if let (Expr::Call { function: Function::Count, arguments }, Expr::Number(constant)) = (expr, other) {
-            if let [Expr::Path(path)] = arguments.as_slice() {
-                // A cast to integer saturates; NaN gives 0, which is as good as any since nothing compares with NaN.
-                let enough = (constant.max(0.0) as usize).saturating_add(1);
-                return Ok(self.path_count(path, context, enough)? as f64);
-            }
+        if let (Expr::Call { function: Function::Count, arguments }, Expr::Number(constant)) = (expr, other)
+            && let [Expr::Path(path)] = arguments.as_slice()
+        {
+            // A cast to integer saturates; NaN gives 0, which is as good as any since nothing compares with NaN.
+            let enough = (constant.max(0.0) as usize).saturating_add(1);
+            return Ok(self.path_count(path, context, enough)? as f64);
         }
         self.number(expr, context)
     }

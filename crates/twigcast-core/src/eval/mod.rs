@@ -318,10 +318,10 @@ impl<'a> Evaluator<'a> {
 
     /// `string()` of an expression.
     pub fn string(&self, expr: &'a Expr, context: Context) -> Result<Cow<'a, str>, EvalError> {
-        if let Expr::Path(path) = expr {
-            if bare(path).is_none() {
-                return self.path_first(path, context)?.map_or(Ok(Cow::Borrowed("")), |node| self.string_value(node));
-            }
+        if let Expr::Path(path) = expr
+            && bare(path).is_none()
+        {
+            return self.path_first(path, context)?.map_or(Ok(Cow::Borrowed("")), |node| self.string_value(node));
         }
         match self.value(expr, context)? {
             Value::String(text) => Ok(text),

@@ -204,14 +204,12 @@ impl<'a> Evaluator<'a> {
         if rest.is_empty() && !nested {
             return self.select(&hop, from, visit);
         }
-        if nested {
-            if let NodeRef::Node(id) = from {
-                let end = self.message.document.nodes[id as usize].end;
-                if let Some(range) = hop.range(id, end) {
-                    return coverage.uncovered(steps.len(), range).into_iter().try_for_each(|(start, end)| {
-                        self.select_range(&hop, start, end, &mut |node| self.stream(rest, node, true, coverage, visit))
-                    });
-                }
+        if nested && let NodeRef::Node(id) = from {
+            let end = self.message.document.nodes[id as usize].end;
+            if let Some(range) = hop.range(id, end) {
+                return coverage.uncovered(steps.len(), range).into_iter().try_for_each(|(start, end)| {
+                    self.select_range(&hop, start, end, &mut |node| self.stream(rest, node, true, coverage, visit))
+                });
             }
         }
         let nested = nested || hop.can_nest();

@@ -331,11 +331,11 @@ impl<'a> Evaluator<'a> {
                 continue;
             };
             let end = self.message.document.nodes[id as usize].end;
-            if let Some((start, end)) = hop.range(id, end) {
-                if end > covered {
-                    self.select_range(hop, start, end, visit)?;
-                    covered = end;
-                }
+            if let Some((start, end)) = hop.range(id, end)
+                && end > covered
+            {
+                self.select_range(hop, start, end, visit)?;
+                covered = end;
             }
         }
         Ok(())
@@ -384,10 +384,10 @@ impl<'a> Evaluator<'a> {
     ) -> Result<(), Halt> {
         let mut seen: FxHashSet<NodeId> = FxHashSet::default();
         for &from in contexts {
-            if let NodeRef::Node(id) = from {
-                if seen.insert(self.message.document.nodes[id as usize].parent) {
-                    self.select(hop, from, visit)?;
-                }
+            if let NodeRef::Node(id) = from
+                && seen.insert(self.message.document.nodes[id as usize].parent)
+            {
+                self.select(hop, from, visit)?;
             }
         }
         Ok(())

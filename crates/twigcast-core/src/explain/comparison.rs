@@ -30,10 +30,10 @@ pub(super) fn hints(
             (_, Value::Number(_) | Value::String(_)) => near_number(text, &value),
             _ => None,
         };
-        if let Some((kind, message)) = miss {
-            if !hints.iter().any(|hint| hint.kind == kind) {
-                hints.push(Hint { kind, message, place: Some(place(evaluator, node)?) });
-            }
+        if let Some((kind, message)) = miss
+            && !hints.iter().any(|hint| hint.kind == kind)
+        {
+            hints.push(Hint { kind, message, place: Some(place(evaluator, node)?) });
         }
     }
     Ok(hints)

@@ -158,19 +158,17 @@ impl<'a> Explainer<'a> {
             let message = format!("\"{wanted}\" is there, but with other white space");
             hints.push(Hint { kind: HintKind::WhiteSpace, message, place: None });
         }
-        if let Value::Nodes(nodes) = self.evaluator.value(text, context)? {
-            if let Some(node) = self.first_that(&nodes, |value| within(value, &wanted))? {
-                let name = self.text(text);
-                let message = format!(
-                    "only the first of {} nodes `{name}` is looked at; {name}[{function_text}] asks for any",
-                    nodes.len(),
-                    function_text = format_args!(
-                        "{}(., ...)",
-                        if function == Function::Contains { "contains" } else { "starts-with" }
-                    )
-                );
-                hints.push(Hint { kind: HintKind::FirstNodeOnly, message, place: Some(place(&self.evaluator, node)?) });
-            }
+        if let Value::Nodes(nodes) = self.evaluator.value(text, context)?
+            && let Some(node) = self.first_that(&nodes, |value| within(value, &wanted))?
+        {
+            let name = self.text(text);
+            let message = format!(
+                "only the first of {} nodes `{name}` is looked at; {name}[{function_text}] asks for any",
+                nodes.len(),
+                function_text =
+                    format_args!("{}(., ...)", if function == Function::Contains { "contains" } else { "starts-with" })
+            );
+            hints.push(Hint { kind: HintKind::FirstNodeOnly, message, place: Some(place(&self.evaluator, node)?) });
         }
         Ok(hints)
     }

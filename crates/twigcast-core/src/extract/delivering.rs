@@ -46,10 +46,10 @@ impl<'a> Session<'a> {
         member: FamilyRef,
         program: impl FnOnce() -> Option<&'a Program>,
     ) -> Delivered {
-        if self.shares {
-            if let Some(answer) = self.deliver_brief(member) {
-                return answer;
-            }
+        if self.shares
+            && let Some(answer) = self.deliver_brief(member)
+        {
+            return answer;
         }
         program().map_or(Ok(None), |program| self.deliver(program))
     }
@@ -78,10 +78,10 @@ impl<'a> Session<'a> {
     /// # Errors
     /// There are bindings, but no payload.
     pub fn deliver(&mut self, program: &'a Program) -> Delivered {
-        if let Some(family) = program.family.as_ref().filter(|_| self.shares) {
-            if let Some(answer) = self.deliver_family(program, family)? {
-                return Ok(answer);
-            }
+        if let Some(family) = program.family.as_ref().filter(|_| self.shares)
+            && let Some(answer) = self.deliver_family(program, family)?
+        {
+            return Ok(answer);
         }
         self.deliver_alone(program)
     }
@@ -458,15 +458,13 @@ impl<'a> Session<'a> {
         let node = self.node_of(variable);
         let key = (Arc::as_ptr(path), node);
         let keeps = self.shares && is_shared(path) && self.scope.is_empty();
-        if keeps {
-            if let Some(&(start, end)) = self.shared.path_bytes.get(&key) {
-                if start == end {
-                    return Ok(());
-                }
-                self.begin_content()?;
-                self.after_value = false;
-                return self.output.push_raw_text(&self.shared.bytes[start..end]);
+        if keeps && let Some(&(start, end)) = self.shared.path_bytes.get(&key) {
+            if start == end {
+                return Ok(());
             }
+            self.begin_content()?;
+            self.after_value = false;
+            return self.output.push_raw_text(&self.shared.bytes[start..end]);
         }
         let nodes = self.evaluator.nodes(path, Context::at(node))?;
         let keeps = keeps && nodes.iter().all(|node| matches!(node, NodeRef::Node(_)));

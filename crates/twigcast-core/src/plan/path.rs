@@ -142,13 +142,14 @@ fn plan_trunk(trunk: Trunk, depth: usize, routes: &mut Vec<Route>) {
     }
     let best = trigger::best(&trunk);
     let selectivity = best.as_ref().map_or(0, trigger::Trigger::selectivity);
-    if selectivity < 3 && depth < 2 {
-        if let Some(alternatives) = split_alternatives(&trunk) {
-            for alternative in alternatives {
-                plan_trunk(alternative, depth + 1, routes);
-            }
-            return;
+    if selectivity < 3
+        && depth < 2
+        && let Some(alternatives) = split_alternatives(&trunk)
+    {
+        for alternative in alternatives {
+            plan_trunk(alternative, depth + 1, routes);
         }
+        return;
     }
     routes.push(match best {
         Some(trigger) => trigger.into_route(),

@@ -222,10 +222,10 @@ impl Atoms {
                 dedup_from(found, start);
             }
         }
-        if !self.values.is_empty() {
-            if let Some(value) = string_value_up_to(message, element, self.value_bytes_max, visits) {
-                found.extend(self.values.get(value.as_ref()));
-            }
+        if !self.values.is_empty()
+            && let Some(value) = string_value_up_to(message, element, self.value_bytes_max, visits)
+        {
+            found.extend(self.values.get(value.as_ref()));
         }
         if !self.value_numbers.is_empty() && starts_like_a_number(message, element, visits) {
             let value = string_value(message, element, visits);

@@ -8,14 +8,14 @@ use super::waiting::{KeyedTrigger, Waiting};
 use crate::plan::Distance;
 
 fn entry(n: u32) -> KeyedTrigger {
-    let distance = if n % 7 == 0 { Distance::Any } else { Distance::Up((n % 5) as u16) };
+    let distance = if n.is_multiple_of(7) { Distance::Any } else { Distance::Up((n % 5) as u16) };
     KeyedTrigger {
         key: pack(distance, n / 3 + 1),
         waiting: Waiting {
             query: n,
             also: NonZeroU32::new(n % 2 * 77),
             below: NonZeroU32::new(n % 5 / 3 * n),
-            trigger: (n % 3 == 0).then_some(2 * n),
+            trigger: n.is_multiple_of(3).then_some(2 * n),
         },
     }
 }

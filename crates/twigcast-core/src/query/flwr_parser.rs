@@ -94,11 +94,11 @@ impl<'a> Parser<'a, '_> {
                 .into();
             return Err(self.error(start, QueryErrorKind::Syntax, message, &[]));
         }
-        if let Expr::Path(Path { steps, .. }) = &expr {
-            if steps.last().is_some_and(|step| step.axis == Axis::Namespace) {
-                let message = "a namespace cannot be returned; namespaces come with the elements that use them".into();
-                return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
-            }
+        if let Expr::Path(Path { steps, .. }) = &expr
+            && steps.last().is_some_and(|step| step.axis == Axis::Namespace)
+        {
+            let message = "a namespace cannot be returned; namespaces come with the elements that use them".into();
+            return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
         Ok(Item::Value(expr))
     }

@@ -169,16 +169,11 @@ impl Parser<'_, '_> {
         }
         let (token, previous) = (self.token, self.previous);
         let text = self.text_of(token);
-        if token.kind == Kind::Name {
-            if let Some((hint, later)) = hints::instead_of_operator(text) {
-                let kind = if later { QueryErrorKind::Unsupported } else { QueryErrorKind::Syntax };
-                return self.error(
-                    token.start,
-                    kind,
-                    format!("`{text}` is no operator of XPath 1.0; {hint}"),
-                    expected,
-                );
-            }
+        if token.kind == Kind::Name
+            && let Some((hint, later)) = hints::instead_of_operator(text)
+        {
+            let kind = if later { QueryErrorKind::Unsupported } else { QueryErrorKind::Syntax };
+            return self.error(token.start, kind, format!("`{text}` is no operator of XPath 1.0; {hint}"), expected);
         }
         if token.kind == Kind::Variable && matches!(self.text_of(previous), "some" | "every" | "for" | "let") {
             let message = format!(

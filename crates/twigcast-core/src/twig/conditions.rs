@@ -52,10 +52,10 @@ impl Conditions {
     pub fn release(&mut self, id: ConditionId) {
         let Some(condition) = self.entries.get_mut(&id) else { return };
         condition.uses -= 1;
-        if condition.uses == 0 {
-            if let Some(condition) = self.entries.remove(&id) {
-                self.by_spelling.remove(&condition.spelled);
-            }
+        if condition.uses == 0
+            && let Some(condition) = self.entries.remove(&id)
+        {
+            self.by_spelling.remove(&condition.spelled);
         }
     }
 

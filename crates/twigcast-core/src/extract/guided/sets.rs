@@ -59,7 +59,7 @@ impl Sets {
     /// The set of all bindings of a list, of which there are so many.
     pub fn all(&mut self, list: ListId, count: usize) -> SetId {
         let mut bits = vec![u64::MAX; count.div_ceil(64)];
-        if let Some(last) = bits.last_mut().filter(|_| count % 64 != 0) {
+        if let Some(last) = bits.last_mut().filter(|_| !count.is_multiple_of(64)) {
             *last = (1 << (count % 64)) - 1;
         }
         self.intern(list, &bits)
