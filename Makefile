@@ -4,6 +4,7 @@
 #   make test    all tests
 #   make bench   the benchmarks, into benchmarks/RESULTS.md
 #   make lint    rustfmt, clippy, ruff, mypy
+#   make fuzz    every fuzz target for FUZZ_SECONDS, 20 if not set
 #   make docs    the documentation, into build/docs
 #   make lock    renew requirements/*.txt (UPGRADE=--upgrade: to newer versions)
 #   make clean   remove what the targets made
@@ -16,7 +17,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint docs lock clean
+.PHONY: help demo test bench lint fuzz docs lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -67,6 +68,12 @@ lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy python tests $(wildcard benchmarks)
+
+FUZZ_SECONDS ?= 20
+FUZZ_SEED ?= 0
+
+fuzz: $(VENV)/.built $(VENV)/.dev-installed
+	PYTHON=$(BIN)/python FUZZ_SEED=$(FUZZ_SEED) fuzz/run.sh $(FUZZ_SECONDS)
 
 docs: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q -b html docs build/docs
