@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 
 import pyarrow as pa
@@ -11,9 +12,13 @@ from benchmarks import workloads
 from benchmarks.measure import Row, once, parse_with_expat, side_by_side
 from benchmarks.workloads import has_shared
 from twigcast import SubscriptionSet
+from twigcast.workload import bundled_dtd, path_queries
 
 BASE = 100_000
 CHANGED = 1_000
+MANY = 1_000_000
+FURTHER = 100_000
+RATE = 10_000
 
 
 def _population() -> tuple[str, list[str], list[str]]:
@@ -61,7 +66,12 @@ def measure_insertion() -> list[Row]:
     return rows
 
 
-def measure_mixed(seconds: float = 5.0) -> Row:
+def measure_mixed() -> list[Row]:
+    """Changes in turn with messages in one thread, and by a second thread at a steady rate, beside the same without."""
+    return [_in_turn(), *(_beside(rate) for rate in (0, RATE))]
+
+
+def _in_turn(seconds: float = 5.0) -> Row:
     """Ten changes after each message: five removals and five additions."""
     feed, base, further = _population()
     messages = workloads.messages(feed)
@@ -69,34 +79,82 @@ def measure_mixed(seconds: float = 5.0) -> Row:
     subscriptions.add_many([(f"b{number}", query) for number, query in enumerate(base)])
     for message in messages:
         subscriptions.match(message)
-    matching = changing = 0.0
-    worst = 0.0
-    count = 0
+    changing = 0.0
+    spent: list[float] = []
     start = time.perf_counter()
     while time.perf_counter() - start < seconds:
-        message = messages[count % len(messages)]
-        for number in range(5):
-            at = (count * 5 + number) % len(base)
-            changing += once(lambda at=at: subscriptions.discard(f"b{at}"))  # type: ignore[misc]
-            query = further[(count * 5 + number) % len(further)]
-            changing += once(
-                lambda at=at, query=query: (
-                    subscriptions.replace(f"b{at}", query)  # type: ignore[misc]
-                    if f"b{at}" in subscriptions
-                    else subscriptions.add(f"b{at}", query)
-                )
-            )
-        spent = once(lambda message=message: subscriptions.match(message))  # type: ignore[misc]
-        matching += spent
-        worst = max(worst, spent)
-        count += 1
+        for number in range(len(spent) * 5, len(spent) * 5 + 5):
+            key, query = f"b{number % len(base)}", further[number % len(further)]
+            changing += once(lambda key=key, query=query: _change(subscriptions, key, query))  # type: ignore[misc]
+        message = messages[len(spent) % len(messages)]
+        spent.append(once(lambda message=message: subscriptions.match(message)))  # type: ignore[misc]
     return {
+        "what": "ten changes after each message",
         "subscriptions": len(subscriptions),
-        "messages": count,
-        "changes": count * 10,
-        "changes_per_s_alone": count * 10 / changing,
-        "match_us": matching / count * 1e6,
-        "worst_match_us": worst * 1e6,
+        "changes_per_s": len(spent) * 10 / (time.perf_counter() - start),
+        "changes_per_s_alone": len(spent) * 10 / changing,
+        **_pauses(spent, time.perf_counter() - start),
+    }
+
+
+def _beside(rate: int, seconds: float = 10.0) -> Row:
+    """A million subscriptions; one thread matches, another changes ``rate`` a second, a hundredth of them at once.
+
+    By the clock: what counts is how long somebody waits.
+    """
+    made = path_queries(bundled_dtd("news"), MANY + FURTHER, workloads.SEED, depth=8)
+    base, further = made[:MANY], made[MANY:]
+    messages = workloads.messages("news")
+    subscriptions = SubscriptionSet()
+    subscriptions.add_many([(f"b{number}", query) for number, query in enumerate(base)])
+    for message in messages:
+        subscriptions.match(message)
+    over = threading.Event()
+    changed = 0
+
+    def change() -> None:
+        nonlocal changed
+        begin = time.perf_counter()
+        while not over.wait(max(0.0, begin + changed / rate - time.perf_counter())):
+            for number in range(changed // 2, changed // 2 + rate // 200):
+                _change(subscriptions, f"b{number % MANY}", further[number % FURTHER])
+            changed += rate // 100
+
+    changer = threading.Thread(target=change)
+    spent: list[float] = []
+    start = time.perf_counter()
+    if rate:
+        changer.start()
+    while time.perf_counter() - start < seconds:
+        before = time.perf_counter()
+        subscriptions.match(messages[len(spent) % len(messages)])
+        spent.append(time.perf_counter() - before)
+    taken = time.perf_counter() - start
+    over.set()
+    if rate:
+        changer.join()
+    return {
+        "what": f"{rate:,} changes a second beside" if rate else "no changes",
+        "subscriptions": len(subscriptions),
+        "changes_per_s": changed / taken,
+        **_pauses(spent, taken),
+    }
+
+
+def _change(subscriptions: SubscriptionSet, key: str, query: str) -> None:
+    """Two changes: a subscription goes, and another comes."""
+    subscriptions.discard(key)
+    subscriptions.add(key, query)
+
+
+def _pauses(spent: list[float], seconds: float) -> Row:
+    """How long messages took, in seconds each, of a time of so many seconds."""
+    spent = sorted(spent)
+    return {
+        "messages_per_s": len(spent) / seconds,
+        "match_us": sum(spent) / len(spent) * 1e6,
+        "match_p99_us": spent[len(spent) * 99 // 100] * 1e6,
+        "worst_match_us": spent[-1] * 1e6,
     }
 
 

@@ -14,7 +14,7 @@ _TITLES = {
     "peers": "Peer: libxml2 (lxml), one compiled XPath per query",
     "insertion": "Insertion into a large set, and the messages after it",
     "adversarial": "Worst case: queries and messages made to defeat the cache",
-    "mixed": "Changes while matching: ten changes after each message, 100,000 subscriptions",
+    "mixed": "Changes while matching",
     "threads": "Several threads, one population of 100,000 queries",
     "transformation": "For-Where-Return queries",
     "transformation_memory": "For-Where-Return queries: memory for one message of 50 MB",
@@ -47,7 +47,11 @@ _NOTES = {
         "times as long as that. `bytes_grown`: memory that matching added to the process. Target: at most ten times the"
         " NFA, in fixed memory."
     ),
-    "mixed": "One thread does both in turn. `match_us` is the mean, `worst_match_us` the longest match.",
+    "mixed": (
+        "Half of the changes are removals. `ten changes after each message`: one thread does both in turn, and "
+        "processor time is told. Else one thread matches and another changes, and times are the clock's. `match_us` is the mean, "
+        "`worst_match_us` the longest match."
+    ),
     "threads": "By the clock, not by processor time.",
     "transformation": (
         "`known_E`: `deliver()`, from the bytes of a message until it is known who gets which result: their bytes are "

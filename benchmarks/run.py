@@ -49,7 +49,7 @@ def _adversarial(quick: bool) -> list[Row]:
 
 
 def _mixed(quick: bool) -> list[Row]:
-    return [] if quick else [_apart("mixed")]
+    return [] if quick else _apart_many("mixed")
 
 
 def _threads(quick: bool) -> list[Row]:
