@@ -200,16 +200,21 @@ class Front:
             detail = f"{shown!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
             await problems.response(400, "untrusted-host", detail)(scope, receive, send)
             return
-        scope[OUTERMOST] = send
         raw = scope.get("raw_path")
         if raw:
             scope["path"] = raw.decode("ascii", "replace")
         is_publication = scope["path"] == "/messages" and scope.get("method") == "POST"
         app = self._publish if is_publication else self._app
-        if self._is_logging and scope["type"] == "http":
-            await self._logged(app, scope, receive, send)
-        else:
-            await app(scope, receive, send)
+        scope[OUTERMOST] = send
+        try:
+            if self._is_logging and scope["type"] == "http":
+                await self._logged(app, scope, receive, send)
+            else:
+                await app(scope, receive, send)
+        finally:
+            # The server's `send` knows the scope. As a cycle each request would stay, its body too, until cycles are
+            # looked for, which then takes milliseconds in which nothing else goes on.
+            del scope[OUTERMOST]
 
     def _permit(self, given: bytes) -> bool:
         if not self._hosts.permit(_host(given)):

@@ -1,4 +1,7 @@
-"""One broker for each folder: a lock file that the system gives free when its process ends, however it ends."""
+"""One broker for each folder: a lock file that the system gives free when its process ends, however it ends.
+
+And, for the threads of that one, a lock that is passed on.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ import fcntl
 import json
 import os
 import socket
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 
 from twigcast.broker.errors import StoreInUse, StoreUnavailable
 
@@ -59,3 +64,29 @@ class FolderLock:
         """Give the lock back."""
         os.ftruncate(self._file, 0)
         os.close(self._file)
+
+
+class FairLock:
+    """A lock between threads that who gives it back does not take again before those that wait for it.
+
+    With an ordinary one, a thread that works without a pause takes it again before another has woken up.
+    """
+
+    def __init__(self) -> None:
+        self._next = threading.Lock()
+        self._lock = threading.Lock()
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it, or is just taking it."""
+        return self._next.locked()
+
+    def __enter__(self) -> None:
+        # Who waits for the lock holds up all others here.
+        with self._next:
+            self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()

@@ -32,7 +32,7 @@ from twigcast.broker.errors import (
     StoreUnavailable,
 )
 from twigcast.broker.store.database import Params, Row
-from twigcast.broker.store.lock import FolderLock
+from twigcast.broker.store.lock import FairLock, FolderLock
 from twigcast.broker.store.schema import CURRENT, migrate
 from twigcast.errors import OutputError
 
@@ -49,7 +49,10 @@ LOCK_SECONDS: Final = 1.0
 APPLICATION_ID: Final = 0x54574743
 """``TWGC``: marks the file as one of ours."""
 
-PAGE_SIZE: Final = 4096
+PAGE_SIZE: Final = 2048
+"""Of new stores. The ten deliveries of a message lie in ten lanes, and each is a page in the log: with SQLite's 4 KB,
+twice as much is written for the same."""
+
 BUSY_SECONDS: Final = 10.0
 """How long the writer waits for an operator's command that writes."""
 
@@ -65,8 +68,14 @@ READER_CACHE_BYTES: Final = 4 << 20
 CHECKPOINT_SECONDS: Final = 0.5
 """Between two checkpoints, while there is something to move."""
 
-RESTART_PAGES: Final = 32_000
-"""Pages in the log with which the writer is held up for a moment, so that the log starts again from its beginning."""
+SHORT_SECONDS: Final = 0.01
+"""A checkpoint that took no longer has left next to nothing for the one that holds up the writer."""
+
+SHORTENED_MAX: Final = 4
+"""Checkpoints made to that end, one after the other: a slow disk may never have a short one."""
+
+RESTART_BYTES: Final = 256 << 20
+"""Size of the log at which the writer is held up for a moment, so that the log starts again from its beginning."""
 
 CHECKED_BYTES_MAX: Final = 256 << 20
 """After an unclean end a file up to this size is checked as a whole; a larger one takes too long for a start."""
@@ -79,6 +88,13 @@ SCARCE_BYTES: Final = 64 << 20
 
 VACUUM_PAGES: Final = 2_000
 """Pages given back in one step, between which the writer goes on."""
+
+
+def _move(connection: sqlite3.Connection) -> int:
+    """Move what the log holds into the main file, without holding up anybody; the bytes in the log."""
+    _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    return int(pages * page_size)
 
 
 def _lock(folder: Path, *, waiting: bool) -> FolderLock | None:
@@ -156,7 +172,7 @@ class SqliteDatabase:
             raise NotFound(f"there is no store in {folder}")
         self.path = folder / FILE
         self.url = f"sqlite://{folder.absolute()}"
-        self._write_lock = threading.Lock()
+        self._write_lock = FairLock()
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
         try:
@@ -202,8 +218,8 @@ class SqliteDatabase:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = {-CACHE_BYTES // 1024}")
             # Only as a last resort: see _checkpoints.
-            connection.execute(f"PRAGMA wal_autocheckpoint = {4 * RESTART_PAGES}")
-            connection.execute(f"PRAGMA journal_size_limit = {RESTART_PAGES * PAGE_SIZE}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {4 * RESTART_BYTES // PAGE_SIZE}")
+            connection.execute(f"PRAGMA journal_size_limit = {RESTART_BYTES}")
             connection.execute("PRAGMA temp_store = MEMORY")
         except BaseException:
             connection.close()
@@ -358,10 +374,16 @@ class SqliteDatabase:
             connection.close()
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
-        _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        if pages >= RESTART_PAGES:
-            with self._write_lock:
-                connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        if _move(connection) < RESTART_BYTES:
+            return
+        # What was committed meanwhile is moved too, again and again, until little is left to do while the writer waits.
+        for _ in range(SHORTENED_MAX):
+            begun = time.monotonic()
+            _move(connection)
+            if time.monotonic() - begun <= SHORT_SECONDS:
+                break
+        with self._write_lock:
+            connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     # Upkeep
 
