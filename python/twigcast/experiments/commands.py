@@ -45,6 +45,9 @@ def run_command(
     master: Annotated[str, typer.Option(help="Spark master; each point is a task.")] = "local[*]",
     here: Annotated[bool, typer.Option("--here", help="Run in this process, without Spark.")] = False,
     nitf: Annotated[Path | None, typer.Option(help="Folder with the real NITF DTD and documents.")] = None,
+    messages: Annotated[
+        int | None, typer.Option(min=1, help="Messages per point, instead of those of the scale: shorter means.")
+    ] = None,
 ) -> None:
     """Run experiments and store their raw results as Parquet.
 
@@ -58,10 +61,13 @@ def run_command(
 
     try:
         selected = _with_variants(_select(ids), nitf)
+        if messages is not None:
+            selected = [experiment.with_messages(messages) for experiment in selected]
         results.mkdir(parents=True, exist_ok=True)
         spark = None if here else _spark(master, results / "spark.log")
         try:
-            runner.run(selected, chosen, results, spark=spark)
+            options = f"--messages {messages} " if messages is not None else ""
+            runner.run(selected, chosen, results, spark=spark, options=options)
         finally:
             if spark is not None:
                 spark.stop()

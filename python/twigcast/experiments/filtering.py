@@ -5,14 +5,23 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from statistics import median
 
 from lxml import etree
 
-from twigcast.experiments.matchers import ENGINE, NOTHING, Contender, EngineMatcher, Matcher, with_engine
+from twigcast.experiments.matchers import (
+    ENGINE,
+    NOTHING,
+    Contender,
+    EngineMatcher,
+    Matcher,
+    engine_available,
+    with_engine,
+)
 from twigcast.experiments.model import MQPT, TOTAL, Measured, Point, X
-from twigcast.experiments.timing import REPETITIONS, clock, repeat
+from twigcast.experiments.timing import REPETITIONS, clock, in_turn
 from twigcast.experiments.workloads import build
 from twigcast.reference.events import read_events
 
@@ -79,20 +88,19 @@ def measure_filters(
         WrongResultError: the results of two exact series differ, or differ from lxml's.
     """
     named = {f"q{number}": query for number, query in enumerate(queries)}
+    chosen = with_engine(contenders) if engine else contenders
     expected: list[set[str]] | None = None
     measured: list[Measured] = []
-    parsing = repeat(lambda: [read_events(d) for d in documents], repetitions=repetitions, per=len(documents))
-    bare = _engine_alone(documents, repetitions) if engine else ()
-    for contender in with_engine(contenders) if engine else contenders:
+    matchers = []
+    for contender in chosen:
         matcher = contender.make()
+        matchers.append(matcher)
         started = clock()
         matcher.add_all(named)
         indexing = (clock() - started) * 1000
         matcher.prepare(documents)
         matcher.counters()
-        started = clock()
         found = [matcher.match(number) for number in range(len(documents))]
-        first_pass = (clock() - started) * 1000 / len(documents)
         counted = matcher.counters()
         if expected is None and contender.exact:
             expected = found
@@ -100,14 +108,12 @@ def measure_filters(
         measured += _compare(contender, x, found, expected)
         measured += _counters(contender.name, x, counted, len(documents), found)
         measured.append(Measured(contender.name, x, INDEXING, (indexing,)))
-        # An inexact procedure is no baseline, and may be slow: its first pass has to do.
-        times = _times(matcher, len(documents), repetitions) if contender.exact else (first_pass,)
-        measured += _timed(contender.name, x, times, bare if contender.name == ENGINE else parsing)
+    works = [partial(_pass, matcher, len(documents)) for matcher in matchers]
+    bare = [_engine_alone(documents)] if engine and engine_available() else []
+    parsed, *rest = in_turn([partial(_read, documents), *works, *bare], repetitions=repetitions, per=len(documents))
+    for contender, times in zip(chosen, rest, strict=False):
+        measured += _timed(contender.name, x, times, rest[-1] if contender.name == ENGINE else parsed)
     return measured
-
-
-def _times(matcher: Matcher, documents: int, repetitions: int) -> tuple[float, ...]:
-    return repeat(lambda: _pass(matcher, documents), repetitions=repetitions, per=documents)
 
 
 def _timed(series: str, x: X, times: tuple[float, ...], parsing: tuple[float, ...]) -> list[Measured]:
@@ -130,16 +136,18 @@ def _pass(matcher: Matcher, count: int) -> None:
         matcher.run(number)
 
 
-def _engine_alone(documents: Sequence[bytes], repetitions: int) -> tuple[float, ...]:
-    from twigcast.experiments.matchers import engine_available
+def _read(documents: Sequence[bytes]) -> None:
+    for document in documents:
+        read_events(document)
 
-    if not engine_available():
-        return ()
+
+def _engine_alone(documents: Sequence[bytes]) -> Callable[[], object]:
+    """An engine with one query that nothing matches, warm: what it takes is scanning."""
     matcher = EngineMatcher()
     matcher.add_all({"nothing": NOTHING})
     matcher.prepare(documents)
     _pass(matcher, len(documents))
-    return repeat(lambda: _pass(matcher, len(documents)), repetitions=repetitions, per=len(documents))
+    return partial(_pass, matcher, len(documents))
 
 
 def _counters(

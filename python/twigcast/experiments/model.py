@@ -165,6 +165,16 @@ class Experiment:
     """Name of the bundled DTD that stands for a real one (see ``variants``)."""
     extra_tables: tuple[Table, ...] = field(default=())
 
+    def with_messages(self, count: int) -> Experiment:
+        """The same with so many messages at each point that takes any: shorter means over the same sweep."""
+
+        def limited(point: Point) -> Point:
+            taken = {"documents": count} if point.parameters.get("documents") else {}
+            return Point(point.x, {**point.parameters, **taken})
+
+        sweep: dict[Scale, list[Point]] = {scale: list(map(limited, points)) for scale, points in self.sweep.items()}
+        return replace(self, sweep=sweep)
+
     def judge(self, results: Results) -> list[Verdict]:
         """A verdict on every claim."""
         return [claim.judge(results) for claim in self.claims]

@@ -152,8 +152,9 @@ def _measured_settings(experiment: Experiment, run: StoredRun) -> str:
     varied = {point.parameters.get("queries") for point in experiment.sweep[run.scale]}
     if len(varied) == 1 and "queries" in parameters:
         parts.append(f"{parameters['queries']:,} queries")
-    if "documents" in parameters:
-        parts.append(f"{parameters['documents']:,} messages")
+    messages = run.about.get("messages") or parameters.get("documents")
+    if messages:
+        parts.append(f"{messages:,} messages")
     return "; ".join(parts)
 
 

@@ -58,6 +58,7 @@ def run(
     output: Path,
     *,
     spark: SparkSession | None = None,
+    options: str = "",
     progress: Progress = print,
 ) -> list[Path]:
     """Run experiments and store their results under ``output``.
@@ -67,6 +68,7 @@ def run(
         scale: how large.
         output: folder for the Parquet files.
         spark: where to run; without it, in this process.
+        options: of the command line, for the record.
         progress: told what is done.
     """
     written = []
@@ -75,11 +77,12 @@ def run(
         done = run_on_spark(spark, experiment, scale) if spark else run_here(experiment, scale)
         seconds = perf_counter() - started
         about = {
-            "command": f"twigcast experiment run --scale {scale} {experiment.id}",
+            "command": f"twigcast experiment run --scale {scale} {options}{experiment.id}",
             "seconds": round(seconds, 1),
             "processor_seconds": round(done.processor_seconds, 1),
             "points": len(experiment.sweep[scale]),
             "runner": spark.sparkContext.master if spark else "this process",
+            "messages": experiment.sweep[scale][0].parameters.get("documents"),
         }
         written.append(store.save(output, experiment.id, scale, done.measured, about))
         progress(

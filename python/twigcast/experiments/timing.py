@@ -1,14 +1,15 @@
-"""Timing: warm, repeated, without the garbage collector, in processor time.
+"""Timing: warm, repeated in turn, without the garbage collector, in processor time.
 
 What is measured is one thread that computes: on an idle machine its processor time is its wall-clock time, and on a
-busy one it is not disturbed by the neighbours, which may be other points of the same sweep.
+busy one it is hardly disturbed by the neighbours, which may be other points of the same sweep. Neighbours still share
+caches and cores; so what is to be compared takes turns, and meets the same ones.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 REPETITIONS = 5
 
@@ -18,15 +19,23 @@ clock = time.process_time
 
 def repeat(work: Callable[[], object], *, repetitions: int = REPETITIONS, per: int = 1) -> tuple[float, ...]:
     """Milliseconds that each repetition took, divided by ``per`` (the number of messages in it)."""
-    samples = []
+    return in_turn([work], repetitions=repetitions, per=per)[0]
+
+
+def in_turn(
+    works: Sequence[Callable[[], object]], *, repetitions: int = REPETITIONS, per: int = 1
+) -> list[tuple[float, ...]]:
+    """The same for several, which take turns: the first repetition of each, then the second, and so on."""
+    samples: list[list[float]] = [[] for _ in works]
     enabled = gc.isenabled()
     gc.disable()
     try:
         for _ in range(repetitions):
-            started = clock()
-            work()
-            samples.append((clock() - started) * 1000 / per)
+            for own, work in zip(samples, works, strict=True):
+                started = clock()
+                work()
+                own.append((clock() - started) * 1000 / per)
     finally:
         if enabled:
             gc.enable()
-    return tuple(samples)
+    return list(map(tuple, samples))

@@ -7,6 +7,7 @@ variants by the field that duplicates are decided on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TypeAlias
 
 from twigcast.reference.events import Element
@@ -92,14 +93,16 @@ def hash_semijoin(left: Stream, right: Stream, field: int) -> Stream:
 def merge_semijoin(left: Stream, right: Stream, field: int) -> Stream:
     """The same without a hash table; both streams are ordered by the bound node."""
     kept: Stream = []
-    position, end, column = 0, len(right), field - 1
+    column = field - 1
+    rest = iter(right)
+    partner = next(rest, None)
     for t in left:
         bound = t[-1]
-        while position < end and right[position][column] < bound:
-            position += 1
-        if position == end:
+        while partner is not None and partner[column] < bound:
+            partner = next(rest, None)
+        if partner is None:
             break
-        if right[position][column] == bound:
+        if partner[column] == bound:
             kept.append(t)
     return kept
 
@@ -116,24 +119,27 @@ def hash_outer_join_select(left: Stream, rights: Sequence[Stream], field: int) -
 
 
 def merge_outer_join_select(left: Stream, rights: Sequence[Stream], field: int) -> Groups:
-    """The same without hash tables; all streams are ordered by the bound node."""
-    groups: Groups = []
-    positions = [0] * len(rights)
-    column = field - 1
+    """The same without hash tables; all streams are ordered by the bound node, which is in ``left`` once."""
+    columns = [_merged(left, right, field - 1) for right in rights]
+    lists = zip(*columns, strict=True) if columns else repeat((), len(left))
+    return [(t[-1], own) for t, own in zip(left, lists, strict=True)]
+
+
+def _merged(left: Stream, right: Stream, column: int) -> list[tuple[int, ...]]:
+    """Per left tuple the last fields of its partners in one right stream: one walk along both."""
+    lists = []
+    rest = iter(right)
+    partner = next(rest, None)
     for t in left:
         bound = t[-1]
-        lists = []
-        for number, right in enumerate(rights):
-            position, end = positions[number], len(right)
-            while position < end and right[position][column] < bound:
-                position += 1
-            start = position
-            while position < end and right[position][column] == bound:
-                position += 1
-            positions[number] = position
-            lists.append(tuple(r[-1] for r in right[start:position]))
-        groups.append((bound, tuple(lists)))
-    return groups
+        while partner is not None and partner[column] < bound:
+            partner = next(rest, None)
+        own = []
+        while partner is not None and partner[column] == bound:
+            own.append(partner[-1])
+            partner = next(rest, None)
+        lists.append(tuple(own))
+    return lists
 
 
 def group_by(stream: Stream, field: int) -> dict[int, tuple[int, ...]]:
