@@ -6,11 +6,11 @@ are; the step there roots a sub-query of its own, and the path to it is a *trans
 branches*. The query index is YFilter's automaton: the state at a sub-query's root is marked as its *branch point*,
 the end of each path accepts for that path.
 
-Run: when a branch point state is reached, the element opens a *portion* of its sub-query. A path that ends becomes a
-candidate of the portion it started in, found along the predecessor pointers. At the end tag of a portion's root the
-sub-query is matched iff the root's conditions hold and each path has a candidate whose conditions hold; it then is
-the candidate of the transit branches that lead to it, and the portion is dropped. Candidates thus live only while
-their root is open. A query is matched when its sub-query 0 is, and the portion of the message that proves it is known
+Run: an element that reaches a branch point state is the root of a *portion* of the sub-query. A path that ends becomes
+a candidate of the portion it started in, found along the predecessor pointers; the first one opens it, since a portion
+to which no path leads decides nothing. At the end tag of a portion's root the sub-query is matched iff the root's
+conditions hold and each path has a candidate whose conditions hold; it then is the candidate of the transit branches
+that lead to it, and the portion is dropped. Candidates thus live only while their root is open. A query is matched when its sub-query 0 is, and the portion of the message that proves it is known
 at that moment: :attr:`BFilter.portions`.
 
 The published procedure (:mod:`.bfilter_published`) demands that the root of every sub-query is a branch point of the
@@ -112,11 +112,15 @@ class Portion:
     """A sub-query at work under one open element."""
 
     sub_query: SubQuery
-    root: Element
+    begin: Entry[Mark]
+    """The branch point state as its root reached it."""
     candidates: dict[Branch, list[Candidate]] = field(default_factory=dict)
     """By path; only the first of a path without conditions."""
-    waiting: list[tuple[Portion, Branch, PathMatch]] = field(default_factory=list)
-    """The portions above that wait for this one, and by which transit branch."""
+
+    @property
+    def root(self) -> Element:
+        """The element that it is rooted at."""
+        return self.begin.element
 
 
 class _Walks:
@@ -187,34 +191,33 @@ class BFilter(Algorithm):
         self.portions = {}
 
     def _start_element(self, element: Element) -> None:
-        opened: dict[SubQuery, Portion] = {}
-        self._open_portions[element.id] = opened
+        self._open_portions[element.id] = {}
         for active in self._run.start_element(element):
+            if not active.state.outputs:
+                continue
             walks = _Walks(active)
             for mark in active.state.outputs:
                 if isinstance(mark, Branch):
                     if mark.owner.query_id not in self.portions:
                         self._end_of_path(mark, walks)
-                elif mark.query_id not in self.portions:
-                    opened[mark] = self._portion(mark, element, walks)
-                    self._hold(1)
+                elif not mark.branches and mark.query_id not in self.portions:
+                    self._portion(mark, active)
 
     def _end_of_path(self, branch: Branch, walks: _Walks) -> None:
         for match, begin in walks.of(len(branch.steps)):
             self.counters.path_matches += 1
-            self._candidate(self._open_portions[begin.element.id][branch.owner], branch, match, frozenset())
+            self._candidate(branch, begin, match, frozenset())
 
-    def _portion(self, sub_query: SubQuery, element: Element, walks: _Walks) -> Portion:
-        portion = Portion(sub_query, element)
-        branch = sub_query.parent
-        if branch is not None:
-            for match, begin in walks.of(len(branch.steps)):
-                self.counters.path_matches += 1
-                portion.waiting.append((self._open_portions[begin.element.id][branch.owner], branch, match))
-        return portion
+    def _portion(self, sub_query: SubQuery, begin: Entry[Mark]) -> Portion:
+        """The portion of a sub-query at a root, opened if it is not yet."""
+        opened = self._open_portions[begin.element.id]
+        if sub_query not in opened:
+            opened[sub_query] = Portion(sub_query, begin)
+            self._hold(1)
+        return opened[sub_query]
 
-    def _candidate(self, portion: Portion, branch: Branch, match: PathMatch, below: frozenset[int]) -> None:
-        candidates = portion.candidates.setdefault(branch, [])
+    def _candidate(self, branch: Branch, begin: Entry[Mark], match: PathMatch, below: frozenset[int]) -> None:
+        candidates = self._portion(branch.owner, begin).candidates.setdefault(branch, [])
         if not candidates or branch.has_conditions:
             candidates.append(Candidate(match, below))
             self._hold(1)
@@ -263,10 +266,13 @@ class BFilter(Algorithm):
 
     def _report(self, portion: Portion, proof: frozenset[int]) -> None:
         """A matched sub-query is a candidate of the portions above; sub-query 0 decides the query."""
-        if portion.sub_query.parent is None:
+        branch = portion.sub_query.parent
+        if branch is None:
             self.portions[portion.sub_query.query_id] = tuple(sorted(proof))
-        for above, branch, match in portion.waiting:
-            self._candidate(above, branch, match, proof)
+            return
+        for match, begin in portion.begin.walks(len(branch.steps)):
+            self.counters.path_matches += 1
+            self._candidate(branch, begin, match, proof)
 
     def _end_document(self, document: Element) -> set[str]:
         return set(self.portions)
