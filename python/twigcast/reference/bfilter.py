@@ -10,8 +10,8 @@ Run: an element that reaches a branch point state is the root of a *portion* of 
 a candidate of the portion it started in, found along the predecessor pointers; the first one opens it, since a portion
 to which no path leads decides nothing. At the end tag of a portion's root the sub-query is matched iff the root's
 conditions hold and each path has a candidate whose conditions hold; it then is the candidate of the transit branches
-that lead to it, and the portion is dropped. Candidates thus live only while their root is open. A query is matched when its sub-query 0 is, and the portion of the message that proves it is known
-at that moment: :attr:`BFilter.portions`.
+that lead to it, and the portion is dropped. Candidates thus live only while their root is open. A query is matched when
+its sub-query 0 is, and the portion of the message that proves it is known at that moment: :attr:`BFilter.portions`.
 
 The published procedure (:mod:`.bfilter_published`) demands that the root of every sub-query is a branch point of the
 message, too, and keeps one flag for each sub-query; it is not exact. Here the demand is what it is sound for, a quick
