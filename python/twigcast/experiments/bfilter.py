@@ -17,8 +17,8 @@ from twigcast.experiments.workloads import build
 MESSAGES: Mapping[Scale, int] = {"small": 2, "paper": 10}
 SETTINGS = "NITF, 10 messages with 6 levels; "
 CAUTION = (
-    "BFilter as published is timed with its results counted: it misses matches (section 11.5 of our notes on "
-    "filtering), so its times are no baseline. The corrected one is exact."
+    "BFilter as published is timed with its results counted: it misses matches (the documentation of BFilter shows "
+    "how), so its times are no baseline. The corrected one is exact."
 )
 
 

@@ -15,6 +15,13 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def unit(metric: str) -> str:
+    """The unit of a metric, with a space before it; empty for counts."""
+    if metric.endswith("_ms") or metric.startswith("ms: "):
+        return " ms"
+    return " MB" if metric.endswith("_mb") else ""
+
+
 def _x(value: X) -> str:
     return value if isinstance(value, str) else f"{value:,g}"
 
@@ -35,7 +42,7 @@ def ordered(text: str, series: Sequence[str], *, metric: str = MQPT, at: X | Non
         x = _places(results, series[0], metric, at)
         values = [results.value(name, x, metric) for name in series]
         seen = ", ".join(f"{name} {_number(value)}" for name, value in zip(series, values, strict=True))
-        return values == sorted(values), f"at {_x(x)}: {seen}"
+        return values == sorted(values), f"at {_x(x)}: {seen}{unit(metric)}"
 
     return Claim(text, check)
 
@@ -119,8 +126,8 @@ def grows_less(text: str, less: str, more: str, *, metric: str = MQPT, factor: b
             return last / first if factor and first else last - first
 
         low, high = rise(less), rise(more)
-        unit = " times" if factor else ""
-        return low < high, f"{less} rises by {_number(low)}{unit}, {more} by {_number(high)}{unit}"
+        by = " times" if factor else unit(metric)
+        return low < high, f"{less} rises by {_number(low)}{by}, {more} by {_number(high)}{by}"
 
     return Claim(text, check)
 
@@ -155,7 +162,7 @@ def least_sensitive(text: str, series: str, others: Sequence[str], *, metric: st
 
         widths = {name: width(name) for name in (series, *others)}
         seen = ", ".join(f"{name} {_number(value)}" for name, value in widths.items())
-        return widths[series] == min(widths.values()), f"range of y: {seen}"
+        return widths[series] == min(widths.values()), f"range of y: {seen}{unit(metric)}"
 
     return Claim(text, check)
 
@@ -182,7 +189,8 @@ def rises(text: str, series: str, *, metric: str = MQPT, falls: bool = False) ->
         if not curve:
             raise KeyError(f"{series}, {metric}")
         first, last = curve[0][1], curve[-1][1]
-        return (last < first if falls else last > first), f"{series}: from {_number(first)} to {_number(last)}"
+        seen = f"{series}: from {_number(first)} to {_number(last)}{unit(metric)}"
+        return (last < first if falls else last > first), seen
 
     return Claim(text, check)
 

@@ -35,6 +35,8 @@ FALSE = "false_matches"
 PARSING = "parsing_ms"
 MEMORY = "memory_mb"
 """Python's memory for the stored queries and one message, the queries' texts left out."""
+MEMORY_QUERIES_MAX = 25_000
+"""Memory is measured up to so many queries: it grows in proportion, and tracing it takes several times as long."""
 
 
 class WrongResultError(AssertionError):
@@ -46,7 +48,8 @@ def measuring(*contenders: Contender, memory: bool = False) -> Callable[[Point],
 
     def measure(point: Point) -> list[Measured]:
         queries, documents = build(point.parameters)
-        needed = measure_memory(point.x, contenders, queries, documents[0]) if memory else []
+        measured = memory and len(queries) <= MEMORY_QUERIES_MAX
+        needed = measure_memory(point.x, contenders, queries, documents[0]) if measured else []
         return [*measure_filters(point.x, contenders, queries, documents), *needed]
 
     return measure

@@ -83,7 +83,9 @@ class Results:
         return [(x, self.value(series, x, metric)) for x in self.xs(series, metric)]
 
 
-Held = Literal["held", "not held", "not checked"]
+Held = Literal["held", "not held", "not reached", "not checked"]
+"""``not reached``: the statement is about a place on the x axis beyond the last that was measured, and does not hold
+before it; ``not checked``: what it is about was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,12 @@ class Claim:
     check: Check
     otherwise: str = ""
     """Why it does not come out, where it does not."""
+    place: float | None = None
+    """Where on the x axis the publication saw it, if the statement is about that place."""
+
+    def made_at(self, place: float) -> Claim:
+        """The same claim as one about a place on the x axis: before it, it cannot fail to hold."""
+        return replace(self, place=place)
 
     def because(self, reason: str) -> Claim:
         """The same claim with what is known of why it does not come out."""
@@ -121,6 +129,10 @@ class Claim:
         except KeyError as missing:
             return Verdict(self.text, "not checked", f"not measured: {missing}")
         if held is False:
+            xs = [x for x in results.xs() if not isinstance(x, str)]
+            if self.place is not None and xs and max(xs) < self.place:
+                seen = f"{seen}; published for {self.place:,.0f}"
+                return Verdict(self.text, "not reached", seen, self.otherwise)
             return Verdict(self.text, "not held", seen, self.otherwise)
         return Verdict(self.text, "not checked" if held is None else "held", seen)
 

@@ -1,9 +1,14 @@
-"""Figures with axes like the originals: on the left as published, on the right the same on a logarithmic scale."""
+"""Figures with axes like the originals: as published, and beside it the same on a logarithmic scale.
+
+Each panel is a drawing of its own, so that a page can put them beside each other or, on a phone, one below the other.
+The legend is HTML, for the same reason.
+"""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from twigcast.experiments.matchers import ENGINE
@@ -15,30 +20,97 @@ if TYPE_CHECKING:
 PALETTE = ("#3b6fb6", "#d9822b", "#4a9a5b", "#a34fa0", "#8a6d3b", "#5f7f8f", "#c2566e", "#7a7f2a")
 ENGINE_COLOUR = "#111827"
 MARKERS = "osD^vP*X"
-SHADES = (1.0, 0.45)
+DASHES = {"-": "", "--": "7 3", "-.": "7 2 2 2", ":": "2 3"}
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oo")
+PANEL = (5.0, 3.4)
+"""Size of a panel in inches; a page scales it to its own."""
 
 
-def svg(experiment: Experiment, results: Results) -> str:
-    """The figure of an experiment as SVG text.
+def panels(experiment: Experiment, results: Results) -> list[str]:
+    """The drawings of an experiment's figure as SVG texts.
 
     Raises:
         ValueError: the experiment shows a table.
     """
-    if not isinstance(experiment.shows, Figure):
-        raise ValueError(f"{experiment.id} shows a table")
+    shows = _figure(experiment)
     import matplotlib as mpl
 
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]  # its keys are literals
-        drawing = _lines if experiment.shows.kind == "lines" else _bars
-        figure = drawing(plt, experiment.shows, results)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
-        plt.close(figure)
+        if shows.kind != "lines":
+            return [_svg(plt, _bars(plt, shows, results))]
+        return [_svg(plt, _lines(plt, shows, results, logarithmic)) for logarithmic in (False, True)]
+
+
+def legend(experiment: Experiment, results: Results) -> str:
+    """What the drawings' colours and marks stand for, as HTML; empty if there is one series only.
+
+    Raises:
+        ValueError: the experiment shows a table.
+    """
+    shows = _figure(experiment)
+    series = _drawn(shows, results)
+    looks = _colours(series)
+    if shows.kind == "lines":
+        keys = [(_line_key(*looks[name]), name) for name in series]
+    else:
+        stack = shows.stack or (shows.metric,)
+        keys = [
+            (_bar_key(looks[name][0], level, len(stack)), f"{name}: {label_of(metric)}" if len(stack) > 1 else name)
+            for name in series
+            for level, metric in enumerate(stack)
+        ]
+    if len(keys) < 2:
+        return ""
+    kind = "legend many" if len(keys) > 6 else "legend"
+    return f'<div class="{kind}">{"".join(f"<span>{key}{escape(text)}</span>" for key, text in keys)}</div>'
+
+
+def _figure(experiment: Experiment) -> Figure:
+    if not isinstance(experiment.shows, Figure):
+        raise ValueError(f"{experiment.id} shows a table")
+    return experiment.shows
+
+
+def _svg(plt: Any, figure: Any) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
     text = out.getvalue()
     return text[text.index("<svg") :]
+
+
+_SHAPES = {
+    "o": '<circle cx="15" cy="6" r="3"/>',
+    "s": '<rect x="12" y="3" width="6" height="6"/>',
+    "D": '<path d="M15 2l4 4-4 4-4-4z"/>',
+    "^": '<path d="M15 2l4 7h-8z"/>',
+    "v": '<path d="M15 10l4-7h-8z"/>',
+    "P": '<path d="M14 2h2v3h3v2h-3v3h-2v-3h-3v-2h3z"/>',
+    "*": '<path d="M15 1l1.3 3.4 3.7.2-2.9 2.3 1 3.6-3.1-2-3.1 2 1-3.6L10 4.6l3.7-.2z"/>',
+    "X": '<path d="M12 2l3 3 3-3 1 1-3 3 3 3-1 1-3-3-3 3-1-1 3-3-3-3z"/>',
+}
+
+
+def _line_key(colour: str, marker: str, style: str) -> str:
+    line = f'<path d="M1 6h40" stroke="{colour}" stroke-width="1.8" stroke-dasharray="{DASHES[style]}"/>'
+    key = f'<svg width="42" height="12" fill="{colour}" aria-hidden="true">{line}'
+    return f'{key}<g transform="translate(6)">{_SHAPES[marker]}</g></svg>'
+
+
+def _bar_key(colour: str, level: int, levels: int) -> str:
+    alpha = _alpha(level, levels)
+    lines = '<path d="M0 12L12 0M8 12L20 0M16 12L22 6" stroke="#fff"/>' if level else ""
+    return (
+        f'<svg width="22" height="12" aria-hidden="true"><rect width="22" height="12" fill="{colour}" '
+        f'fill-opacity="{alpha:.2f}"/>{lines}</svg>'
+    )
+
+
+def _alpha(level: int, levels: int) -> float:
+    return 1 - 0.5 * level / max(1, levels - 1)
 
 
 _STYLE: dict[str, Any] = {
@@ -57,7 +129,6 @@ _STYLE: dict[str, Any] = {
     "grid.linewidth": 0.7,
     "xtick.color": "#4b5563",
     "ytick.color": "#4b5563",
-    "legend.frameon": False,
     "figure.facecolor": "none",
     "axes.facecolor": "none",
 }
@@ -87,30 +158,36 @@ def _contender(series: str) -> str:
     return head
 
 
-def _lines(plt: Any, shows: Figure, results: Results) -> Any:
-    series = results.series(shows.metric)
+def _drawn(shows: Figure, results: Results) -> list[str]:
+    """The series that have what the figure shows; of a stack, its bottom and its top."""
+    if shows.kind == "lines":
+        return results.series(shows.metric)
+    stack = shows.stack or (shows.metric,)
+    return [name for name in results.series(stack[0]) if name in results.series(stack[-1])]
+
+
+def _lines(plt: Any, shows: Figure, results: Results, logarithmic: bool) -> Any:
+    series = _drawn(shows, results)
     looks = _colours(series)
-    crowded = len(series) > 6
-    figure, (linear, logarithmic) = plt.subplots(1, 2, figsize=(10.4, 3.5), gridspec_kw={"wspace": 0.22})
-    for axes in (linear, logarithmic):
-        for name in series:
-            colour, marker, style = looks[name]
-            xs = [_place(x, number) for number, x in enumerate(results.xs(name, shows.metric))]
-            ys = [y for _, y in results.curve(name, shows.metric)]
-            spreads = [results.samples(name, x, shows.metric) for x in results.xs(name, shows.metric)]
-            width = 2.2 if _contender(name) == ENGINE else 1.6
-            axes.plot(xs, ys, style, color=colour, marker=marker, markersize=4, linewidth=width, label=name)
-            if not crowded and all(len(samples) > 1 for samples in spreads):
-                axes.fill_between(xs, list(map(min, spreads)), list(map(max, spreads)), color=colour, alpha=0.13, lw=0)
-        axes.set_xlabel(shows.x_label)
-    linear.set_ylabel(shows.y_label)
-    linear.set_ylim(bottom=0)
-    if any(y > 0 for name in series for _, y in results.curve(name, shows.metric)):
-        _logarithmic(logarithmic, [y for name in series for _, y in results.curve(name, shows.metric) if y > 0])
-    logarithmic.set_title("logarithmic", fontsize=9, color="#6b7280", loc="right")
-    linear.set_title("as in the original", fontsize=9, color="#6b7280", loc="right")
-    _number_axes((linear, logarithmic), results, series[0], shows.metric)
-    _legend(figure, linear, len(series))
+    figure, axes = plt.subplots(figsize=PANEL)
+    for name in series:
+        colour, marker, style = looks[name]
+        xs = [_place(x, number) for number, x in enumerate(results.xs(name, shows.metric))]
+        ys = [y for _, y in results.curve(name, shows.metric)]
+        spreads = [results.samples(name, x, shows.metric) for x in results.xs(name, shows.metric)]
+        width = 2.2 if _contender(name) == ENGINE else 1.6
+        axes.plot(xs, ys, style, color=colour, marker=marker, markersize=4, linewidth=width)
+        if len(series) <= 6 and all(len(samples) > 1 for samples in spreads):
+            axes.fill_between(xs, list(map(min, spreads)), list(map(max, spreads)), color=colour, alpha=0.13, lw=0)
+    axes.set_xlabel(shows.x_label)
+    axes.set_ylabel(shows.y_label)
+    positive = [y for name in series for _, y in results.curve(name, shows.metric) if y > 0]
+    if not logarithmic:
+        axes.set_ylim(bottom=0)
+    elif positive:
+        _logarithmic(axes, positive)
+    axes.set_title("logarithmic" if logarithmic else "as in the original", fontsize=9, color="#6b7280", loc="right")
+    _number_axis(axes, results, series[0], shows.metric)
     return figure
 
 
@@ -124,36 +201,28 @@ def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _legend(figure: Any, axes: Axes, count: int) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    columns = 3 if count in (5, 6) else min(count, 4)
-    figure.legend(handles, labels, loc="upper center", ncol=columns, bbox_to_anchor=(0.5, -0.02), fontsize=8.5)
-
-
 def _place(x: X, number: int) -> float:
     return number if isinstance(x, str) else x
 
 
-def _number_axes(axes: Sequence[Axes], results: Results, series: str, metric: str) -> None:
+def _number_axis(axes: Axes, results: Results, series: str, metric: str) -> None:
     xs = results.xs(series, metric)
-    for one in axes:
-        if any(isinstance(x, str) for x in xs):
-            one.set_xticks(range(len(xs)), [str(x) for x in xs])
-        elif max(float(x) for x in xs) >= 1000:
-            one.xaxis.set_major_formatter(lambda value, _place: f"{value / 1000:g}K" if value else "0")
-        elif len(xs) <= 8:
-            one.set_xticks([float(x) for x in xs])
+    if any(isinstance(x, str) for x in xs):
+        axes.set_xticks(range(len(xs)), [str(x) for x in xs])
+    elif max(float(x) for x in xs) >= 1000:
+        axes.xaxis.set_major_formatter(lambda value, _place: f"{value / 1000:g}K" if value else "0")
+    elif len(xs) <= 8:
+        axes.set_xticks([float(x) for x in xs])
 
 
 def _bars(plt: Any, shows: Figure, results: Results) -> Any:
-    """Bars side by side per x, perhaps stacked from several metrics; series that lack one of them are left out."""
+    """Bars side by side per x, perhaps stacked from several metrics, with their heights where there is room."""
     stack = shows.stack or (shows.metric,)
-    series = [name for name in results.series(stack[0]) if name in results.series(stack[-1])]
+    series = _drawn(shows, results)
     looks = _colours(series)
     xs = results.xs(series[0], stack[0])
-    figure, axes = plt.subplots(figsize=(max(6.0, 1.1 * len(xs) * len(series)), 3.6))
+    figure, axes = plt.subplots(figsize=(min(9.6, max(PANEL[0], 0.8 * len(xs) * len(series))), PANEL[1]))
     width = 0.8 / len(series)
-    hatches = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oo")
     for place, name in enumerate(series):
         left = [number - 0.4 + width * (place + 0.5) for number in range(len(xs))]
         bottom = [0.0] * len(xs)
@@ -165,18 +234,20 @@ def _bars(plt: Any, shows: Figure, results: Results) -> Any:
                 width * 0.92,
                 bottom=bottom,
                 color=looks[name][0],
-                alpha=1 - 0.5 * level / max(1, len(stack) - 1),
-                hatch=hatches[level % len(hatches)],
+                alpha=_alpha(level, len(stack)),
+                hatch=HATCHES[level % len(HATCHES)],
                 edgecolor="white",
                 linewidth=0.4,
-                label=f"{name}: {label_of(metric)}" if len(stack) > 1 else name,
             )
             bottom = [b + h for b, h in zip(bottom, heights, strict=True)]
+        if len(xs) * len(series) <= 16:
+            for x, height in zip(left, bottom, strict=True):
+                text = f"{height:.3g}" if height < 1000 else f"{height:,.0f}"
+                axes.annotate(text, (x, height), (0, 2), textcoords="offset points", ha="center", fontsize=7.5)
     axes.set_xticks(range(len(xs)), [x if isinstance(x, str) else f"{x:,g}" for x in xs])
     axes.set_xlabel(shows.x_label)
     axes.set_ylabel(shows.y_label)
     axes.grid(axis="x", visible=False)
-    _legend(figure, axes, len(series) * len(stack))
     return figure
 
 

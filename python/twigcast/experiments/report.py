@@ -12,8 +12,13 @@ from twigcast.experiments.model import Experiment, Figure, Illustration, Results
 from twigcast.experiments.report_style import STYLE
 from twigcast.experiments.store import StoredRun
 
-BADGES = {"held": "held", "not held": "not held", "not checked": "not checked"}
-
+BADGES = {
+    "held": "the statement came out here",
+    "not held": "it did not; the card says why",
+    "not reached": "it is about a place further right than this run goes",
+    "not checked": "what it is about was not measured",
+}
+"""The verdicts, and what they mean."""
 
 HEAD = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Twigcast: published figures, measured again</title>
@@ -74,8 +79,9 @@ def _page(
 def _tally(verdicts: Sequence[Verdict]) -> str:
     counts = {held: sum(verdict.held == held for verdict in verdicts) for held in BADGES}
     tiles = (
-        f'<div class="tile {_slug(held)}"><b>{count}</b><span>{BADGES[held]}</span></div>'
+        f'<div class="tile {_slug(held)}"><b>{count}</b><span>{held}</span><small>{BADGES[held]}</small></div>'
         for held, count in counts.items()
+        if count or held != "not checked"
     )
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
@@ -87,11 +93,15 @@ def _slug(text: str) -> str:
 def _machine(runs: Sequence[StoredRun]) -> str:
     if not runs:
         return "<p>Nothing has been run yet: <code>twigcast experiment run all</code></p>"
-    last = max(runs, key=lambda run: str(run.about["time"]))
-    about = last.about
+    return f'<p class="machine">{_made(max(runs, key=lambda run: str(run.about["time"])))}</p>'
+
+
+def _made(run: StoredRun) -> str:
+    """Where and when a run was made."""
+    about = run.about
     return (
-        f'<p class="machine">{escape(str(about["machine"]))} &middot; Python {escape(str(about["python"]))} &middot; '
-        f"{escape(str(about['time'])[:10])} &middot; runner {escape(str(about['runner']))}</p>"
+        f"{escape(str(about['machine']))} &middot; Python {escape(str(about['python']))} &middot; "
+        f"{escape(str(about['time'])[:10])} &middot; runner {escape(str(about['runner']))}"
     )
 
 
@@ -104,14 +114,20 @@ def _overview(
     yield "<th>published claims</th></tr></thead><tbody>"
     for experiment in experiments:
         stored = runs.get(experiment.id, ())
-        dots = "".join(
-            f'<span class="dot {_slug(verdict.held)}" title="{escape(verdict.claim)}: {verdict.held}"></span>'
-            for run in stored
-            for verdict in judged[run.experiment, run.scale]
-        )
+        dots = "".join(_dots(run, judged[run.experiment, run.scale]) for run in stored)
         link = f'<a href="#{_anchor(stored[0])}">{escape(experiment.id)}</a>' if stored else escape(experiment.id)
         yield f"<tr><td>{link}</td><td>{escape(experiment.title)}</td><td>{dots or 'not run'}</td></tr>"
     yield "</tbody></table></section>"
+
+
+def _dots(run: StoredRun, verdicts: Sequence[Verdict]) -> str:
+    """A mark per statement, with a sign beside the colour for those who do not see it."""
+    signs = {"held": "&#10003;", "not held": "&#10005;", "not reached": "&#8230;", "not checked": "?"}
+    marks = "".join(
+        f'<span class="dot {_slug(v.held)}" title="{escape(v.claim)}: {v.held}">{signs[v.held]}</span>'
+        for v in verdicts
+    )
+    return f'<a class="run" href="#{_anchor(run)}"><small>{run.scale}</small>{marks}</a>'
 
 
 def _anchor(run: StoredRun) -> str:
@@ -124,20 +140,22 @@ def _card(experiment: Experiment, run: StoredRun, verdicts: Sequence[Verdict]) -
     yield f'<p class="source">{escape(experiment.source)} &middot; {escape(experiment.settings)}<br>'
     yield f"Here: {escape(_measured_settings(experiment, run))}</p>"
     if isinstance(experiment.shows, Figure):
-        yield f'<div class="figure">{plots.svg(experiment, run.results)}</div>'
+        drawings = "".join(f'<div class="panel">{panel}</div>' for panel in plots.panels(experiment, run.results))
+        yield f'<div class="figure">{drawings}</div>{plots.legend(experiment, run.results)}'
     else:
         yield _table(experiment.shows, run.results)
     for table in experiment.extra_tables:
         yield _table(table, run.results)
     yield '<ul class="verdicts">'
     for verdict in verdicts:
-        yield f'<li><span class="badge {_slug(verdict.held)}">{BADGES[verdict.held]}</span>'
+        yield f'<li><span class="badge {_slug(verdict.held)}">{verdict.held}</span>'
         why = f"<p>Why: {escape(verdict.why)}</p>" if verdict.why else ""
         yield f"<div><b>{escape(verdict.claim)}</b><br><small>{escape(verdict.seen)}</small>{why}</div></li>"
     yield f'</ul><p class="published"><b>Published.</b> {escape(experiment.published)}</p>'
     if experiment.notes:
         yield f'<p class="notes">{escape(experiment.notes)}</p>'
     yield f"<details><summary>All numbers ({run.about['points']} points, {run.about['seconds']} s)</summary>"
+    yield f'<p class="machine"><code>{escape(str(run.about.get("command", "")))}</code> &middot; {_made(run)}</p>'
     yield from _all_numbers(run.results)
     yield "</details></section>"
 

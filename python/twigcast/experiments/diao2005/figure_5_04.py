@@ -1,7 +1,7 @@
 """Figure 5.4: value-based predicates, Inline against Selection Postponed, against the number of queries."""
 
 from twigcast.experiments.claims import custom
-from twigcast.experiments.filtering import MEMORY, measure_filters, measure_memory
+from twigcast.experiments.filtering import MEMORY, MEMORY_QUERIES_MAX, measure_filters, measure_memory
 from twigcast.experiments.matchers import INLINE, POSTPONED
 from twigcast.experiments.model import Check, Experiment, Figure, Measured, Point, Results
 from twigcast.experiments.workloads import build, sweep
@@ -14,7 +14,8 @@ def measure(point: Point) -> list[Measured]:
         parameters = {**point.parameters, "predicates": predicates}
         queries, documents = build(parameters)
         measured = measure_filters(point.x, (POSTPONED, INLINE), queries, documents)
-        measured += measure_memory(point.x, (POSTPONED, INLINE), queries, documents[0])
+        if len(queries) <= MEMORY_QUERIES_MAX:
+            measured += measure_memory(point.x, (POSTPONED, INLINE), queries, documents[0])
         rows += [Measured(f"{m.series}, P = {predicates}", m.x, m.metric, m.samples) for m in measured]
     return rows
 
