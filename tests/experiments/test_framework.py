@@ -73,6 +73,29 @@ def test_a_reason_is_given_where_a_claim_does_not_hold_and_only_there() -> None:
     assert (absent.held, absent.why) == ("not checked", "")
 
 
+def test_a_claim_about_a_place_is_not_reached_before_it() -> None:
+    ratio = claims.ratio("", "high", "low", at_least=200)
+    seen = ratio.made_at(1_000).judge(SAMPLE)
+    assert (seen.held, seen.seen) == ("not reached", "at 100: 167 times; published for 1,000")
+    assert ratio.made_at(100).judge(SAMPLE).held == "not held"
+    assert claims.ratio("", "high", "low", at_least=100).made_at(1_000).judge(SAMPLE).held == "held"
+
+
+def test_what_was_seen_has_a_unit() -> None:
+    assert claims.ordered("", ("low", "high")).judge(SAMPLE).seen == "at 100: low 3, high 500 ms"
+    assert claims.rises("", "low").judge(SAMPLE).seen == "low: from 1 to 3 ms"
+
+
+def test_fewer_messages_change_nothing_else() -> None:
+    for experiment in registry.experiments():
+        fewer = experiment.with_messages(3)
+        for scale in SCALES:
+            for point, other in zip(fewer.sweep[scale], experiment.sweep[scale], strict=True):
+                had = "documents" in other.parameters
+                assert point.parameters == {**other.parameters, **({"documents": 3} if had else {})}
+                assert point.x == other.x
+
+
 def test_results_are_medians() -> None:
     assert SAMPLE.value("low", 1) == 1
     assert SAMPLE.curve("high") == [(1, 5), (10, 50), (100, 500)]
@@ -151,11 +174,11 @@ def test_report_is_one_page_without_references(tmp_path: Path) -> None:
     page = tmp_path / "deep" / "report.html"
     write_report(page, registry.experiments(), store.load_all(tmp_path), registry.illustrations())
     text = page.read_text()
-    assert text.count("<svg") == 3
+    assert text.count('<div class="panel"><svg') == 4  # two of figure 4.6, one each of 4.8 and 6.7
     assert 'id="D-F4.6-small"' in text
     assert "NP-Filter at work" in text
     assert not re.findall(r'(?:src|href)="(?!#)(?!http://www\.w3\.org)', text)
-    for badge in ("held", "not held", "not checked"):
+    for badge in ("held", "not held", "not reached", "not checked"):
         assert f">{badge}</span>" in text
 
 

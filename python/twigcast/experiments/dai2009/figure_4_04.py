@@ -1,6 +1,6 @@
 """Figure 4.4: queries with two nested paths, against their number."""
 
-from twigcast.experiments.bfilter import CAUTION, SETTINGS, losses, measure, points
+from twigcast.experiments.bfilter import CAUTION, PER_QUERY, SETTINGS, losses, measure, points
 from twigcast.experiments.claims import custom, everywhere
 from twigcast.experiments.model import Experiment, Figure, Results
 
@@ -28,22 +28,10 @@ EXPERIMENTS = (
         shows=Figure("number of queries", "filtering cost (ms)"),
         published="BFilter is faster up to 1,000 queries, slower above: it wraps YFilter, and pays for that per query.",
         claims=(
-            custom("The curves cross near 1,000 queries", _crossing).because(
-                "Exact BFilter, ours, keeps candidates apart for every root and anchor, since the published "
-                "procedure, which does not, loses matches; and the YFilter beside it evaluates nested paths by a "
-                "hash join of path matches per anchor, where the thesis measured the 1.0 release, which its "
-                "author wrapped. The work that BFilter saves on branch points that do not match is less than what "
-                "it spends on candidates."
-            ),
+            custom("The curves cross near 1,000 queries", _crossing).because(PER_QUERY),
             everywhere(
                 "A BFilter that wraps nothing has no crossing: it is faster throughout", "BFilter", "YFilter"
-            ).because(
-                "Exact BFilter, ours, keeps candidates apart for every root and anchor, since the published "
-                "procedure, which does not, loses matches; and the YFilter beside it evaluates nested paths by a "
-                "hash join of path matches per anchor, where the thesis measured the 1.0 release, which its "
-                "author wrapped. The work that BFilter saves on branch points that do not match is less than what "
-                "it spends on candidates."
-            ),
+            ).because(PER_QUERY),
             losses(),
         ),
         notes=CAUTION,

@@ -1,7 +1,7 @@
 """Figure 4.9: path matching on auction messages."""
 
 from twigcast.experiments.claims import grows_less, ordered, ratio
-from twigcast.experiments.filtering import measuring
+from twigcast.experiments.filtering import DEARER_TRANSITIONS, measuring
 from twigcast.experiments.matchers import HYBRID, XFILTER, YFILTER
 from twigcast.experiments.model import Experiment, Figure
 from twigcast.experiments.workloads import sweep
@@ -24,10 +24,7 @@ EXPERIMENTS = (
         "sensitive to that.",
         claims=(
             ordered("YFilter is fastest, Hybrid in between", ("YFilter", "Hybrid", "XFilter (List Balance)")).because(
-                "Python's YFilter keeps an entry with its predecessors for every state it enters, which "
-                "predicates and nested paths need; Hybrid compares two numbers. Per transition YFilter costs "
-                "more, so where transitions differ little, as with few queries, Hybrid is ahead. The order in "
-                "transitions, which has no language in it, is as published."
+                DEARER_TRANSITIONS
             ),
             ordered(
                 "The same order in transitions followed, which do not depend on the machine",

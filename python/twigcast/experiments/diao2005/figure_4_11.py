@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from twigcast.experiments.claims import custom, ordered, rises
-from twigcast.experiments.filtering import measuring
+from twigcast.experiments.filtering import DEARER_TRANSITIONS, measuring
 from twigcast.experiments.matchers import HYBRID, XFILTER, YFILTER
 from twigcast.experiments.model import MQPT, Experiment, Figure, Results
 from twigcast.experiments.workloads import sweep
@@ -38,10 +38,7 @@ EXPERIMENTS = (
             rises("XFilter grows with depth", "XFilter (List Balance)"),
             custom("There is no exponential growth: each level adds less than it multiplies", _no_blow_up),
             ordered("YFilter is fastest at depth 10", ("YFilter", "Hybrid", "XFilter (List Balance)")).because(
-                "Python's YFilter keeps an entry with its predecessors for every state it enters, which "
-                "predicates and nested paths need; Hybrid compares two numbers. Per transition YFilter costs "
-                "more, so where transitions differ little, as with few queries, Hybrid is ahead. The order in "
-                "transitions, which has no language in it, is as published."
+                DEARER_TRANSITIONS
             ),
         ),
     ),

@@ -50,11 +50,13 @@ EXPERIMENTS = (
         published="The first nested path has a clear cost; the curves of one, two and three almost coincide.",
         claims=(
             custom("The first nested path pays, further ones are nearly free", _first_pays),
-            custom("NP = 3 is within 25 % of NP = 1", _coincide).because(
+            custom("NP = 3 is within 25 % of NP = 1", _coincide)
+            .because(
                 "With few queries few of the constituent paths are shared: three nested paths need four paths a "
                 "query. Sharing grows with the number of queries, and the curves close up (table 6 at 50,000 "
                 "queries)."
-            ),
+            )
+            .made_at(50_000),
         ),
     ),
 )
