@@ -41,8 +41,8 @@ MEMORY_QUERIES_MAX = 25_000
 
 DEARER_TRANSITIONS = (
     "Python's YFilter keeps an entry with its predecessors for every state it enters, which predicates and nested "
-    "paths need; Hybrid compares two numbers. Per transition YFilter costs more, so where transitions differ little, as with "
-    "few queries, Hybrid is ahead. The order in transitions, which has no language in it, is as published."
+    "paths need; Hybrid compares two numbers. Per transition YFilter costs more, so where transitions differ little, "
+    "as with few queries, Hybrid is ahead. The order in transitions, which has no language in it, is as published."
 )
 """Why YFilter may not come first in time."""
 
