@@ -1,11 +1,15 @@
 """Workloads made on Spark, and experiments with a task per point."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from twigcast.experiments import registry, runner, store
+from twigcast.experiments.miliaraki2008 import beyond
+from twigcast.experiments.model import Point
+from twigcast.experiments.tasks import OnSpark
 from twigcast.workload import bundled_dtd, documents, path_queries
 from twigcast.workload.distributed import documents_on_spark, path_queries_on_spark
 
@@ -35,3 +39,21 @@ def test_points_run_as_tasks(spark: "SparkSession", tmp_path: Path) -> None:
     experiment = registry.experiment_by_id("D-T1")
     (path,) = runner.run([experiment], "small", tmp_path, spark=spark, progress=lambda _line: None)
     assert store.load(path).results.measured == runner.run_here(experiment, "small").measured
+
+
+def test_a_spread_point_is_measured_the_same_way_here_and_on_spark(spark: "SparkSession") -> None:
+    sizes = {"makers": 3, "draws": 500, "steps": (1, 3), "groups": 2, "cut": 2, "hosts": 40, "documents": 2}
+    tasks = OnSpark(spark)
+    measured = beyond.measure_spread(Point("all", sizes), tasks)
+    assert measured == beyond.measure(Point("all", sizes))
+    assert {row.metric for row in measured} >= {"messages", "latency_steps", "states", "times_mean"}
+    assert tasks.processor_seconds > 0
+
+
+def test_a_spread_experiment_runs_whole_on_spark(spark: "SparkSession", tmp_path: Path) -> None:
+    sizes = {"makers": 2, "draws": 300, "steps": (1, 2), "groups": 2, "cut": 2, "hosts": 40, "documents": 1}
+    experiment = replace(registry.experiment_by_id("M-F5+"), sweep={"small": [Point("all", sizes)]})
+    (path,) = runner.run([experiment], "small", tmp_path, spark=spark, progress=lambda _line: None)
+    run = store.load(path)
+    assert run.about["processor_seconds"] > 0
+    assert [verdict.held for verdict in experiment.judge(run.results)] == ["held", "held"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.overlay.overlay_population import random_messages, random_queries
@@ -12,10 +13,12 @@ from twigcast.overlay.chord import indexing, iterative, publication
 from twigcast.overlay.chord.automaton import Automaton, EncodedPaths, labels_of
 from twigcast.overlay.chord.build import build_ring
 from twigcast.overlay.chord.messages import Notification, RecExpand, Visited
+from twigcast.overlay.chord.parts import Cut, part_paths, total, trunk_rows
 from twigcast.overlay.chord.places import Places
 from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.chord.tally import Network
 from twigcast.overlay.documents import Document
+from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.paths import linear_parts
 from twigcast.overlay.simulator import Simulator
 from twigcast.query import Path
@@ -105,6 +108,40 @@ def test_tally_of_the_iterative_method(hosts: int) -> None:
         assert tally.latency_steps == 2 * visit.steps
         assert tally.latency_hops == visit.hops
         assert tally.matched == sum(isinstance(item, Notification) for item in items)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_tally_in_parts_equals_the_whole(cut: int, parts: int) -> None:
+    seed = 10 * cut + parts
+    queries = list({str(query): query for query in plain(seed, 300)}.values())
+    whole = EncodedPaths(linear_parts(query)[0].labels for query in queries)
+    documents = random_messages(seed, 20, "parts")
+    places = Places(23, 2)
+    publishers = [number * 5 % len(places) for number in range(len(documents))]
+    network = Network(Automaton(whole), places)
+    expected = network.publish_all(documents, publishers)
+    how = Cut(cut, places, documents, publishers)
+    tallies, beginnings = [], []
+    for _, chosen in part_paths(whole.rows, cut, parts):
+        rows = whole.rows[chosen]
+        beginnings.append(trunk_rows(rows, cut))
+        tallies.append(how.part(whole.with_rows(rows)))
+    tallies.append(how.trunk(whole.with_rows(np.concatenate(beginnings))))
+    found = total(tallies)
+    assert found.messages == expected
+    assert found.load == pytest.approx(network.load)
+    assert (found.transitions.tolist(), found.stored.tolist()) == network.storage()
+    assert (found.states, found.queries) == (len(network.automaton), len(queries))
+    assert found.walked == network.automaton.walked
+    if cut < 5:
+        assert sum(tally.matched for tally in tallies[-1].messages) < sum(tally.matched for tally in expected)
+
+
+def test_the_iterative_method_is_not_tallied_in_parts() -> None:
+    network = Network(automaton_of(plain(1, 20)), Places(5), range(1, 4))
+    with pytest.raises(ImpossibleSetting, match="all states for the iterative method"):
+        network.publish_iteratively(random_messages(1, 1, "one")[0], 0)
 
 
 def test_shedding_spreads_the_load() -> None:

@@ -10,7 +10,8 @@ import pytest
 from tests.overlay.overlay_population import matches, message, random_messages, random_queries
 from twigcast.overlay.codd import leave
 from twigcast.overlay.codd.engine import Item
-from twigcast.overlay.codd.interest import EVERYTHING, InterestModel, InterestShape
+from twigcast.overlay.codd.filters import AggregateFilter
+from twigcast.overlay.codd.interest import EVERYTHING, InterestModel, InterestShape, PlannedInterests
 from twigcast.overlay.codd.measures import check_tree, depths, interior, mean_overhead
 from twigcast.overlay.codd.messages import Add, GaveUp, Received, StreamEnded
 from twigcast.overlay.codd.node import CoddNode, Uplink
@@ -172,6 +173,33 @@ def grown(nodes: int, documents: int, seed: int = 0, **settings: Any) -> CoddRun
         run.simulator.run(until=run.simulator.now + 1)
     run.stream(items)
     return run
+
+
+def test_planned_interests_are_the_same_stream() -> None:
+    shape = InterestShape(60, classes=6, change_every=40)
+    digests = []
+    for model in (InterestModel(shape, 4), PlannedInterests(shape, 4, 500)):
+        run = start_run(model, CoddSettings(fan_out=3, reorganise_after=20), seed=4, journal=Journal())
+        items = model.items(500)
+        for address in range(1, 61):
+            run.add(address, address - 1)
+            if address % 3 == 0:
+                run.publish(next(items))
+            run.simulator.run(until=run.simulator.now + 1)
+        run.stream(items)
+        digests.append(run.simulator.journal.digest())
+        assert sum(move.moved for _, move in run.moves) > 5
+    assert digests[0] == digests[1]
+    planned = PlannedInterests(shape, 4, 100)
+    assert all(planned.satisfied(item) & planned.mask([EVERYTHING]) for item in planned.items(100))
+    assert {planned.similarity(1, other) for other in range(60)} == {0.0, 1.0}
+
+
+def test_a_query_asked_for_and_withdrawn_at_once_is_not_announced() -> None:
+    found = AggregateFilter(InterestModel(InterestShape(4)), 0)
+    found.change([1], [])
+    assert found.change([2], [2]) == (frozenset(), frozenset())
+    assert found.announced == {1}
 
 
 def test_reorganisation_halves_the_overhead() -> None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from twigcast.experiments.tasks import Tasks
 
 Scale = Literal["small", "paper"]
 """``small``: minutes on two cores. ``paper``: the published sizes."""
@@ -176,6 +179,8 @@ class Experiment:
     dtd: str = ""
     """Name of the bundled DTD that stands for a real one (see ``variants``)."""
     extra_tables: tuple[Table, ...] = field(default=())
+    spread: Callable[[Point, Tasks], list[Measured]] | None = None
+    """For points too large for one task: measures one of them in parts."""
 
     def with_messages(self, count: int) -> Experiment:
         """The same with so many messages at each point that takes any: shorter means over the same sweep."""

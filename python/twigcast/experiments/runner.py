@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twigcast.experiments import store
 from twigcast.experiments.model import Experiment, Measured, Point, Scale
+from twigcast.experiments.tasks import OnSpark, Tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,13 +44,21 @@ def _gathered(parts: Iterable[Done]) -> Done:
 
 
 def run_on_spark(spark: SparkSession, experiment: Experiment, scale: Scale) -> Done:
-    """All points of an experiment, each as a task of its own."""
+    """All points of an experiment, each as a task of its own, or, where it is spread, in several."""
     points = list(experiment.sweep[scale])
     name = experiment.id  # the task looks the experiment up: functions stay where they are
     spark.sparkContext.setJobDescription(f"{experiment.id}: {experiment.title}")
+    if experiment.spread is not None:
+        return _run_spread(experiment.spread, points, OnSpark(spark))
     tasks = spark.sparkContext.parallelize(list(enumerate(points)), len(points))
     done = tasks.map(lambda task: (task[0], measure_point(name, task[1]))).collect()
     return _gathered(part for _, part in sorted(done, key=lambda item: item[0]))
+
+
+def _run_spread(spread: Callable[[Point, Tasks], list[Measured]], points: Iterable[Point], tasks: Tasks) -> Done:
+    started = process_time()
+    measured = [row for point in points for row in spread(point, tasks)]
+    return Done(measured, process_time() - started + tasks.processor_seconds)
 
 
 def run(

@@ -219,6 +219,7 @@ class Simulator:
         self._push(self.now + self._latency(sender, receiver), _MESSAGE, receiver, sender, message)
 
     def _fate(self, sender: Address, receiver: Address) -> str | None:
+        """What the network does to a message, if anything; a network that is whole and has no faults draws nothing."""
         faults = self.faults
         if self._side and self._side.get(self.host_of(sender), 0) != self._side.get(self.host_of(receiver), 0):
             self.counters.blocked += 1

@@ -35,13 +35,16 @@ class EncodedPaths:
         codes: The code of every label.
     """
 
-    def __init__(self, paths: Iterable[Sequence[str]]) -> None:
+    def __init__(self, paths: Iterable[Sequence[str]], names: Iterable[str] = ()) -> None:
         """Give every label a code.
 
         Args:
             paths: The labels of each path, as in `LinearPart.labels`.
+            names: Labels that come first, so that sets of paths encoded apart have the same codes.
         """
         self.codes: dict[str, int] = {"": _NONE, EPSILON: EPSILON_CODE, WILDCARD: WILDCARD_CODE}
+        for name in names:
+            self.codes.setdefault(name, len(self.codes))
         flat: list[int] = []
         lengths: list[int] = []
         code_of = self.codes.setdefault
@@ -52,6 +55,12 @@ class EncodedPaths:
         sizes = np.array(lengths, np.int64)
         self.rows: Codes = np.zeros((len(sizes), max(lengths, default=0)), np.uint16)
         self.rows[np.arange(self.rows.shape[1]) < sizes[:, None]] = np.array(flat, np.uint16)
+
+    def with_rows(self, rows: Codes) -> EncodedPaths:
+        """Other paths with the same codes."""
+        other = EncodedPaths(())
+        other.codes, other.names, other.rows = self.codes, self.names, rows
+        return other
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -66,6 +75,7 @@ class Automaton:
         accepting: For every state the number of queries it accepts.
         wildcard: For every state the one that a `*` edge leads to, or -1.
         epsilon: The same for the edge to a self-looping state.
+        levels: The first state of every level (distance from the start state), and the number of states.
         queries: Number of queries.
         walked: Messages that indexing took: one for every state of every query's automaton.
     """
@@ -93,8 +103,7 @@ class Automaton:
     def _build(self, rows: Codes) -> None:
         at = np.zeros(len(rows), np.int64)
         parents, labels = [np.array([-1], np.int32)], [np.array([_NONE], np.uint16)]
-        #: The first state of every level, and the number of states.
-        self._levels = [0, 1]
+        self.levels = [0, 1]
         going = np.arange(len(rows))
         width = np.int64(len(self.names))
         for column in rows.T:
@@ -104,8 +113,8 @@ class Automaton:
             edges, which = np.unique(at[going] * width + column[going], return_inverse=True)
             parents.append((edges // width).astype(np.int32))
             labels.append((edges % width).astype(np.uint16))
-            at[going] = self._levels[-1] + which
-            self._levels.append(self._levels[-1] + len(edges))
+            at[going] = self.levels[-1] + which
+            self.levels.append(self.levels[-1] + len(edges))
         self.parent: Numbers = np.concatenate(parents)
         self.label: Codes = np.concatenate(labels)
         self.accepting: Integers = np.bincount(at, minlength=len(self.parent))
@@ -146,7 +155,7 @@ class Automaton:
         """The keys of all states, in order."""
         above = ["start"]
         yield "start"
-        for before, first, end in zip(self._levels, self._levels[1:], self._levels[2:], strict=False):
+        for before, first, end in zip(self.levels, self.levels[1:], self.levels[2:], strict=False):
             parents = (self.parent[first:end] - before).tolist()
             labels = [self.names[code] for code in self.label[first:end].tolist()]
             above = [f"{above[parent]}/{label}" for parent, label in zip(parents, labels, strict=True)]

@@ -8,6 +8,9 @@ number with the simulator's.
 
 States are looked at a label path at a time, as arrays. What the self-loops and the `*` edges of the states at a path
 lead to is the same for every longer path, so only the edges with its last name are followed for each.
+
+An automaton too large for one machine is tallied in parts (`twigcast.overlay.chord.parts`): a network counts what
+concerns a range of its states, and passes through the others.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from twigcast.overlay.chord.automaton import EPSILON_CODE, Automaton, Integers, 
 from twigcast.overlay.chord.label_paths import LabelPath, merge_documents
 from twigcast.overlay.chord.places import Places
 from twigcast.overlay.documents import Document
+from twigcast.overlay.errors import ImpossibleSetting
 
 
 @dataclass(slots=True)
@@ -42,6 +46,14 @@ class FilteringTally:
     latency_steps: int = 0
     latency_hops: int = 0
     matched: int = 0
+
+    def add(self, other: FilteringTally) -> None:
+        """Add what concerns other states, of the same message."""
+        self.messages += other.messages
+        self.hops += other.hops
+        self.latency_steps = max(self.latency_steps, other.latency_steps)
+        self.latency_hops = max(self.latency_hops, other.latency_hops)
+        self.matched += other.matched
 
 
 class Reached(NamedTuple):
@@ -92,10 +104,18 @@ class Network:
         load: Filtering messages received, by host.
         accesses: Messages for every state.
         copies: Extra holders of hot states, by state (load shedding).
+        counted: The states whose messages, load, matches and storage are counted.
     """
 
-    def __init__(self, automaton: Automaton, places: Places) -> None:
-        """Place all states."""
+    def __init__(self, automaton: Automaton, places: Places, counted: range | None = None) -> None:
+        """Place all states.
+
+        Args:
+            automaton: The automaton.
+            places: The ring.
+            counted: Count only what concerns these states; all by default.
+        """
+        self.counted = range(len(automaton)) if counted is None else counted
         self.automaton = automaton
         self.places = places
         self.owners: Numbers = places.owners(automaton.digests())
@@ -121,6 +141,8 @@ class Network:
         above = np.flatnonzero(automaton.epsilon >= 0)
         size[above] += automaton.transitions()[automaton.epsilon[above]]
         count = self.places.hosts
+        part = slice(self.counted.start, self.counted.stop)
+        hosts, size = hosts[part], size[part]
         states = np.bincount(hosts, minlength=count)
         return np.bincount(hosts, size, count).astype(np.int64).tolist(), states.tolist()
 
@@ -161,10 +183,11 @@ class Network:
             publishers: The node that publishes each.
         """
         first = self.places.hops(publishers, int(self.owners[0])).tolist()
-        tallies = [FilteringTally(1, hops, 1, hops) for hops in first]
+        once = int(0 in self.counted)
+        tallies = [FilteringTally(once, once * hops, 1, hops) for hops in first]
         accesses: Integers = np.zeros(len(self.automaton), np.int64)
         accesses[0] = len(documents)
-        batch = _Batch(tallies, first, accesses, _Matched(self.automaton, len(documents)))
+        batch = _Batch(tallies, first, accesses, _Matched(self.automaton, len(documents), self.counted))
         one = np.ones(1, np.int64)
         self._descend(merge_documents(documents), Reached(0 * one, one, 0 * one), 1, batch)
         self._note_accesses(accesses)
@@ -178,7 +201,7 @@ class Network:
         elements = documents = 0
         for below in path.below.values():
             named = self._named(sources, below.label)
-            longest = max((int(t.reached.ways.max()) for t in (anyway, named) if t.messages), default=-1)
+            longest = max((int(t.reached.ways.max()) for t in (anyway, named) if len(t.reached.states)), default=-1)
             if longest < 0:
                 continue
             self._count(below, anyway.messages + named.messages, anyway.hops + named.hops, longest, depth, batch)
@@ -215,18 +238,26 @@ class Network:
                 self._hops(sources, edges, wild[edges]),
             )
         )
-        return _traffic(targets, sources, np.concatenate((loops, entered, edges)), steps)
+        return self._traffic(targets, sources, np.concatenate((loops, entered, edges)), steps)
 
     def _named(self, sources: _Sources, label: str) -> Traffic:
         """What an element leads to by its name."""
         edges, targets = self.automaton.named(sources.states, label)
-        return _traffic(targets, sources, edges, self._hops(sources, edges, targets))
+        return self._traffic(targets, sources, edges, self._hops(sources, edges, targets))
+
+    def _traffic(self, targets: Integers, sources: _Sources, edges: Integers, steps: Integers) -> Traffic:
+        branches = sources.branches[edges]
+        reached = Reached.of(targets, branches, sources.ways[edges] + steps)
+        if len(self.counted) < len(self.automaton):
+            branches = np.where((targets >= self.counted.start) & (targets < self.counted.stop), branches, 0)
+        return Traffic(reached, int(branches.sum()), int((branches * steps).sum()))
 
     def _hops(self, sources: _Sources, edges: Integers, targets: Integers) -> Integers:
         """Hops of the messages along edges: sent by the owner of the source, or of the state above it."""
         return np.where(edges < sources.direct, self._from_parent[targets], self._from_above[targets])
 
     def _note_accesses(self, accesses: Integers) -> None:
+        accesses[: self.counted.start] = accesses[self.counted.stop :] = 0
         self.accesses += accesses
         shares = accesses.astype(np.float64)
         for state, holders in self.copies.items():
@@ -242,10 +273,16 @@ class Network:
         return self.publish_all_iteratively([document], [publisher])[0]
 
     def publish_all_iteratively(self, documents: Sequence[Document], publishers: Sequence[int]) -> list[FilteringTally]:
-        """The iterative method: the publisher asks for every active state at every element, and waits for answers."""
+        """The iterative method: the publisher asks for every active state at every element, and waits for answers.
+
+        Raises:
+            ImpossibleSetting: Not all states are counted: how long a question takes depends on all that are asked.
+        """
+        if len(self.counted) < len(self.automaton):
+            raise ImpossibleSetting("counted", self.counted, "all states for the iterative method")
         tallies = [FilteringTally() for _ in documents]
         costs = {publisher: self._question(publisher) for publisher in set(publishers)}
-        batch = _Questions(tallies, publishers, costs, _Matched(self.automaton, len(documents)))
+        batch = _Questions(tallies, publishers, costs, _Matched(self.automaton, len(documents), self.counted))
         self._ask(merge_documents(documents), np.zeros(1, np.int64), batch)
         batch.matched.count(tallies)
         return tallies
@@ -314,17 +351,12 @@ class _Sources(NamedTuple):
         )
 
 
-def _traffic(targets: Integers, sources: _Sources, edges: Integers, steps: Integers) -> Traffic:
-    branches = sources.branches[edges]
-    reached = Reached.of(targets, branches, sources.ways[edges] + steps)
-    return Traffic(reached, int(branches.sum()), int((branches * steps).sum()))
-
-
 class _Matched:
     """Which documents reach which accepting states: a row of bits for every state that one has reached."""
 
-    def __init__(self, automaton: Automaton, documents: int) -> None:
-        self._accepting = automaton.accepting
+    def __init__(self, automaton: Automaton, documents: int, counted: range) -> None:
+        self._accepting = automaton.accepting.copy()
+        self._accepting[: counted.start] = self._accepting[counted.stop :] = 0
         self._row_of: Numbers = np.full(len(automaton), -1, np.int32)
         self._documents = documents
         self._used = 0

@@ -6,7 +6,6 @@ last one stops. With a limit, the announcement is a widening of the true union: 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from twigcast.overlay.codd.engine import Engine, Query
@@ -17,16 +16,20 @@ class AggregateFilter:
 
     Attributes:
         counts: How many links (the node itself, its children) ask for each query.
-        announced: What the parent has been told.
     """
 
-    __slots__ = ("_engine", "_limit", "announced", "counts")
+    __slots__ = ("_engine", "_limit", "_limited", "counts")
 
     def __init__(self, engine: Engine, limit: int) -> None:
         self._engine = engine
         self._limit = limit
-        self.counts: Counter[Query] = Counter()
-        self.announced: frozenset[Query] = frozenset()
+        self._limited: frozenset[Query] = frozenset()
+        self.counts: dict[Query, int] = {}
+
+    @property
+    def announced(self) -> frozenset[Query]:
+        """What the parent has been told."""
+        return self._limited if self._limit else frozenset(self.counts)
 
     def change(self, added: Iterable[Query], removed: Iterable[Query]) -> tuple[frozenset[Query], frozenset[Query]]:
         """Count queries in and out.
@@ -34,31 +37,30 @@ class AggregateFilter:
         Returns:
             What to add to and to remove from the announcement.
         """
+        counts = self.counts
         come: set[Query] = set()
         gone: set[Query] = set()
         for query in added:
-            self.counts[query] += 1
-            if self.counts[query] == 1:
+            counts[query] = times = counts.get(query, 0) + 1
+            if times == 1:
                 come.add(query)
         for query in removed:
-            self.counts[query] -= 1
-            if self.counts[query] <= 0:
-                del self.counts[query]
+            counts[query] = times = counts.get(query, 0) - 1
+            if times <= 0:
+                del counts[query]
                 gone.add(query)
         if not come and not gone:
             return frozenset(), frozenset()
         if not self._limit:
-            self.announced = (self.announced | come) - (gone - come)
-            come_only, gone_only = frozenset(come - gone), frozenset(gone - come)
-            return come_only, gone_only
+            return frozenset(come - gone), frozenset(gone - come)
         return self._announce(self._wanted())
 
     def _wanted(self) -> frozenset[Query]:
         whole = frozenset(self.counts)
-        return self._engine.summarise(whole, self._limit) if self._limit and len(whole) > self._limit else whole
+        return self._engine.summarise(whole, self._limit) if len(whole) > self._limit else whole
 
     def _announce(self, wanted: frozenset[Query]) -> tuple[frozenset[Query], frozenset[Query]]:
-        before, self.announced = self.announced, wanted
+        before, self._limited = self._limited, wanted
         if before == wanted:
             return frozenset(), frozenset()
         return wanted - before, before - wanted

@@ -54,12 +54,20 @@ class InterestModel:
         self.members: list[set[int]] = [set() for _ in range(shape.classes)]
         for interest in range(shape.interests):
             self.members[self._random.randrange(shape.classes)].add(interest)
+        self._renumber()
+
+    def _renumber(self) -> None:
+        """The classes have new members."""
         self._masks = [_mask_of(members) for members in self.members]
 
     # The stream.
 
     def items(self, number: int) -> Iterator[Item]:
         """The stream of documents, with drift."""
+        for index, satisfied in self._stream(number):
+            yield Item(index, satisfied)
+
+    def _stream(self, number: int) -> Iterator[tuple[int, int]]:
         hit = max(1, round(self.shape.selectivity * self.shape.classes))
         for index in range(1, number + 1):
             if self.shape.change_every and index > 1 and (index - 1) % self.shape.change_every == 0:
@@ -67,7 +75,7 @@ class InterestModel:
             satisfied = 0
             for chosen in self._random.sample(range(self.shape.classes), hit):
                 satisfied |= self._masks[chosen]
-            yield Item(index, satisfied)
+            yield index, satisfied
 
     def shuffle(self) -> None:
         """Split some classes in random halves and merge random pairs, back to k classes."""
@@ -82,7 +90,7 @@ class InterestModel:
         while len(self.members) > self.shape.classes:
             one, other = sorted(self._random.sample(range(len(self.members)), 2))
             self.members[one] |= self.members.pop(other)
-        self._masks = [_mask_of(members) for members in self.members]
+        self._renumber()
 
     # The engine.
 
@@ -115,6 +123,55 @@ class InterestModel:
     def query_bytes(self, query: Query) -> int:
         """A number."""
         return 4
+
+
+class PlannedInterests(InterestModel):
+    """The same stream, planned in advance, for very large networks.
+
+    A bit does not stand for an interest but for a class in the time between two shuffles; an interest is the bits of
+    the classes that it is going to be in. So the bits of a query do not grow with the number of interests, but with
+    the length of the stream.
+
+    Args:
+        shape: Parameters of the model.
+        seed: The same seed gives the same stream as `InterestModel` does.
+        documents: Length of the stream.
+    """
+
+    def __init__(self, shape: InterestShape, seed: int, documents: int) -> None:
+        self._times = 0
+        self._bits = [0] * shape.interests
+        self._now = 0
+        super().__init__(shape, seed)
+        self._planned = [(index, self._times, satisfied) for index, satisfied in self._stream(documents)]
+
+    def _renumber(self) -> None:
+        first = self._times * self.shape.classes
+        self._times += 1
+        self._masks = [1 << (first + place) for place in range(len(self.members))]
+        for mask, members in zip(self._masks, self.members, strict=True):
+            for member in members:
+                self._bits[member] |= mask
+
+    def items(self, number: int) -> Iterator[Item]:
+        """The first so many documents of the stream."""
+        for index, now, satisfied in self._planned[:number]:
+            self._now = now
+            yield Item(index, satisfied)
+
+    def mask(self, queries: Iterable[Query]) -> int:
+        """The bits of all classes that the interests are going to be in."""
+        mask = 0
+        for query in queries:
+            assert isinstance(query, int)
+            mask |= self._bits[query] if query >= 0 else (1 << (self._times * self.shape.classes)) - 1
+        return mask
+
+    def similarity(self, one: Query, other: Query) -> float:
+        """1 for members of one class now, 0 otherwise."""
+        shared = self.mask([one]) & self.mask([other])
+        first = max(0, self._now - 1) * self.shape.classes
+        return float(bool(shared >> first & ((1 << self.shape.classes) - 1)))
 
 
 #: The query that every document satisfies; the producer's own.

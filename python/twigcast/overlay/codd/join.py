@@ -7,6 +7,9 @@ attaches to the best offer. An orphan does the same for its whole subtree, begin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import nsmallest
+
 from twigcast.overlay.codd import links
 from twigcast.overlay.codd.engine import Query
 from twigcast.overlay.codd.messages import Add, AddChild, AddResult, Reject
@@ -98,12 +101,12 @@ def overlaps(node: CoddNode, queries: frozenset[Query], candidates: list[tuple[A
 _PAIRS_MAX = 64
 
 
-def similarity(node: CoddNode, one: frozenset[Query], other: frozenset[Query]) -> float:
+def similarity(node: CoddNode, one: Iterable[Query], other: Iterable[Query]) -> float:
     """Best structural match of a pair of queries."""
     if not node.settings.structural_match:
         return 0.0
-    left = sorted(one, key=repr)[:8]
-    right = sorted(other, key=repr)[: _PAIRS_MAX // 8]
+    left = nsmallest(8, one, key=repr)
+    right = nsmallest(_PAIRS_MAX // 8, other, key=repr)
     return max((node.engine.similarity(a, b) for a in left for b in right), default=0.0)
 
 

@@ -63,8 +63,9 @@ def on_change_queries(node: CoddNode, sender: Address, message: ChangeQueries) -
     child.early[message.version] = message
     while (due := child.early.pop(child.version + 1, None)) is not None:
         child.version = due.version
-        child.queries = (child.queries | due.added) - due.removed
-        child.mask = node.engine.mask(child.queries)
+        child.queries |= due.added
+        child.queries -= due.removed
+        child.mask = node.engine.mask(child.queries) if due.removed else child.mask | node.engine.mask(due.added)
         change_announcement(node, due.added, due.removed)
         confirm_child(node, sender, child, due.version)
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyroaring import BitMap
-
 from twigcast.overlay.codd.engine import Item, Query
 from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
 
@@ -268,16 +266,11 @@ class SearchDone(NamedTuple):
 
 @carries(Traffic.CONTROL)
 class GetOverhead(NamedTuple):
-    """GETOVERHEAD: how many documents would come to you just for `subject`?"""
+    """GETOVERHEAD: how many documents would come to you just for `subject`? `needed` is a serialised bitmap."""
 
     subject: Address
     needed: bytes
     token: int
-
-    @staticmethod
-    def of(subject: Address, needed: BitMap, token: int) -> GetOverhead:
-        """With the needed documents as a compressed bitmap."""
-        return GetOverhead(subject, needed.serialize(), token)
 
     def size_bytes(self) -> int:
         """The bitmap."""

@@ -12,7 +12,7 @@ for what lies between. Nothing is lost or delivered twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar
 
 from pyroaring import BitMap
@@ -47,8 +47,8 @@ class Child:
 
     __slots__ = ("count", "early", "epoch", "forwarded", "leaving", "mask", "queries", "version", "waiting")
 
-    def __init__(self, queries: frozenset[Query], mask: int, version: int, epoch: int) -> None:
-        self.queries = queries
+    def __init__(self, queries: Iterable[Query], mask: int, version: int, epoch: int) -> None:
+        self.queries = set(queries)
         self.mask = mask
         self.forwarded = BitMap()
         self.count = 0
@@ -111,9 +111,11 @@ class Uplink:
 
     def arrived(self, sent: int) -> None:
         """Note that a document has come; a heartbeat is fulfilled by the first documents, not by any so many."""
-        if sent > self.received:
+        if sent == self.received + 1:
+            self.received = sent
+        elif sent > self.received:
             self.early.add(sent)
-        while self.received + 1 in self.early:
+        while self.early and self.received + 1 in self.early:
             self.received += 1
             self.early.remove(self.received)
 
@@ -221,7 +223,8 @@ class CoddNode(Node):
         self.grant: Any = None
         # The producer.
         self.store: list[Item] = []
-        self.queue: list[Any] = []
+        #: Requests to move a subtree, by who asks, first come first.
+        self.queue: dict[Address, tuple[float, Address, Address]] = {}
         self.serving: Address = -1
 
     # Small helpers.
@@ -279,7 +282,8 @@ class CoddNode(Node):
         """Note a new document, deliver it, pass it on."""
         satisfied = self.engine.satisfied(item)
         number = item.number
-        self.newest = max(self.newest, number)
+        if number > self.newest:
+            self.newest = number
         self.received.add(number)
         self.summary.add(item)
         self.received_count += 1

@@ -35,7 +35,7 @@ class Search:
 
     Attributes:
         subject: Root of the subtree.
-        needed: Documents the subtree needs, within the window.
+        needed: Documents the subtree needs, within the window, serialised.
         before: Present cost.
         best: Least cost found, and where.
         queue: Nodes to be asked.
@@ -47,7 +47,7 @@ class Search:
 
     __slots__ = ("asked", "before", "best", "best_cost", "moving", "needed", "queue", "subject", "token", "visited")
 
-    def __init__(self, subject: Address, needed: BitMap, before: int) -> None:
+    def __init__(self, subject: Address, needed: bytes, before: int) -> None:
         self.subject = subject
         self.needed = needed
         self.before = before
@@ -86,8 +86,8 @@ def least_overlap_child(node: CoddNode) -> Address:
 
 def on_reorganize(node: CoddNode, sender: Address, message: Reorganize) -> None:
     """Queue a request. With top-c, requests of one batch of documents compete."""
-    node.queue = [request for request in node.queue if request[1] != sender]
-    node.queue.append((-message.overhead, sender, message.subject, node.newest))
+    node.queue.pop(sender, None)
+    node.queue[sender] = (-message.overhead, sender, message.subject)
     if not node.settings.top:
         serve_next(node)
 
@@ -95,8 +95,8 @@ def on_reorganize(node: CoddNode, sender: Address, message: Reorganize) -> None:
 def serve_batch(node: CoddNode) -> None:
     """With top-c: keep only the worst c of the requests gathered, and serve them."""
     if node.settings.top:
-        node.queue.sort()
-        del node.queue[node.settings.top :]
+        worst = sorted(node.queue.values())[: node.settings.top]
+        node.queue = {request[1]: request for request in worst}
         serve_next(node)
 
 
@@ -104,7 +104,7 @@ def serve_next(node: CoddNode) -> None:
     """Let the next requester search, if none does."""
     if node.serving >= 0 or not node.queue:
         return
-    _, requester, subject, _ = node.queue.pop(0)
+    _, requester, subject = node.queue.pop(next(iter(node.queue)))
     node.serving = requester
     node.send(requester, Grant(subject))
     node.set_timer(50 * node.settings.join_timeout, ("grant", requester, node.newest))
@@ -133,7 +133,7 @@ def on_grant(node: CoddNode, sender: Address, message: Grant) -> None:
     if child is None or child.leaving or node.leaving or not node.active:
         node.send(node.root, SearchDone(False))
         return
-    needed = BitMap(child.forwarded)
+    needed = child.forwarded.serialize()
     search = node.grant = Search(message.subject, needed, present_cost(node, message.subject, child))
     search.queue.append(node.root)
     _ask_next(node, search)
@@ -161,7 +161,7 @@ def _ask_next(node: CoddNode, search: Search) -> None:
         search.token = node.new_token()
         search.asked = address
         search.visited += 1
-        node.send(address, GetOverhead.of(search.subject, search.needed, search.token))
+        node.send(address, GetOverhead(search.subject, search.needed, search.token))
         if node.settings.heartbeat:
             node.set_timer(node.settings.join_timeout, ("overhead", search.token))
         return

@@ -12,7 +12,7 @@ are ever asked, so documents are merged in only when one is.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
@@ -96,24 +96,40 @@ class DataSummary:
 
 
 def _embed(twig: Twig, above: SummaryNode) -> BitMap:
-    """Documents for a branch below a summary node: bits(s) and, for every branch below, the union of its embeddings."""
+    """Documents for a branch below a summary node: bits(s) and, for every branch below, the union of its embeddings.
+
+    What has an element below a node has one at the node, so where all documents of a node are found already there is
+    nothing to look for at it or below it.
+    """
     found = BitMap()
-    for node in _targets(twig, above):
-        documents = node.documents
-        for branch in twig.branches:
-            if not documents:
-                break
-            documents = documents & _embed(branch, node)
-        found |= documents
+    label, below = twig.label, above.below
+    if not twig.descendant:
+        if label != WILDCARD:
+            node = below.get(label)
+            return found if node is None else _embed_at(twig, node)
+        for node in below.values():
+            if not node.documents <= found:
+                found |= _embed_at(twig, node)
+        return found
+    waiting = [above]
+    while waiting:
+        for name, node in waiting.pop().below.items():
+            if node.documents <= found:
+                continue
+            if label in (WILDCARD, name):
+                found |= _embed_at(twig, node)
+            waiting.append(node)
     return found
 
 
-def _targets(twig: Twig, above: SummaryNode) -> Iterator[SummaryNode]:
-    for label, node in above.below.items():
-        if twig.label in (WILDCARD, label):
-            yield node
-        if twig.descendant:
-            yield from _targets(twig, node)
+def _embed_at(twig: Twig, node: SummaryNode) -> BitMap:
+    """Documents for a twig whose top is mapped on a summary node."""
+    documents = node.documents
+    for branch in twig.branches:
+        documents = documents & _embed(branch, node)
+        if not documents:
+            break
+    return documents
 
 
 def _prune(node: SummaryNode, before: int) -> None:
