@@ -95,8 +95,31 @@ class TooLarge(BrokerError):
     status = 413
 
 
+class LimitReached(BrokerError):
+    """A tenant has as many of something as it may: no waiting helps, but deleting some, or a higher limit.
+
+    Args:
+        reason: What there are too many of.
+        limit: The setting.
+        value: What it is set to.
+    """
+
+    code = "limit-reached"
+    status = 409
+
+    def __init__(self, reason: str, limit: str = "", value: int = 0) -> None:
+        super().__init__(reason)
+        self.limit = limit
+        self.value = value
+
+    @classmethod
+    def of(cls, things: str, limit: str, value: int) -> LimitReached:
+        """The error of a tenant that has as many of these things as it may."""
+        return cls(f"this tenant has as many {things} as it may (the limit is {limit} = {value:,})", limit, value)
+
+
 class TooMany(BrokerError):
-    """A rate or a count over the limit.
+    """More at a time than is taken: a rate, or what is under way.
 
     Args:
         reason: Which limit, and how much it is.

@@ -52,7 +52,7 @@ from twigcast.broker.model import (
     Tenant,
 )
 from twigcast.broker.service import Broker, Watcher
-from twigcast.broker.store.interface import LanePosition, Store, Transaction
+from twigcast.broker.store.interface import LanePosition, Pause, Store, Transaction
 from twigcast.characters import NO_CHARACTER, half_pair
 from twigcast.errors import InvalidKey, TwigcastError
 from twigcast.subscriptions import Dialect, no_query
@@ -395,9 +395,10 @@ class RunningBroker(Broker):
         begun_at: int,
         replay_next: int | None,
         errors: Sequence[ErrorRecord],
+        pauses: Sequence[Pause] | None = None,
     ) -> bool:
         future = self._loop.create_future()
-        return bool(await self._do(Replayed(member, deliveries, begun_at, replay_next, future, errors)))
+        return bool(await self._do(Replayed(member, deliveries, begun_at, replay_next, future, errors, pauses)))
 
     # What the writing thread tells ------------------------------------------------------------------------------------
 
@@ -483,6 +484,8 @@ def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[Member, T
     for member, error in refused:
         reason = str(getattr(error, "reason", error))
         transaction.set_subscription_state(member.id, SubscriptionState.SUSPENDED, reason)
+        if member.dialect == "xquery":
+            transaction.begin_pause(member.id, transaction.next_seq())
     transaction.add_errors(ErrorRecord(member.id, now, f"suspended at start: {error}") for member, error in refused)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from twigcast.broker import errors as broker_errors
-from twigcast.broker.errors import BrokerError, TooMany
+from twigcast.broker.errors import BrokerError, LimitReached, TooMany
 from twigcast.errors import (
     MalformedMessage,
     QueryError,
@@ -40,7 +40,7 @@ class UnknownProblem(BrokerError):
 _BROKER: Final = {
     error.code: error
     for error in vars(broker_errors).values()
-    if isinstance(error, type) and issubclass(error, BrokerError) and error is not TooMany
+    if isinstance(error, type) and issubclass(error, BrokerError) and error not in (LimitReached, TooMany)
 }
 _QUERY: Final[Mapping[str, type[QueryError]]] = {
     error.code: error for error in (QueryError, QuerySyntaxError, UnsupportedQuery, UndeclaredPrefix)
@@ -58,6 +58,8 @@ def of_problem(problem: Mapping[str, Any], query: str | None, retry_after: float
     code, reason = str(problem.get("code", "")), str(problem.get("detail", "the request failed"))
     if code == TooMany.code:
         return TooMany(reason, retry_after)
+    if code == LimitReached.code:
+        return LimitReached(reason, str(problem.get("limit", "")), int(problem.get("value", 0)))
     if code in _QUERY:
         return _QUERY[code](query or "", int(problem.get("column", 1)), reason, problem.get("expected", ()))
     message = _message_error(code)

@@ -251,7 +251,7 @@ def test_tokens(broker: RunningBroker) -> None:
     listed = party.ok("GET", "/tokens")["tokens"]
     assert len(listed) == 4
     assert made["token"] not in json.dumps(listed)
-    party.problem("POST", "/tokens", 429, "too-many", json={"name": "one more", "scopes": ["publish"]})
+    party.problem("POST", "/tokens", 409, "limit-reached", json={"name": "one more", "scopes": ["publish"]})
     party.problem("POST", "/tokens", 422, "invalid", json={"name": "x", "scopes": []})
     with httpx2.Client(base_url=broker.url, headers={"Authorization": f"bearer {made['token']}"}) as http:
         assert http.get("/me").json()["token"]["name"] == "feeder"
@@ -286,7 +286,7 @@ def test_tenants(broker: RunningBroker) -> None:
     check_problem(operator.patch("/tenants/nope", json={"limits": {}}), 404, "not-found")
     path = f"/tenants/{quote(party.name)}"
     assert operator.patch(path, json={"limits": {"subscriptions_max": 0}}).json()["limits"] == {"subscriptions_max": 0}
-    party.problem("POST", "/subscriptions", 429, "too-many", json={"key": "k", "query": "/a"})
+    party.problem("POST", "/subscriptions", 409, "limit-reached", json={"key": "k", "query": "/a"})
     operator.patch(path, json={"limits": {}}).raise_for_status()
     party.subscribe("k", "/a")
     token = operator.post("/tokens", json={"name": "x", "scopes": ["subscribe"], "tenant": party.name}).json()["token"]

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from tests.broker.api.running import Party, RunningBroker, until
-from twigcast.broker.errors import Conflict, Forbidden, NotFound, TooLarge, TooMany, Unauthorized
+from twigcast.broker.errors import Conflict, Forbidden, LimitReached, NotFound, TooLarge, TooMany, Unauthorized
 from twigcast.broker.model import Scope
 from twigcast.client import (
     Accepted,
@@ -137,6 +137,10 @@ def test_problems_are_errors(client: Client, party: Party, broker: RunningBroker
         with pytest.raises(TooMany) as many:
             other.publish("<a/>")
         assert many.value.retry_after == 1
+    full = broker.party(subscriptions_max=0)
+    with Client(full.url, full.tokens[Scope.ADMIN]) as other, pytest.raises(LimitReached) as reached:
+        other.subscribe("k", "/a")
+    assert (reached.value.limit, reached.value.value) == ("subscriptions_max", 0)
 
 
 def test_what_a_loop_leaves_is_given_back(client: Client) -> None:

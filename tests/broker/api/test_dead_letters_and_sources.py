@@ -104,7 +104,7 @@ def test_a_source_that_makes_no_sense(party: Party, broker: RunningBroker) -> No
     party.problem("PUT", "/sources/s", 422, "url-refused", json={"kind": "rss", "url": "file:///etc/passwd"})
     limited = broker.party(sources_max=1)
     limited.ok("PUT", "/sources/1", 201, json={})
-    limited.problem("PUT", "/sources/2", 429, "too-many", json={})
+    limited.problem("PUT", "/sources/2", 409, "limit-reached", json={})
     limited.ok("PUT", "/sources/1", 200, json={"paused": True})
 
 

@@ -17,7 +17,7 @@ from twigcast.broker import errors, logs
 from twigcast.broker.api import problems
 from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.config import load
-from twigcast.broker.errors import BrokerError, StoreFull, StoreUnavailable, TooMany
+from twigcast.broker.errors import BrokerError, LimitReached, StoreFull, StoreUnavailable, TooMany
 from twigcast.errors import (
     DuplicateKey,
     InternalError,
@@ -74,6 +74,7 @@ def test_every_error_of_the_broker_is_a_problem(error: type[BrokerError]) -> Non
     ("error", "status", "members"),
     [
         (TooMany("why", 2.4), 429, {}),
+        (LimitReached.of("tokens", "tokens_max", 4), 409, {"limit": "tokens_max", "value": 4}),
         (QuerySyntaxError("a[", 3, "why", ["]"]), 422, {"column": 3, "expected": ["]"], "caret": "    a[\n      ^"}),
         (QueryLimitExceeded("query_bytes_max", 5, "why", "//a"), 422, {"limit": "query_bytes_max", "value": 5}),
         (MalformedMessage(2, 3, "why"), 422, {"line": 2, "column": 3}),

@@ -222,7 +222,8 @@ def test_the_number_of_subscriptions_is_limited(broker: RunningBroker) -> None:
     party = broker.party(subscriptions_max=2)
     party.subscribe("1", "/a")
     party.subscribe("2", "/a")
-    party.problem("POST", "/subscriptions", 429, "too-many", json={"key": "3", "query": "/a"})
+    problem = party.problem("POST", "/subscriptions", 409, "limit-reached", json={"key": "3", "query": "/a"})
+    assert (problem["limit"], problem["value"]) == ("subscriptions_max", 2)
     party.http.delete(at("1"))
     party.subscribe("3", "/a")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscribe
-from twigcast.broker.errors import Conflict, NotFound, Stopping, StoreFull, StoreUnavailable, TooMany
+from twigcast.broker.errors import Conflict, LimitReached, NotFound, Stopping, StoreFull, StoreUnavailable, TooMany
 from twigcast.broker.model import (
     Accepted,
     Delivery,
@@ -222,12 +222,12 @@ def test_a_tenant_has_as_many_subscriptions_as_it_may(store: Store) -> None:
         async with running(store, subscriptions_max=3) as broker:
             await subscribe(broker, "k0", "//a")
             results = await broker.subscribe([NewSubscription(TENANT, f"k{n}", "//a") for n in range(1, 6)])
-            assert [type(r) for r in results] == [Subscription, Subscription, TooMany, TooMany, TooMany]
+            assert [type(r) for r in results] == [Subscription, Subscription, *[LimitReached] * 3]
             first = store.subscription(TENANT, "k0")
             assert first is not None
             await broker.set_state(first, SubscriptionState.PAUSED)
             (refused,) = await broker.subscribe([NewSubscription(TENANT, "more", "//a")])
-            assert isinstance(refused, TooMany)
+            assert isinstance(refused, LimitReached)
             await broker.unsubscribe(first)
             assert isinstance(await subscribe(broker, "more", "//a"), Subscription)
 

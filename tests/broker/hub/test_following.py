@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import Callable
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -119,6 +122,101 @@ def test_what_comes_during_a_pause_does_not_count(store: SqlStore) -> None:
             await publish(broker, order(("a", 5)))
             assert await bodies(broker, sums, 1) == [b'<sum shop="a">5</sum>']
             assert await drain(broker, sums.lane_id) == []
+
+    run(play(), 120)
+
+
+def test_what_came_before_a_pause_counts_although_it_was_not_looked_at_yet(store: SqlStore) -> None:
+    def sums_of(*numbers: int) -> list[bytes]:
+        return [f'<sum shop="a">{n}</sum>'.encode() for n in numbers]
+
+    async def play() -> None:
+        async with running(store) as broker:
+            sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
+            with held_up(broker):
+                await publish(broker, *(order(("a", n)) for n in (1, 2, 3)))
+                await broker.set_state(sums, SubscriptionState.PAUSED)
+                await publish(broker, order(("a", 4)))
+            # Others would have these in their lanes by now, too.
+            assert await bodies(broker, sums, 3) == sums_of(1, 2, 3)
+            with held_up(broker):
+                await broker.set_state(sums, SubscriptionState.ACTIVE)
+                await publish(broker, order(("a", 5)))
+                await broker.set_state(sums, SubscriptionState.PAUSED)
+                await broker.set_state(sums, SubscriptionState.ACTIVE)
+                await publish(broker, order(("a", 6)))
+                await broker.set_state(sums, SubscriptionState.PAUSED)
+                await publish(broker, order(("a", 7)))
+                await broker.set_state(sums, SubscriptionState.ACTIVE)
+                await publish(broker, order(("a", 8)))
+            assert await bodies(broker, sums, 3) == sums_of(5, 6, 8)
+            await until(lambda: store.pauses(sums.id) == [])
+            assert await drain(broker, sums.lane_id) == []
+
+    run(play(), 120)
+
+
+@contextmanager
+def held_up(broker: RunningBroker) -> Iterator[None]:
+    """Nobody who follows comes further meanwhile."""
+    go_on = threading.Event()
+    broker._evaluations.thread.submit(go_on.wait)
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+def test_random_pauses_and_restarts_lose_and_add_nothing(store: SqlStore) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    source = random.Random(seed)
+    wanted: list[bytes] = []
+    state = SubscriptionState.ACTIVE
+
+    async def live(numbers: range) -> None:
+        nonlocal state
+        async with running(store) as broker:
+            sums = store.subscription(TENANT, "sums") or await subscribe(broker, "sums", SUMS, dialect="xquery")
+            for number in numbers:
+                if source.random() < 0.35:
+                    state = source.choice([SubscriptionState.ACTIVE, SubscriptionState.PAUSED])
+                    await broker.set_state(sums, state)
+                await publish(broker, order(("a", number)))
+                if state is SubscriptionState.ACTIVE:
+                    wanted.append(f'<sum shop="a">{number}</sum>'.encode())
+                if source.random() < 0.2:
+                    await asyncio.sleep(source.uniform(0, 0.02))
+            if numbers.stop == 120:
+                assert await bodies(broker, sums, len(wanted)) == wanted
+                assert await drain(broker, sums.lane_id) == []
+
+    for first in range(0, 120, 40):
+        run(live(range(first, first + 40)), 120)
+
+
+def test_a_subscription_paused_by_an_older_broker_goes_on_with_what_comes(store: SqlStore) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
+            await broker.set_state(sums, SubscriptionState.PAUSED)
+            await publish(broker, order(("a", 1)))
+            await broker.change(lambda transaction: transaction.forget_pauses(sums.id))
+            await broker.set_state(sums, SubscriptionState.ACTIVE)
+            await publish(broker, order(("a", 2)))
+            assert await bodies(broker, sums, 1) == [b'<sum shop="a">2</sum>']
+
+    run(play(), 120)
+
+
+def test_pauses_go_with_their_subscription(store: SqlStore) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
+            await broker.set_state(sums, SubscriptionState.PAUSED)
+            assert len(store.pauses(sums.id)) == 1
+            await broker.unsubscribe(sums)
+            assert store.pauses(sums.id) == []
 
     run(play(), 120)
 

@@ -27,7 +27,7 @@ from twigcast.broker.api.models import (
     WhoOut,
 )
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.errors import Conflict, NotFound, TooMany
+from twigcast.broker.errors import Conflict, LimitReached, NotFound
 from twigcast.broker.model import Scope, Tenant, Token
 from twigcast.broker.tokens import digest, new_secret
 
@@ -55,14 +55,14 @@ async def statistics(principal: Anyone, shared: Shared) -> StatisticsOut:
     )
 
 
-@router.post("/tokens", status_code=201, responses=problem_responses(404, 422, 429, 503, 507))
+@router.post("/tokens", status_code=201, responses=problem_responses(404, 409, 422, 503, 507))
 async def create_token(body: TokenIn, principal: Admin, shared: Shared) -> NewTokenOut:
     """Make a token. It is shown here and never again."""
     tenant = await _tenant(shared, principal, body.tenant)
     known = await asyncio.to_thread(shared.broker.store.tokens, tenant.id)
     most = shared.settings.limits_of(tenant).tokens_max
     if len(known) >= most:
-        raise TooMany(f"the limit is tokens_max = {most:,} tokens of this tenant")
+        raise LimitReached.of("tokens", "tokens_max", most)
     secret = new_secret()
     mark, scopes, at = digest(secret), frozenset(body.scopes), time.time()
     token = await shared.broker.change(

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from twigcast.broker.errors import BrokerError, TooMany
+from twigcast.broker.errors import BrokerError, LimitReached, TooMany
 from twigcast.broker.logs import request_id
 from twigcast.errors import (
     DuplicateKey,
@@ -101,7 +101,7 @@ def _described(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[st
     if isinstance(error, Problem):
         return error.status, error.code, error.detail, error.more, {}
     if isinstance(error, BrokerError):
-        return error.status, error.code, error.reason, {}, _headers(error)
+        return error.status, error.code, error.reason, _limit(error), _headers(error)
     if isinstance(error, QueryError):
         more: dict[str, Any] = {"column": error.column, "caret": caret(error.text, error.column)}
         if error.expected:
@@ -126,7 +126,9 @@ def _status(error: TwigcastError) -> int:
 
 
 def _limit(error: Exception) -> dict[str, Any]:
-    return {"limit": error.limit, "value": error.value} if isinstance(error, LimitExceeded) else {}
+    if isinstance(error, LimitExceeded | LimitReached):
+        return {"limit": error.limit, "value": error.value}
+    return {}
 
 
 def _headers(error: BrokerError) -> dict[str, str]:
@@ -184,12 +186,18 @@ def _allowed(request: Request) -> list[str]:
 async def _on_invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = [
-        {"in": str(item["loc"][0]), "field": ".".join(str(part) for part in item["loc"][1:]), "reason": item["msg"]}
+        {"in": str(item["loc"][0]), "field": ".".join(str(part) for part in item["loc"][1:]), "reason": _reason(item)}
         for item in error.errors()
     ]
     first = found[0]
     detail = f"{first['field'] or first['in']}: {first['reason']}"
     return response(_INVALID, "invalid", detail, {"errors": found})
+
+
+def _reason(item: Mapping[str, Any]) -> str:
+    """What is wrong with a field, without what pydantic writes before the words of our own checks."""
+    own = item.get("ctx", {}).get("error")
+    return str(own) if isinstance(own, ValueError) else str(item["msg"])
 
 
 async def on_unexpected(_: Request, error: Exception) -> Response:

@@ -12,7 +12,7 @@ from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, Context, PathName, Shared
 from twigcast.broker.api.models import SourceIn, SourceOut, SourcesOut
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.errors import NotFound, TooMany
+from twigcast.broker.errors import LimitReached, NotFound
 from twigcast.broker.model import Source
 
 router = APIRouter(prefix="/sources", tags=["sources"], responses=problem_responses(401, 403))
@@ -31,7 +31,7 @@ async def get_source(name: PathName, principal: Anyone, shared: Shared) -> Sourc
     return SourceOut.of(await _find(shared, principal, name))
 
 
-@router.put("/{name}", responses=problem_responses(409, 422, 429, 503, 507) | {201: {"model": SourceOut}})
+@router.put("/{name}", responses=problem_responses(409, 422, 503, 507) | {201: {"model": SourceOut}})
 async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: Shared, response: Response) -> SourceOut:
     """Register a source, or change one. With a kind other than `push` the broker polls it and publishes what is new."""
     if shared.overlay is not None and body.kind != "push":
@@ -43,7 +43,7 @@ async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: S
     is_new = all(source.name != name for source in known)
     most = principal.limits.sources_max
     if is_new and len(known) >= most:
-        raise TooMany(f"the limit is sources_max = {most:,} sources of this tenant")
+        raise LimitReached.of("sources", "sources_max", most)
     stored = await shared.broker.change(
         lambda transaction: transaction.put_source(
             principal.tenant_id,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from twigcast.broker.delivery.capabilities import source_of_topic
-from twigcast.broker.errors import NotFound, TooMany
+from twigcast.broker.errors import LimitReached, NotFound
 from twigcast.broker.hub.group import Group, Operation
 from twigcast.broker.hub.population import Member
 from twigcast.broker.model import (
@@ -21,7 +21,7 @@ from twigcast.broker.model import (
     Subscription,
     SubscriptionState,
 )
-from twigcast.broker.store.interface import Transaction
+from twigcast.broker.store.interface import Pause, Transaction
 from twigcast.subscriptions import Dialect
 
 
@@ -69,7 +69,7 @@ class Subscribe(Operation):
 
 
 def _over(limit: int | None) -> Subscription | Exception | None:
-    return None if limit is None else TooMany(f"a tenant may have {limit:,} subscriptions, and this one has them")
+    return None if limit is None else LimitReached.of("subscriptions", "subscriptions_max", limit)
 
 
 class Replace(Operation):
@@ -175,14 +175,23 @@ class SetState(Operation):
         """Change store and engine."""
         known = _known(group, self._subscription)
         active = self._state is SubscriptionState.ACTIVE
-        if active and known.dialect == "xquery" and not group.population.of(known.tenant_id).active(known.id):
-            # What came meanwhile does not count.
-            group.transaction.set_replay(known.id, group.transaction.next_seq())
-            group.replays.append((known.lane_id, known.id, group.transaction.next_seq()))
+        was_active = group.population.of(known.tenant_id).active(known.id)
+        if known.dialect == "xquery" and active != was_active:
+            self._pause_follower(group, known)
         group.put(known, active=active)
         group.transaction.set_subscription_state(known.id, self._state, self._reason)
         group.reread.append(known)
         group.room.pop(known.lane_id, None)
+
+    def _pause_follower(self, group: Group, known: Member) -> None:
+        """Let what comes within the pause not count; what came before does, although it is still to be looked at."""
+        transaction, next_seq = group.transaction, group.transaction.next_seq()
+        if self._state is not SubscriptionState.ACTIVE:
+            transaction.begin_pause(known.id, next_seq)
+        elif not transaction.end_pause(known.id, next_seq - 1):
+            # Of the time when it was paused nothing is known but that it is over.
+            transaction.set_replay(known.id, next_seq)
+            group.replays.append((known.lane_id, known.id, next_seq))
 
 
 class Unsubscribe(Operation):
@@ -284,6 +293,7 @@ class Replayed(Operation):
         begun_at: Where replay was before.
         replay_next: Where replay goes on; ``None``: it is done.
         errors: What went wrong on single messages.
+        pauses: Those of the subscription that were known; ``None``: it was matched only while it took part.
         future: Told whether the subscription was still what it was matched as, and so the deliveries were stored.
     """
 
@@ -295,9 +305,11 @@ class Replayed(Operation):
         replay_next: int | None,
         future: Future[Any],
         errors: Sequence[ErrorRecord] = (),
+        pauses: Sequence[Pause] | None = None,
     ) -> None:
         super().__init__(future)
         self._member = member
+        self._pauses = pauses
         self._deliveries = deliveries
         self._begun_at = begun_at
         self._next = replay_next
@@ -307,18 +319,31 @@ class Replayed(Operation):
         """Change the store."""
         member = self._member
         population = group.population.of(member.tenant_id)
-        known = population.member(member.tenant_id, member.id) if population.active(member.id) else None
+        known = population.member(member.tenant_id, member.id)
         # Whether it is pushed makes no difference to what it gets.
-        self.result = known is not None and replace(known, pushed=member.pushed) == member
-        if not self.result or group.transaction.replay_next(member.id) != self._begun_at:
+        self.result = known is not None and replace(known, pushed=member.pushed) == member and self._counts(group)
+        if not self.result:
             # It is another one now, or looks at something else.
-            self.result = False
             return
         group.transaction.add_errors(self._errors)
         group.counted.undecided += len(self._errors)
         group.transaction.add_deliveries(self._deliveries)
         group.transaction.set_replay(member.id, self._next)
+        if self._pauses:
+            group.transaction.forget_pauses(member.id, before=self._next)
         group.replays.append((member.lane_id, member.id, self._next))
         group.counted.replayed += len(self._deliveries)
         if self._deliveries and known is not None and known.pushed:
             group.pushed.add(member.lane_id)
+
+    def _counts(self, group: Group) -> bool:
+        """Whether what was looked at is what is to be looked at."""
+        number = self._member.id
+        if group.transaction.replay_next(number) != self._begun_at:
+            return False
+        takes_part = group.population.of(self._member.tenant_id).active(number)
+        if self._pauses is None:
+            return takes_part
+        pauses = group.transaction.pauses(number)
+        # It may be on its way to the beginning of a pause, and has not looked at anything behind it.
+        return pauses == self._pauses and (takes_part or bool(pauses and pauses[-1].last_seq is None))

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.following import TOLD_SECONDS, Evaluations, Follower
+from twigcast.broker.hub.following import TOLD_SECONDS, Evaluations, Follower, is_paused_at
 from twigcast.broker.hub.metrics import Metrics
-from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.hub.options import HubOptions, refused_dialect
 from twigcast.broker.hub.population import Member, TenantPopulation
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription, SubscriptionState
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.interface import Pause, Store
 
 T = TypeVar("T")
 
@@ -45,6 +45,7 @@ class Write(Protocol):
         begun_at: int,
         replay_next: int | None,
         errors: Sequence[ErrorRecord],
+        pauses: Sequence[Pause] | None = None,
     ) -> Awaitable[bool]:
         """Whether it was: the subscription is still what it was, and where."""
 
@@ -104,7 +105,9 @@ class Replays:
     def changed(self, subscription: Subscription) -> None:
         """A subscription is new or has changed: begin or go on where it has a past to see."""
         self.look_again(subscription)
-        if subscription.replay_next is None or subscription.state is not SubscriptionState.ACTIVE:
+        if subscription.replay_next is None:
+            return
+        if subscription.state is not SubscriptionState.ACTIVE and subscription.dialect != "xquery":
             return
         if subscription.id in self._tasks:
             # The task may be about to end because of what the subscription was before.
@@ -196,8 +199,9 @@ class Replays:
     async def _follow(self, subscription: Subscription) -> None:
         """Look at messages as they come, until the subscription is not any more what it was."""
         loop, thread = asyncio.get_running_loop(), self._evaluations.thread
-        follower = await loop.run_in_executor(thread, Follower, subscription, self._options, self._evaluations)
-        while True:
+        pauses = await self._in_thread(lambda: self._store.pauses(subscription.id))
+        follower = await loop.run_in_executor(thread, Follower, subscription, self._options, self._evaluations, pauses)
+        while not (follower.is_over and follower.position == follower.stored_at):
             await self._news_from(follower)
             if subscription.id in self._outdated:
                 # Before it is read again: what changes after that is seen, too.
@@ -208,7 +212,12 @@ class Replays:
             if follower.is_to_be_told:
                 come_to = follower.position
                 if not await self._write(
-                    follower.member, follower.deliveries, follower.stored_at, come_to, follower.errors
+                    follower.member,
+                    follower.deliveries,
+                    follower.stored_at,
+                    come_to,
+                    follower.errors,
+                    follower.pauses,
                 ):
                     return
                 follower.was_stored()
@@ -236,9 +245,14 @@ class Replays:
     async def _as_stored(self, before: Subscription) -> Subscription | None:
         """The subscription as it is now, if its past still is to be seen."""
         now = await self._in_thread(lambda: self._store.subscription(before.tenant_id, before.key))
-        if now is None or now.id != before.id or now.state is not SubscriptionState.ACTIVE:
+        if now is None or now.id != before.id or now.replay_next is None or refused_dialect(now.dialect) is not None:
             return None
-        return now if now.replay_next is not None else None
+        if now.state is SubscriptionState.ACTIVE:
+            return now
+        # What came before it was paused is still to be looked at.
+        pauses = await self._in_thread(lambda: self._store.pauses(before.id)) if now.dialect == "xquery" else []
+        is_on_its_way = bool(pauses) and pauses[-1].last_seq is None and not is_paused_at(now.replay_next, pauses)
+        return now if is_on_its_way else None
 
 
 class _Matcher:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from twigcast.broker.model import (
     DeadLetter,
@@ -47,6 +47,14 @@ from twigcast.broker.model import (
     Tenant,
     Token,
 )
+
+
+class Pause(NamedTuple):
+    """A pause of a query in XQuery: messages that do not count for it, although it has still to come past them."""
+
+    first_seq: int
+    last_seq: int | None
+    """``None``: it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +226,18 @@ class Transaction(Protocol):
 
     def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
         """Say how far replay has come; ``None``: to the end."""
+
+    def pauses(self, subscription_id: int) -> list[Pause]:
+        """Pauses that a query in XQuery has not come past, in order."""
+
+    def begin_pause(self, subscription_id: int, first_seq: int) -> None:
+        """It is paused: messages from this one on do not count for it."""
+
+    def end_pause(self, subscription_id: int, last_seq: int) -> bool:
+        """It goes on: messages after this one count again. Whether there was a pause to end."""
+
+    def forget_pauses(self, subscription_id: int, *, before: int | None = None) -> None:
+        """It has come past those that ended before a message, or past all."""
 
     def delete_subscription(self, subscription_id: int) -> None:
         """Delete it, its errors and dead letters, its pending deliveries, and its lane with the last subscription."""
@@ -461,6 +481,9 @@ class Store(Protocol):
 
     def keys_of_message(self, tenant_id: int, seq: int, limit: int) -> list[str]:
         """Keys of the subscriptions that have, or had, a delivery of a message; the first in order."""
+
+    def pauses(self, subscription_id: int) -> list[Pause]:
+        """Pauses that a query in XQuery has not come past, in order."""
 
     def errors(self, subscription_id: int, limit: int) -> list[ErrorRecord]:
         """What went wrong for a subscription lately, newest first."""

@@ -14,6 +14,8 @@ Why the tables are as they are:
   they need not touch the bodies.
 - ``payloads`` holds results that several deliveries of a message have in common; ``shared`` of a delivery is their
   number. A result of one delivery alone lies in its own row.
+- ``pauses`` has a row for each pause of a query in XQuery that it has not come past yet: the messages from the first to
+  the last do not count for it. While a pause lasts it has no last one.
 - ``push_attempts`` has a row for each lane whose first delivery could not be pushed so far.
 - ``counters`` gives out ids. They are never used again, also after the newest row was removed. ``forgotten`` is the
   highest sequence number that retention has removed. ``access`` grows when tokens or limits of tenants change.
@@ -155,6 +157,12 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
         """CREATE TABLE overlay_records (
             kind {key} NOT NULL, name {key} NOT NULL, value {blob} NOT NULL, PRIMARY KEY (kind, name)) {clustered}""",
+    ),
+    # 7: what a query in XQuery has not come to before it is paused is not lost
+    (
+        """CREATE TABLE pauses (
+            subscription_id {int} NOT NULL, first_seq {int} NOT NULL, last_seq {int},
+            PRIMARY KEY (subscription_id, first_seq)) {clustered}""",
     ),
 )
 

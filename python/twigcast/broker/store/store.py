@@ -14,6 +14,7 @@ from twigcast.broker.store.interface import Store, Transaction
 from twigcast.broker.store.lanes import LaneReads, LaneWrites
 from twigcast.broker.store.messages import MessageReads, MessageWrites
 from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
+from twigcast.broker.store.pauses import PauseReads, PauseWrites
 from twigcast.broker.store.pushing import PushReads, PushWrites
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
 
@@ -21,6 +22,7 @@ from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionW
 class SqlTransaction(
     MessageWrites,
     LaneWrites,
+    PauseWrites,
     PushWrites,
     DeadLetterWrites,
     SubscriptionWrites,
@@ -41,6 +43,7 @@ class SqlTransaction(
 class SqlStore(
     MessageReads,
     LaneReads,
+    PauseReads,
     PushReads,
     DeadLetterReads,
     SubscriptionReads,

@@ -264,7 +264,7 @@ class SubscriptionWrites(Writes):
 
     def delete_subscription(self, subscription_id: int) -> None:
         subscription = self._subscription(subscription_id)
-        for table in ("errors", "dead_letters"):
+        for table in ("errors", "dead_letters", "pauses"):
             self.session.execute(f"DELETE FROM {table} WHERE subscription_id = ?", (subscription_id,))
         if not self._shared(subscription):
             for table, column in (("lanes", "id"), ("push_attempts", "lane_id")):

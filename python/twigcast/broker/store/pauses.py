@@ -1,0 +1,54 @@
+"""Pauses of queries in XQuery, which look at messages later than these come.
+
+What came before a pause still counts when the query gets to it; what came within does not.
+"""
+
+from __future__ import annotations
+
+from twigcast.broker.store.base import Reads, Writes
+from twigcast.broker.store.database import Row
+from twigcast.broker.store.interface import Pause
+
+_COLUMNS = "first_seq, last_seq"
+
+
+def _pauses(rows: list[Row]) -> list[Pause]:
+    return [Pause(*row) for row in rows]
+
+
+class PauseReads(Reads):
+    """Reading pauses."""
+
+    def pauses(self, subscription_id: int) -> list[Pause]:
+        return _pauses(
+            self.rows(f"SELECT {_COLUMNS} FROM pauses WHERE subscription_id = ? ORDER BY first_seq", (subscription_id,))
+        )
+
+
+class PauseWrites(Writes):
+    """Beginning, ending and forgetting them."""
+
+    def pauses(self, subscription_id: int) -> list[Pause]:
+        return _pauses(
+            self.session.rows(
+                f"SELECT {_COLUMNS} FROM pauses WHERE subscription_id = ? ORDER BY first_seq", (subscription_id,)
+            )
+        )
+
+    def begin_pause(self, subscription_id: int, first_seq: int) -> None:
+        self.session.execute(
+            "INSERT INTO pauses (subscription_id, first_seq) VALUES (?, ?)", (subscription_id, first_seq)
+        )
+
+    def end_pause(self, subscription_id: int, last_seq: int) -> bool:
+        open_pause = "subscription_id = ? AND last_seq IS NULL"
+        # One in which nothing came would stand in the way of another that begins at the same place.
+        empty = self.session.execute(
+            f"DELETE FROM pauses WHERE {open_pause} AND first_seq > ?", (subscription_id, last_seq)
+        )
+        ended = self.session.execute(f"UPDATE pauses SET last_seq = ? WHERE {open_pause}", (last_seq, subscription_id))
+        return empty + ended > 0
+
+    def forget_pauses(self, subscription_id: int, *, before: int | None = None) -> None:
+        condition, params = ("", ()) if before is None else (" AND last_seq < ?", (before,))
+        self.session.execute(f"DELETE FROM pauses WHERE subscription_id = ?{condition}", (subscription_id, *params))
