@@ -10,7 +10,7 @@ from twigcast.experiments import registry, runner, store
 from twigcast.experiments.miliaraki2008 import beyond
 from twigcast.experiments.model import Point
 from twigcast.experiments.tasks import OnSpark
-from twigcast.workload import bundled_dtd, documents, path_queries
+from twigcast.workload import WorkloadExhaustedError, bundled_dtd, documents, path_queries
 from twigcast.workload.distributed import documents_on_spark, path_queries_on_spark
 
 if TYPE_CHECKING:
@@ -28,11 +28,29 @@ def test_documents_are_those_of_one_process(spark: "SparkSession") -> None:
 
 def test_queries_are_different_and_reproducible(spark: "SparkSession") -> None:
     news = bundled_dtd("news")
-    first = {row["query"] for row in path_queries_on_spark(spark, news, 2_000, 5, tasks=2).collect()}
-    again = {row["query"] for row in path_queries_on_spark(spark, news, 2_000, 5, tasks=2).collect()}
-    assert first == again
-    assert 1_500 < len(first) <= 2_000
-    assert first == set(path_queries(news, 1_000, 10, depth=8)) | set(path_queries(news, 1_000, 11, depth=8))
+    first = [row["query"] for row in path_queries_on_spark(spark, news, 2_000, 5, tasks=2, depth=8).collect()]
+    again = [row["query"] for row in path_queries_on_spark(spark, news, 2_000, 5, tasks=2, depth=8).collect()]
+    assert len(first) == len(set(first)) == 2_000
+    assert set(first) == set(again)
+    parts = set(path_queries(news, 1_000, 10, depth=8)) | set(path_queries(news, 1_000, 11, depth=8))
+    assert len(parts) < 2_000  # two parts hold equal queries, so that a second round was needed
+    assert len(parts & set(first)) > len(parts) / 2  # what is too much in the end may come from any round
+
+
+def test_queries_with_duplicates_are_those_of_the_parts(spark: "SparkSession") -> None:
+    news = bundled_dtd("news")
+    made = [row["query"] for row in path_queries_on_spark(spark, news, 101, 5, tasks=2, distinct=False).collect()]
+    assert sorted(made) == sorted(
+        path_queries(news, 51, 10, distinct=False) + path_queries(news, 50, 11, distinct=False)
+    )
+
+
+def test_too_many_different_queries_are_an_error(spark: "SparkSession") -> None:
+    library = bundled_dtd("library")
+    everything = set(path_queries(library, 10_000, 1, wildcard=0, descendant=0, complete=False))
+    with pytest.raises(WorkloadExhaustedError) as raised:
+        path_queries_on_spark(spark, library, 100, 1, tasks=2, wildcard=0, descendant=0)
+    assert raised.value.found == len(everything) == 8
 
 
 def test_points_run_as_tasks(spark: "SparkSession", tmp_path: Path) -> None:

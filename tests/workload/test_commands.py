@@ -6,7 +6,7 @@ from pathlib import Path
 from lxml import etree
 from typer.testing import CliRunner
 
-from twigcast.workload import bundled_dtd, documents, path_queries
+from twigcast.workload import bundled_dtd, documents, draw_domains, flwr_queries, path_queries
 from twigcast.workload.commands import app
 
 RUN = CliRunner()
@@ -26,6 +26,34 @@ def test_queries(tmp_path: Path) -> None:
     assert out.read_text().splitlines() == path_queries(bundled_dtd("news"), 20, depth=8)
     flwr = RUN.invoke(app, ["queries", "library", "-n", "2", "--flwr", "--predicates", "1"])
     assert [line.startswith("for $x in ") for line in flwr.output.splitlines()] == [True, True]
+
+
+def test_parameters_of_rewriting_queries_and_of_values(tmp_path: Path) -> None:
+    manual = bundled_dtd("manual")
+    options = ["--binding-depth", "3", "--path-depth", "1", "--full-bindings", "--returns", "1", "--predicates", "1"]
+    made = RUN.invoke(app, ["queries", "manual", "-n", "20", "--flwr", "--max-value", "9", *options])
+    assert made.output.splitlines() == flwr_queries(
+        manual,
+        20,
+        binding_depth=3,
+        path_depth=1,
+        return_paths=1,
+        full_bindings=True,
+        domains=draw_domains(manual, 1, max_value=9),
+    )
+    out = tmp_path / "full"
+    bounds = ["--occurrence-min", "1", "--min-value", "5", "--max-value", "5"]
+    written = RUN.invoke(app, ["documents", "manual", "-n", "4", "-o", str(out), *bounds])
+    assert written.exit_code == 0, written.output
+    trees = [etree.parse(out / f"d{number}.xml") for number in range(1, 5)]
+    for tree in trees:
+        for element in tree.iter("*"):
+            assert len(element.attrib) == len(manual.elements[element.tag].attributes)
+    refused = RUN.invoke(
+        app, ["documents", "manual", "-o", str(out), "--occurrence-min", "0.9", "--occurrence-max", "0.1"]
+    )
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("twigcast: the occurrence of attributes")
 
 
 def test_population(tmp_path: Path) -> None:

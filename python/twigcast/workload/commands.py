@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twigcast.errors import TwigcastError
+from twigcast.errors import MissingExtra, TwigcastError
 from twigcast.schema import Schema, read_dtd, statistics, statistics_table
 from twigcast.workload.documents import documents
 from twigcast.workload.flwr import flwr_queries
@@ -18,6 +21,9 @@ from twigcast.workload.population import DEFAULT_SHARES, population
 from twigcast.workload.presets import DTD_NAMES, bundled_dtd
 from twigcast.workload.queries import path_queries
 from twigcast.workload.values import draw_domains
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 app = typer.Typer(no_args_is_help=True, help="Make documents, queries and populations from a DTD.")
 
@@ -29,7 +35,11 @@ Depth = Annotated[int, typer.Option(help="Maximum depth of the queries (D).")]
 Wildcard = Annotated[float, typer.Option(help="Probability of '*' at a step (W).")]
 Descendant = Annotated[float, typer.Option(help="Probability of '//' at a step (DS).")]
 Skew = Annotated[float, typer.Option(help="Zipf's theta for the choice among child elements; 0: uniform.")]
+MinValue = Annotated[int, typer.Option(help="Smallest number of different values of an attribute or a text.")]
 MaxValue = Annotated[int, typer.Option(help="Largest number of different values of an attribute or a text.")]
+Master = Annotated[
+    str | None, typer.Option(help="Make them on this Spark master (local[*], ...), into a folder of Parquet files.")
+]
 
 
 def register(parent: typer.Typer) -> None:
@@ -40,20 +50,36 @@ def register(parent: typer.Typer) -> None:
 @app.command("documents")
 def documents_command(
     dtd: Dtd,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write d1.xml, d2.xml, ... to.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder to write to: d1.xml, d2.xml, ...; with --master Parquet files."),
+    ],
     count: Count = 10,
     seed: Seed = 1,
     levels: Annotated[int, typer.Option(help="Levels with free content, the root being level 0 (D).")] = 6,
     max_repeats: Annotated[int, typer.Option(help="Largest number of repetitions under one parent (RP).")] = 3,
     repeats: Annotated[list[str] | None, typer.Option(help="The same for one element: NAME=NUMBER.")] = None,
+    occurrence_min: Annotated[
+        float, typer.Option(help="Least probability that an attribute occurs; each has one of its own.")
+    ] = 0.0,
+    occurrence_max: Annotated[float, typer.Option(help="Largest probability that an attribute occurs.")] = 1.0,
+    min_value: MinValue = 1,
     max_value: MaxValue = 20,
+    master: Master = None,
 ) -> None:
     """Write documents that are valid against a DTD."""
     schema = _schema(dtd)
-    made = documents(
-        schema, count, seed, levels=levels, max_repeats=max_repeats, repeats=_repeats(repeats), max_value=max_value
-    )
+    parameters: dict[str, Any] = {"levels": levels, "max_repeats": max_repeats, "repeats": _repeats(repeats)}
     try:
+        domains = draw_domains(
+            schema, seed, min_value=min_value, max_value=max_value, occurrence=(occurrence_min, occurrence_max)
+        )
+        if master is not None:
+            with _distributed(master) as (spark, distributed):
+                made = distributed.documents_on_spark(spark, schema, count, seed, **parameters, domains=domains)
+                made.write.parquet(str(output))
+            return
+        made = documents(schema, count, seed, **parameters, domains=domains)
         output.mkdir(parents=True, exist_ok=True)
         for number, document in enumerate(made, 1):
             (output / f"d{number}.xml").write_bytes(document)
@@ -73,39 +99,54 @@ def queries_command(
     predicates: Annotated[int, typer.Option(help="Value predicates per query (P; PP with --flwr).")] = 0,
     nested: Annotated[int, typer.Option(help="Nested paths per query (NP).")] = 0,
     returns: Annotated[int, typer.Option(help="Return paths per query (RP), with --flwr.")] = 2,
+    binding_depth: Annotated[int, typer.Option(help="Maximum depth of binding paths (D1), with --flwr.")] = 2,
+    path_depth: Annotated[int, typer.Option(help="Maximum depth of predicate and return paths (D2), with --flwr.")] = 2,
+    full_bindings: Annotated[
+        bool, typer.Option("--full-bindings", help="Binding paths as deep as they may be, with --flwr.")
+    ] = False,
     skew: Skew = 0.0,
     distinct: Annotated[bool, typer.Option(help="Whether all queries shall differ.")] = True,
+    min_value: MinValue = 1,
     max_value: MaxValue = 20,
     output: Output = None,
+    master: Master = None,
 ) -> None:
     """Write path queries or For-Where-Return queries, one a line."""
     schema = _schema(dtd)
-    domains = draw_domains(schema, seed, max_value=max_value)
+    if master is not None and (flwr or output is None):
+        raise typer.BadParameter("--master is for path queries, and needs --output")
     try:
+        domains = draw_domains(schema, seed, min_value=min_value, max_value=max_value)
+        parameters: dict[str, Any] = {
+            "depth": depth,
+            "wildcard": wildcard,
+            "descendant": descendant,
+            "predicates": predicates,
+            "nested": nested,
+            "skew": skew,
+            "distinct": distinct,
+            "domains": domains,
+        }
+        if master is not None:
+            with _distributed(master) as (spark, distributed):
+                frame = distributed.path_queries_on_spark(spark, schema, count, seed, **parameters)
+                frame.write.parquet(str(output))
+            return
         if flwr:
             made = flwr_queries(
                 schema,
                 count,
                 seed,
+                binding_depth=binding_depth,
                 predicate_paths=predicates,
                 return_paths=returns,
+                path_depth=path_depth,
                 descendant=descendant,
                 domains=domains,
+                full_bindings=full_bindings,
             )
         else:
-            made = path_queries(
-                schema,
-                count,
-                seed,
-                depth=depth,
-                wildcard=wildcard,
-                descendant=descendant,
-                predicates=predicates,
-                nested=nested,
-                skew=skew,
-                distinct=distinct,
-                domains=domains,
-            )
+            made = path_queries(schema, count, seed, **parameters)
         _write(made, output)
     except (TwigcastError, OSError) as error:
         raise _fail(error) from error
@@ -153,6 +194,22 @@ def statistics_command(
 ) -> None:
     """Print the characteristics of DTDs."""
     print(statistics_table(statistics(_schema(dtd)) for dtd in dtds or DTD_NAMES))
+
+
+@contextmanager
+def _distributed(master: str) -> Iterator[tuple[SparkSession, ModuleType]]:
+    """A Spark session, quiet, and the module that makes workloads there."""
+    try:
+        from twigcast.spark.session import open_session
+        from twigcast.workload import distributed
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "pyspark", "experiments") from error
+    with TemporaryDirectory() as folder:
+        spark = open_session(master, log=Path(folder) / "spark.log")
+        try:
+            yield spark, distributed
+        finally:
+            spark.stop()
 
 
 def _schema(dtd: str) -> Schema:

@@ -1,23 +1,31 @@
 """Workloads on Spark, for more queries or documents than one process makes in reasonable time.
 
-Each task makes a part with a seed of its own; queries that two tasks both made are dropped afterwards, so that a set of
-distinct queries may be a few per cent smaller than asked for.
+Each task makes a part with a seed of its own. Different parts may hold equal queries, so a set of distinct queries is
+made in rounds: what is missing after one is asked for in the next, and what is too much at the end is left out by a
+hash of the text. The same seed and number of tasks give the same set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from twigcast.schema import Schema
 from twigcast.workload.documents import documents
+from twigcast.workload.errors import WorkloadExhaustedError
 from twigcast.workload.queries import path_queries
-from twigcast.workload.values import draw_domains
+from twigcast.workload.values import ValueDomains, draw_domains
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Row = tuple[str]
+BATCH_ROWS = 10_000
+DOCUMENT_BATCH_ROWS = 200
+ROUNDS_MAX = 50
+LEAST_GAIN = 0.005
+"""A round that adds a smaller share of what it made is the last: nearly everything that there is has been found."""
 
 
 def path_queries_on_spark(
@@ -27,41 +35,89 @@ def path_queries_on_spark(
     seed: int = 1,
     *,
     tasks: int = 0,
-    depth: int = 8,
+    depth: int = 6,
     wildcard: float = 0.2,
     descendant: float = 0.2,
     predicates: int = 0,
     nested: int = 0,
     skew: float = 0.0,
     distinct: bool = True,
+    domains: ValueDomains | None = None,
 ) -> DataFrame:
     """Path queries as a data frame with the column ``query``; parameters as in ``path_queries``.
 
-    ``tasks``: into how many parts to divide the work; 0: as many as Spark runs at once.
+    Distinct ones are kept in Spark's storage until ``unpersist`` or the end of the session.
+
+    ``tasks``: into how many parts to divide the work; 0: as many as Spark runs at once. The same seed and number of
+    tasks give the same queries, in no particular order.
+
+    Raises:
+        WorkloadExhaustedError: there are not that many different queries, or the last are too rare to be found.
     """
     parts = tasks or spark.sparkContext.defaultParallelism
-    domains = draw_domains(schema, seed)
+    values = domains or draw_domains(schema, seed)
 
-    def make(part: int) -> Iterator[Row]:
-        size = count // parts + int(part < count % parts)
-        made = path_queries(
-            schema,
-            size,
-            seed * parts + part,
-            depth=depth,
-            wildcard=wildcard,
-            descendant=descendant,
-            predicates=predicates,
-            nested=nested,
-            skew=skew,
-            distinct=distinct,
-            domains=domains,
-        )
-        return ((query,) for query in made)
+    def make(wanted: int, round_number: int) -> DataFrame:
+        def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for part in (part for batch in numbers for part in batch.column(0).to_pylist()):
+                made = path_queries(
+                    schema,
+                    wanted // parts + int(part < wanted % parts),
+                    seed * parts + part + round_number * _ROUND,
+                    depth=depth,
+                    wildcard=wildcard,
+                    descendant=descendant,
+                    predicates=predicates,
+                    nested=nested,
+                    skew=skew,
+                    distinct=distinct,
+                    complete=False,
+                    domains=values,
+                )
+                for start in range(0, len(made), BATCH_ROWS):
+                    yield pa.record_batch({"query": made[start : start + BATCH_ROWS]})
 
-    rows = spark.sparkContext.parallelize(range(parts), parts).flatMap(make)
-    frame = spark.createDataFrame(rows, "query string")
-    return frame.distinct() if distinct else frame
+        return spark.range(0, parts, 1, parts).mapInArrow(batches, "query string")
+
+    return _distinct(make, count) if distinct else make(count, 0)
+
+
+_ROUND = 1_000_003
+"""Between the seeds of two rounds: more than there are tasks."""
+
+
+def _distinct(make: Callable[[int, int], DataFrame], count: int) -> DataFrame:
+    """Rounds until there are enough different ones, then the surplus left out."""
+    found = make(count, 0).distinct().persist()
+    have, made = found.count(), count
+    for round_number in range(1, ROUNDS_MAX):
+        if have >= count:
+            return _without_surplus(found, have - count)
+        # The more of a round was found before, the more has to be asked for.
+        wanted = min(count, (count - have) * 2 + 1_000)
+        more = found.union(make(wanted, round_number)).distinct().persist()
+        gained = more.count() - have
+        found.unpersist()
+        found, have, made = more, have + gained, made + wanted
+        if gained < LEAST_GAIN * wanted:
+            break
+    if have >= count:
+        return _without_surplus(found, have - count)
+    found.unpersist()
+    raise WorkloadExhaustedError(count, have, made)
+
+
+def _without_surplus(frame: DataFrame, surplus: int) -> DataFrame:
+    """Leave out the rows with the lowest hashes: the same ones whatever the order of the rows."""
+    if not surplus:
+        return frame
+    from pyspark.sql import functions as f
+
+    rank = f.struct(f.xxhash64("query"), "query")
+    lowest = frame.select(rank.alias("rank")).orderBy("rank").limit(surplus)
+    last = lowest.agg(f.max("rank").alias("last")).first()
+    assert last is not None
+    return frame.where(rank > f.struct(*map(f.lit, last["last"])))
 
 
 def documents_on_spark(
@@ -73,17 +129,30 @@ def documents_on_spark(
     tasks: int = 0,
     levels: int = 6,
     max_repeats: int = 3,
+    repeats: Mapping[str, int] | None = None,
     max_value: int = 20,
+    domains: ValueDomains | None = None,
 ) -> DataFrame:
     """Documents as a data frame with the columns ``message_id`` and ``xml``: the same ones that ``documents`` makes."""
     parts = tasks or spark.sparkContext.defaultParallelism
+    values = domains or draw_domains(schema, seed, max_value=max_value)
 
-    def make(part: int) -> Iterator[tuple[str, bytearray]]:
-        start, end = count * part // parts, count * (part + 1) // parts
-        made = documents(
-            schema, end - start, seed, levels=levels, max_repeats=max_repeats, max_value=max_value, start=start
-        )
-        return ((f"d{number}", bytearray(document)) for number, document in enumerate(made, start + 1))
+    def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in (part for batch in numbers for part in batch.column(0).to_pylist()):
+            start, end = count * part // parts, count * (part + 1) // parts
+            for first in range(start, end, DOCUMENT_BATCH_ROWS):
+                size = min(DOCUMENT_BATCH_ROWS, end - first)
+                made = documents(
+                    schema,
+                    size,
+                    seed,
+                    levels=levels,
+                    max_repeats=max_repeats,
+                    repeats=repeats,
+                    domains=values,
+                    start=first,
+                )
+                names = [f"d{number}" for number in range(first + 1, first + size + 1)]
+                yield pa.record_batch({"message_id": names, "xml": pa.array(list(made), pa.binary())})
 
-    rows = spark.sparkContext.parallelize(range(parts), parts).flatMap(make)
-    return spark.createDataFrame(rows, "message_id string, xml binary")
+    return spark.range(0, parts, 1, parts).mapInArrow(batches, "message_id string, xml binary")

@@ -29,6 +29,7 @@ def path_queries(
     nested_apart: bool = False,
     skew: float = 0.0,
     distinct: bool = True,
+    complete: bool = True,
     operators: Sequence[str] = ("=",),
     max_value: int = 20,
     domains: ValueDomains | None = None,
@@ -48,6 +49,7 @@ def path_queries(
         nested_apart: put at most one nested path on a step; a query with fewer steps that can carry one gets fewer.
         skew: Zipf's theta for the choice among child elements; 0: uniform.
         distinct: whether all query strings shall differ.
+        complete: whether it is an error when there are fewer; otherwise those that were found are returned.
         operators: of value predicates, chosen uniformly.
         max_value: largest size of a value domain (used if ``domains`` is not given).
         domains: the values; by default ``draw_domains(schema, seed, max_value=max_value)``, as in ``documents``.
@@ -62,12 +64,12 @@ def path_queries(
         ElementGraph(schema), Random(f"queries {seed}"), wildcard=wildcard, descendant=descendant, skew=skew
     )
     if not predicates and not nested:
-        return _collect((walker.path(depth) for _ in _forever()), count, distinct)
+        return _collect((walker.path(depth) for _ in _forever()), count, distinct, complete)
     domains = domains or draw_domains(schema, seed, max_value=max_value)
     maker = _TwigMaker(
         walker, Random(f"predicates {seed}"), domains, depth, predicates, nested, nested_apart, operators
     )
-    return _collect((maker.make() for _ in _forever()), count, distinct)
+    return _collect((maker.make() for _ in _forever()), count, distinct, complete)
 
 
 def loosen(queries: Iterable[str], seed: int = 1, *, wildcard: float = 0.0, descendant: float = 0.0) -> list[str]:
@@ -104,15 +106,17 @@ def _forever() -> Iterator[None]:
         yield None
 
 
-def _collect(made: Iterator[str | None], count: int, distinct: bool) -> list[str]:
-    """Take queries until there are enough; ``None`` is a failed try."""
+def _collect(made: Iterator[str | None], count: int, distinct: bool, complete: bool) -> list[str]:
+    """Take queries until there are enough, or none come any more; ``None`` is a failed try."""
     tries = 0
     limit = TRIES_PER_QUERY * (count + 100)
     queries: list[str] = []
     known: set[str] = set()
     while len(queries) < count:
         if tries >= limit:
-            raise WorkloadExhaustedError(count, len(queries), tries)
+            if complete:
+                raise WorkloadExhaustedError(count, len(queries), tries)
+            break
         tries += 1
         query = next(made)
         if query is None or (distinct and query in known):

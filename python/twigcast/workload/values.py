@@ -1,9 +1,9 @@
 """Where the values in documents and predicates come from (Diao 2005, section 4.4.2).
 
-Every attribute has a probability of occurrence, drawn uniformly from [0, 1]; every attribute and every element with
-text has a number of distinct values, drawn uniformly from 1..``max_value``. Values are the numbers 1..n. Documents and
-queries use the same draw, so that predicates ask for what documents hold. Same schema and seed, same draw, on every
-version of Python: only ``Random.random`` is used, whose sequence is guaranteed not to change.
+Every attribute has a probability of occurrence, drawn uniformly from [0, 1] or narrower bounds; every attribute and
+every element with text has a number of distinct values, drawn uniformly from 1..``max_value``. Values are the numbers
+1..n. Documents and queries use the same draw, so that predicates ask for what documents hold. Same schema and seed,
+same draw, on every version of Python: only ``Random.random`` is used, whose sequence is guaranteed not to change.
 """
 
 from __future__ import annotations
@@ -45,25 +45,42 @@ def below(random: Random, limit: int) -> int:
     return int(random.random() * limit)
 
 
-def draw_domains(schema: Schema, seed: int = 1, *, max_value: int = 20, draw_sizes: bool = True) -> ValueDomains:
+def draw_domains(
+    schema: Schema,
+    seed: int = 1,
+    *,
+    min_value: int = 1,
+    max_value: int = 20,
+    draw_sizes: bool = True,
+    occurrence: tuple[float, float] = (0.0, 1.0),
+) -> ValueDomains:
     """Draw the values of a workload.
 
     Args:
         schema: whose elements and attributes.
         seed: the same seed gives the same domains.
+        min_value: the smallest size of a domain.
         max_value: the largest size of a domain.
-        draw_sizes: draw every size from 1..``max_value``; otherwise all domains have ``max_value`` values.
+        draw_sizes: draw every size from ``min_value``..``max_value``; otherwise all domains have ``max_value`` values.
+        occurrence: between which bounds the probability of an attribute is drawn; those that the DTD requires always
+            occur.
 
     Raises:
-        WorkloadError: ``max_value`` is below 1, or an attribute that must occur has a type without values of its own
+        WorkloadError: the bounds make no sense, or an attribute that must occur has a type without values of its own
             (ENTITY, NOTATION).
     """
-    if max_value < 1:
-        raise WorkloadError(f"max_value must be at least 1, not {max_value}")
+    if not 1 <= min_value <= max_value:
+        raise WorkloadError(f"sizes of value domains must be between 1 and max_value, not {min_value} to {max_value}")
+    least, most = occurrence
+    if not 0 <= least <= most <= 1:
+        raise WorkloadError(f"the occurrence of attributes must be between 0 and 1, not {least} to {most}")
     random = Random(f"values {seed}")
 
     def size() -> int:
-        return 1 + below(random, max_value) if draw_sizes else max_value
+        return min_value + below(random, max_value - min_value + 1) if draw_sizes else max_value
+
+    def probability() -> float:
+        return least + (most - least) * random.random()
 
     text: dict[str, tuple[str, ...]] = {}
     attributes: dict[str, tuple[AttributeDomain, ...]] = {}
@@ -71,7 +88,7 @@ def draw_domains(schema: Schema, seed: int = 1, *, max_value: int = 20, draw_siz
         numbers = _numbers(size())
         if element.has_text:
             text[element.name] = numbers
-        drawn = [_attribute(element.name, item, random.random(), size()) for item in element.attributes]
+        drawn = [_attribute(element.name, item, probability(), size()) for item in element.attributes]
         attributes[element.name] = tuple(domain for domain in drawn if domain is not None)
     return ValueDomains(text, attributes)
 
