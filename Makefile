@@ -6,6 +6,7 @@
 #   make lint    rustfmt, clippy, ruff, mypy
 #   make fuzz    every fuzz target for FUZZ_SECONDS, 20 if not set
 #   make docs    the documentation, into build/docs
+#   make figures the published figures at small scale, and the report on them, into build/figures
 #   make lock    renew requirements/*.txt (UPGRADE=--upgrade: to newer versions)
 #   make clean   remove what the targets made
 
@@ -78,6 +79,10 @@ fuzz: $(VENV)/.built $(VENV)/.dev-installed
 docs: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q -b html docs build/docs
 	@echo "documentation: build/docs/index.html"
+
+figures: $(VENV)/.built $(VENV)/.dev-installed
+	$(BIN)/twigcast experiment run --scale small all --results build/figures
+	$(BIN)/twigcast experiment report --results build/figures --output build/figures/report.html
 
 lock: build/lock/bin/uv
 	PATH="$(abspath build/lock/bin):$$PATH" requirements/update.sh $(UPGRADE)

@@ -30,6 +30,19 @@ ILLUSTRATIONS = (
         _DIAO + "table 7",
         "twigcast generate queries --flwr; workload.flwr_queries",
     ),
+    Illustration("D-FA.1", "Path nodes and query index of XFilter", _DIAO + "figure A.1", "docs: XFilter"),
+    Illustration(
+        "D-FE.1-3", "Proofs of the claims on ordering", _DIAO + "appendix E", "transform.claims; tests/transform"
+    ),
+    Illustration("B-F2.6-7", "An automaton and its trace", _DAI + "figures 2.6, 2.7", "docs: YFilter; tests/reference"),
+    Illustration("B-F2.8-9", "AxisView and StackBranch", _DAI + "figures 2.8, 2.9", "docs: AFilter; tests/reference"),
+    Illustration("B-F2.10-12", "Tree patterns and TOP encoding", _DAI + "figures 2.10 to 2.12", "docs: GFilter"),
+    Illustration(
+        "B-F3.1-12",
+        "Branch points, sub-queries, portions",
+        _DAI + "figures 3.1 to 3.12",
+        "docs: BFilter; tests/reference",
+    ),
     Illustration(
         "B-A.1-6", "A query through three engines, step by step", _DAI + "appendix A", "tests/reference; docs: BFilter"
     ),
