@@ -48,7 +48,7 @@ def test_parameters_of_rewriting_queries_and_of_values(tmp_path: Path) -> None:
     trees = [etree.parse(out / f"d{number}.xml") for number in range(1, 5)]
     for tree in trees:
         for element in tree.iter("*"):
-            assert len(element.attrib) == len(manual.elements[element.tag].attributes)
+            assert len(element.attrib) == len(manual.elements[str(element.tag)].attributes)
     refused = RUN.invoke(
         app, ["documents", "manual", "-o", str(out), "--occurrence-min", "0.9", "--occurrence-max", "0.1"]
     )

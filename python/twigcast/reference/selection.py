@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Protocol, TypeAlias
 
 from twigcast.query import Operator
@@ -50,26 +49,38 @@ def path_matches_at(steps: Sequence[LocationStep], element: Element) -> Iterator
 
 
 def ends_at(steps: Sequence[LocationStep], element: Element) -> bool:
-    """Whether there is a path match that ends at an element.
+    """Whether there is a path match that ends at an element."""
+    return walk_back(steps, element)[0]
+
+
+def walk_back(steps: Sequence[LocationStep], element: Element) -> tuple[bool, int]:
+    """Whether there is a path match that ends at an element, and how many elements were looked at to tell.
 
     Goes back over the steps with the set of elements that each could have been matched by, so that paths with many
     ``//`` cost no more than their length times the depth.
     """
     *before, last = steps
     places = [element] if last.accepts(element) else []
+    looked_at = 1
     axis = last.axis
     for step in reversed(before):
         if not places:
-            return False
+            return False, looked_at
         if axis == "/":
             above = [place.parent for place in places]
+            looked_at += len(above)
             places = [place for place in above if place is not None and place.level and step.accepts(place)]
         else:
             # Any ancestor will do, and the deepest place, which comes first, has them all.
-            accepted = filter(step.accepts, places[0].ancestors())
-            places = list(islice(accepted, 1 if step.axis == "//" else None))
+            lowest, places = places[0], []
+            for place in lowest.ancestors():
+                looked_at += 1
+                if step.accepts(place):
+                    places.append(place)
+                    if step.axis == "//":
+                        break
         axis = step.axis
-    return bool(places) and (axis == "//" or any(place.level == 1 for place in places))
+    return bool(places) and (axis == "//" or any(place.level == 1 for place in places)), looked_at
 
 
 def _above(before: Sequence[LocationStep], step: LocationStep, element: Element) -> Iterable[Element]:

@@ -28,7 +28,7 @@ from functools import partial
 from twigcast.reference.events import Element
 from twigcast.reference.language import LocationStep, PathQuery, UnsupportedQuery
 from twigcast.reference.path_algorithm import PathAlgorithm, StoredPath
-from twigcast.reference.selection import Selectivity, ends_at, path_matches_at
+from twigcast.reference.selection import Selectivity, path_matches_at, walk_back
 
 
 @dataclass(eq=False, slots=True)
@@ -65,13 +65,13 @@ class Candidate:
     prefix: Sequence[LocationStep] = ()
     """List Balance: the steps up to and including the pivot, still to be checked."""
 
-    def passes(self, element: Element, published: bool) -> bool:
-        """The level check, or for a pivot the check of its prefix."""
+    def passes(self, element: Element, published: bool) -> tuple[bool, int]:
+        """The level check, or for a pivot the run of its prefix; and how many transitions that took."""
         if self.prefix:
-            return ends_at(self.prefix, element)
+            return walk_back(self.prefix, element)
         if self.node.exact:
-            return element.level == self.level
-        return published or element.level >= self.level
+            return element.level == self.level, 1
+        return published or element.level >= self.level, 1
 
 
 def path_nodes(stored: StoredPath) -> list[PathNode]:
@@ -144,12 +144,13 @@ class XFilter(PathAlgorithm):
     def _open(self, element: Element) -> None:
         # Copies made by this event are not for this event, so the lists are walked before any is added.
         checked = [*self.candidates.get(element.name, ()), *self.candidates.get("*", ())]
-        self.counters.transitions += len(checked)
         self.counters.active_states_peak = max(self.counters.active_states_peak, len(checked))
         promoted: dict[int, Candidate] = {}
         found: dict[StoredPath, None] = {}
         for candidate in checked:
-            if not candidate.passes(element, self._published):
+            passes, transitions = candidate.passes(element, self._published)
+            self.counters.transitions += transitions
+            if not passes:
                 continue
             following = candidate.node.next
             if following is None:

@@ -58,8 +58,8 @@ EXPERIMENTS = (
                 at_least=5,
             )
             .because(
-                "The factor grows with the number of queries. List Balance checks the steps before a pivot by one "
-                "walk over the open elements, which counts as one transition."
+                "The factor grows with the number of queries, and depends on what counts: ours are candidates "
+                "checked, and elements looked at for the steps before a pivot."
             )
             .made_at(100_000),
             ratio(
