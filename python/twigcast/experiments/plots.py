@@ -184,11 +184,18 @@ def _lines(plt: Any, shows: Figure, results: Results, logarithmic: bool) -> Any:
     positive = [y for name in series for _, y in results.curve(name, shows.metric) if y > 0]
     if not logarithmic:
         axes.set_ylim(bottom=0)
+        _thousands(axes)
     elif positive:
         _logarithmic(axes, positive)
     axes.set_title("logarithmic" if logarithmic else "as in the original", fontsize=9, color="#6b7280", loc="right")
     _number_axis(axes, results, series[0], shows.metric)
     return figure
+
+
+def _thousands(axes: Axes) -> None:
+    """Large numbers with separators, on a linear axis."""
+    if axes.get_ylim()[1] >= 10_000:
+        axes.yaxis.set_major_formatter(lambda value, _place: f"{value:,.0f}")
 
 
 def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
@@ -197,7 +204,7 @@ def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
     axes.set_yscale("log")
     narrow = max(values) < 30 * min(values)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
-    axes.yaxis.set_major_formatter(lambda value, _place: f"{value:g}")
+    axes.yaxis.set_major_formatter(lambda value, _place: f"{value:,g}" if value >= 1 else f"{value:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -247,6 +254,7 @@ def _bars(plt: Any, shows: Figure, results: Results) -> Any:
     axes.set_xticks(range(len(xs)), [x if isinstance(x, str) else f"{x:,g}" for x in xs])
     axes.set_xlabel(shows.x_label)
     axes.set_ylabel(shows.y_label)
+    _thousands(axes)
     axes.grid(axis="x", visible=False)
     return figure
 

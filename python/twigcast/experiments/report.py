@@ -140,12 +140,13 @@ def _card(experiment: Experiment, run: StoredRun, verdicts: Sequence[Verdict]) -
     yield f'<p class="source">{escape(experiment.source)} &middot; {escape(experiment.settings)}<br>'
     yield f"Here: {escape(_measured_settings(experiment, run))}</p>"
     if isinstance(experiment.shows, Figure):
-        drawings = "".join(f'<div class="panel">{panel}</div>' for panel in plots.panels(experiment, run.results))
+        kind = "panel" if experiment.shows.kind == "lines" else "panel wide"
+        drawings = "".join(f'<div class="{kind}">{panel}</div>' for panel in plots.panels(experiment, run.results))
         yield f'<div class="figure">{drawings}</div>{plots.legend(experiment, run.results)}'
     else:
         yield _table(experiment.shows, run.results)
     for table in experiment.extra_tables:
-        yield _table(table, run.results)
+        yield _table(table, run.results, experiment.shows.x_label)
     yield '<ul class="verdicts">'
     for verdict in verdicts:
         yield f'<li><span class="badge {_slug(verdict.held)}">{verdict.held}</span>'
@@ -176,7 +177,10 @@ def _measured_settings(experiment: Experiment, run: StoredRun) -> str:
     return "; ".join(parts)
 
 
-def _table(table: Table, results: Results) -> str:
+def _table(table: Table, results: Results, otherwise: str = "") -> str:
+    """``otherwise``: what x is called where the table does not say and has more than one of a series."""
+    several = any(len(results.xs(series, metric)) > 1 for series in results.series() for metric in table.columns)
+    x_label = table.x_label or (otherwise if several else "")
     head = "".join(f"<th>{escape(title)}</th>" for title in table.columns.values())
     rows = []
     for series in results.series():
@@ -185,9 +189,9 @@ def _table(table: Table, results: Results) -> str:
             if not any(cells):
                 continue
             values = "".join(f"<td>{_median(results, series, x, m)}</td>" for m in table.columns)
-            label = f"<td>{escape(series)}</td>" + (f"<td>{_number(x)}</td>" if table.x_label else "")
+            label = f"<td>{escape(series)}</td>" + (f"<td>{_number(x)}</td>" if x_label else "")
             rows.append(f"<tr>{label}{values}</tr>")
-    x_head = f"<th>{escape(table.x_label)}</th>" if table.x_label else ""
+    x_head = f"<th>{escape(x_label)}</th>" if x_label else ""
     return (
         f'<div class="scroll"><table class="numbers"><thead><tr><th></th>{x_head}{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"

@@ -60,6 +60,7 @@ a { color:var(--accent); text-decoration:none; } a:hover { text-decoration:under
   .card { padding:16px 14px; margin:14px 0; border-radius:10px; }
   .tile { padding:10px 14px; max-width:none; flex-basis:130px; }
   .panel { min-width:100%; }
+  .panel.wide { overflow-x:auto; } .panel.wide svg { width:640px; max-height:none; }
   .verdicts li { flex-direction:column; gap:4px; }
   .overview, .overview tbody, .overview tr, .overview td { display:block; }
   .overview thead { display:none; }
