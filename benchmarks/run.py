@@ -85,6 +85,11 @@ def _forwarding(quick: bool) -> list[Row]:
     return [row for feed in forwarding.feeds()[: 1 if quick else None] for row in _apart_many("forwarding", feed)]
 
 
+def _simulator(quick: bool) -> list[Row]:
+    sizes = ("100",) if quick else ("100", "1000", "10000")
+    return [row for kind in ("ring", "tree") for size in sizes for row in _apart_many("simulator", kind, size)]
+
+
 SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "filtering": _filtering,
     "peers": _peers,
@@ -99,6 +104,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "broker": _broker,
     "forwarding": _forwarding,
     "overlay": _overlay,
+    "simulator": _simulator,
 }
 
 
@@ -147,6 +153,10 @@ def _task(task: str, arguments: list[str]) -> Row | list[Row]:
         from benchmarks import overlay
 
         return overlay.measure(quick="quick" in arguments)
+    if task == "simulator":
+        from benchmarks import simulator
+
+        return simulator.measure(*arguments)
     raise SystemExit(f"there is no task {task!r}")
 
 

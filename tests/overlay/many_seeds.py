@@ -34,6 +34,27 @@ def failures(play: Callable[[int], Violations], chosen: Iterable[int]) -> dict[i
         return {seed: wrong for seed, wrong in pool.map(partial(_played, play), numbers, chunksize=size) if wrong}
 
 
+def settled(advance: Callable[[], object], judge: Callable[[], Violations], rounds: int, *, whole: bool) -> Violations:
+    """Let a network settle; returns what is wrong with it in the end.
+
+    Most networks are sound soon after their trace, and what follows is heartbeats. So a run ends when the judge has
+    found nothing wrong twice in a row, and a few run to their end.
+
+    Args:
+        advance: Goes on for one round.
+        judge: Says what is wrong now.
+        rounds: Most rounds.
+        whole: Go all rounds, whatever the judge says.
+    """
+    sound = 0
+    for _ in range(rounds):
+        advance()
+        sound = 0 if whole or judge() else sound + 1
+        if sound == 2:
+            return []
+    return judge()
+
+
 def _played(play: Callable[[int], Violations], seed: int) -> tuple[int, str]:
     found = play(seed)
     return seed, f"{len(found)} violations, first: {found[0]}" if found else ""

@@ -35,6 +35,11 @@ def message(name: str, xml: bytes) -> Document:
     return read_document(name, xml)
 
 
+def source(name: str) -> bytes:
+    """The text of a message that the oracle knows."""
+    return _SOURCES[name]
+
+
 def random_messages(seed: int, count: int, prefix: str = "m") -> list[Document]:
     """Random messages that the oracle knows."""
     generator = random.Random(f"messages {seed}")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.overlay.many_seeds import failures, seeds
+from tests.overlay.many_seeds import Violations, failures, seeds, settled
 from tests.overlay.overlay_population import matches, random_messages, random_queries
-from twigcast.overlay.checkers import Violation, check_copies, check_notifications, check_ring
+from twigcast.overlay.checkers import check_copies, check_notifications, check_ring
 from twigcast.overlay.chord.scenario import ROBUST, ChordRun, start_run
 from twigcast.overlay.simulator import NetworkFaults
 from twigcast.overlay.trace import Step, TraceShape, random_trace
@@ -27,68 +27,61 @@ SHAPE = TraceShape(
     withdrawals=2,
     publications=6,
 )
-SETTLE = 350.0
+ROUND = 50.0
+ROUNDS = 8
 
 
-def run(
-    seed: int, faults: NetworkFaults, shape: TraceShape = SHAPE, settle: float = SETTLE, **settings: object
-) -> tuple[ChordRun, list[Step]]:
-    """One small ring and its trace; every message has its own name."""
+def run(seed: int, faults: NetworkFaults, shape: TraceShape = SHAPE, **settings: object) -> tuple[ChordRun, list[Step]]:
+    """One small ring after its trace; every message has its own name."""
     chosen = dataclasses.replace(shape, nodes=4 + seed % 5)
     queries, messages = random_queries(seed, shape.subscriptions), random_messages(seed, shape.publications)
     trace = random_trace(seed, chosen, queries, messages)
     result = start_run(trace, chosen.nodes, dataclasses.replace(ROBUST, **settings), faults, seed)  # type: ignore[arg-type]
-    result.run(settle=settle)
+    result.run(settle=0)
     return result, trace
 
 
-def differing_copies(result: ChordRun) -> list[Violation]:
-    """Copies that differ and stay so: an edge may be pruned just when the trace ends, and its states one by one."""
-    for _ in range(5):
-        found = check_copies(result.peers, ROBUST.replicas)
-        if not found:
-            break
-        result.simulator.run(until=result.simulator.now + 50)
-    return found
-
-
-def judge(result: ChordRun, trace: list[Step]) -> list[Violation]:
-    """What all checkers find."""
-    return [
-        *differing_copies(result),
-        *check_notifications(result.simulator.journal, trace, matches),
-        *check_ring(result.peers),
-    ]
-
-
-def play_churn(seed: int) -> list[Violation]:
-    """Joins, leaves and crashes while subscriptions and messages come."""
-    return judge(*run(seed, JITTER, fragment_levels=seed % 3))
-
-
-def play_faults(seed: int) -> list[Violation]:
-    """The same on a network that loses and doubles messages."""
-    return judge(*run(seed, LOSSY, settle=2 * SETTLE, fragment_levels=seed % 2))
-
-
-def play_shedding(seed: int) -> list[Violation]:
-    """The same with copies of hot states, and messages cut into fragments."""
-    shape = dataclasses.replace(SHAPE, publications=12)
-    return judge(
-        *run(
-            seed,
-            JITTER,
-            shape,
-            shedding=True,
-            shed_window=20,
-            shed_replicas=3,
-            message_bytes_max=700,
-            ship_subtrees=True,
-        )
+def judged(result: ChordRun, trace: list[Step], rounds: int, whole: bool) -> Violations:
+    """What all checkers find in the end. An edge may be pruned just when the trace ends, and its states one by one."""
+    return settled(
+        lambda: result.simulator.run(until=result.simulator.now + ROUND),
+        lambda: [
+            *check_copies(result.peers, ROBUST.replicas),
+            *check_notifications(result.simulator.journal, trace, matches),
+            *check_ring(result.peers),
+        ],
+        rounds,
+        whole=whole,
     )
 
 
-def play_partition(seed: int) -> list[Violation]:
+def play_churn(seed: int) -> Violations:
+    """Joins, leaves and crashes while subscriptions and messages come."""
+    return judged(*run(seed, JITTER, fragment_levels=seed % 3), ROUNDS, seed % 16 == 0)
+
+
+def play_faults(seed: int) -> Violations:
+    """The same on a network that loses and doubles messages."""
+    return judged(*run(seed, LOSSY, fragment_levels=seed % 2), 2 * ROUNDS, seed % 16 == 0)
+
+
+def play_shedding(seed: int) -> Violations:
+    """The same with copies of hot states, and messages cut into fragments."""
+    shape = dataclasses.replace(SHAPE, publications=12)
+    result = run(
+        seed,
+        JITTER,
+        shape,
+        shedding=True,
+        shed_window=20,
+        shed_replicas=3,
+        message_bytes_max=700,
+        ship_subtrees=True,
+    )
+    return judged(*result, ROUNDS, seed % 16 == 0)
+
+
+def play_partition(seed: int) -> Violations:
     """A partition makes two rings; after it there is one, and it serves everybody."""
     shape = dataclasses.replace(SHAPE, nodes=4 + seed % 5, joins=0, leaves=0, crashes=0, partitions=1, withdrawals=0)
     trace = random_trace(seed, shape, random_queries(seed, 8), random_messages(seed, 6))
@@ -96,7 +89,7 @@ def play_partition(seed: int) -> list[Violation]:
     late = random_messages(seed, 4, "late")
     trace += [Step(after + 20 * number, "publish", number % shape.nodes, item) for number, item in enumerate(late)]
     result = start_run(trace, shape.nodes, ROBUST, JITTER, seed)
-    result.run(settle=SETTLE)
+    result.run(settle=ROUND * ROUNDS)
     cut = next(step.time for step in trace if step.what == "partition")
 
     def settled(time: float) -> bool:
@@ -109,15 +102,15 @@ def play_partition(seed: int) -> list[Violation]:
 
 
 def test_churn() -> None:
-    assert failures(play_churn, seeds(400, 100_000)) == {}
+    assert failures(play_churn, seeds(600, 100_000)) == {}
 
 
 def test_churn_with_loss_and_duplication() -> None:
-    assert failures(play_faults, seeds(250, 200_000)) == {}
+    assert failures(play_faults, seeds(400, 200_000)) == {}
 
 
 def test_shedding_and_small_messages() -> None:
-    assert failures(play_shedding, seeds(250, 300_000)) == {}
+    assert failures(play_shedding, seeds(300, 300_000)) == {}
 
 
 def test_partitions() -> None:

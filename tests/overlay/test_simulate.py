@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def test_chord_simulation_finds_what_it_should() -> None:
     report = simulate_chord(ChordOptions(nodes=20, queries=60, publications=5, seed=3))
     again = simulate_chord(ChordOptions(nodes=20, queries=60, publications=5, seed=3))
-    varying = {"events a second", "kB of memory a node", "seconds"}
+    varying = {"events a second of processor time", "kB of memory a node", "seconds"}
     assert {k: v for k, v in report.measures.items() if k not in varying} == {
         k: v for k, v in again.measures.items() if k not in varying
     }
@@ -91,11 +91,22 @@ def test_the_impossible_is_refused_by_name() -> None:
         lambda: simulate_codd(CoddOptions(nodes=0)),
         lambda: simulate_codd(CoddOptions(nodes=5, fan_out=0)),
         lambda: simulate_codd(CoddOptions(nodes=5, crashes=9)),
+        lambda: simulate_chord(ChordOptions(nodes=5, crashes=-1)),
         lambda: simulate_chord(ChordOptions(nodes=5, publications=-1)),
+        lambda: simulate_chord(ChordOptions(nodes=5, queries=-1)),
+        lambda: simulate_chord(ChordOptions(nodes=5, levels=-1)),
+        lambda: simulate_chord(ChordOptions(nodes=5, replicas=0)),
+        lambda: simulate_chord(ChordOptions(nodes=5, replicas=10)),
+        lambda: simulate_chord(ChordOptions(nodes=5, virtual_nodes=0)),
+        lambda: simulate_chord(ChordOptions(nodes=5, loss=1.0)),
+        lambda: simulate_codd(CoddOptions(nodes=5, reorganise_after=0)),
+        lambda: simulate_codd(CoddOptions(nodes=5, loss=-0.5)),
     ]
     for make in makes:
         with pytest.raises(ImpossibleSetting, match="must be"):
             make()
+    with pytest.raises(ImpossibleSetting, match="documents = -1"):
+        simulate_codd(CoddOptions(nodes=5, documents=-1))
 
 
 def test_the_command_line_prints_and_draws(tmp_path: Path) -> None:
@@ -116,6 +127,10 @@ def test_the_command_line_refuses(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "fan_out" in done.output
     assert CliRunner().invoke(app, ["overlay", "simulate", "chord", "-n", "0"]).exit_code == 2
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(app, ["overlay", "simulate", "codd", "-n", "5", "-o", str(tmp_path / "file")])
+    assert done.exit_code == 2
+    assert "overhead" not in done.output, "refused before the simulation, not after it"
 
 
 def test_drawings_escape_and_are_well_formed() -> None:

@@ -35,22 +35,22 @@ MIXED = {**PRESETS, "news": replace(PRESETS["news"], levels=8, max_repeats=4)}
 AGGREGATED = tuple(DTD_NAMES)
 
 
-def make_queries(dtds: Sequence[str], count: int, *, distinct: bool, **parameters: Any) -> list[str]:
+def make_queries(dtds: Sequence[str], count: int, *, distinct: bool, seed: int = SEED, **parameters: Any) -> list[str]:
     """Path queries of depth 10, an equal part from every DTD; fewer from one that has no more different ones."""
     share = count // len(dtds)
     made: list[str] = []
     for dtd in dtds:
-        made.extend(_queries_of(dtd, share, distinct, **parameters))
+        made.extend(_queries_of(dtd, share, distinct, seed, **parameters))
     # One after the other from every DTD, so that the first half is like the whole.
     return [made[start + step] for step in range(share) for start in range(0, len(made) - step, share)]
 
 
-def _queries_of(dtd: str, count: int, distinct: bool, **parameters: Any) -> list[str]:
+def _queries_of(dtd: str, count: int, distinct: bool, seed: int, **parameters: Any) -> list[str]:
     found: list[str] = []
     asked = min(count, 1000)
     while len(found) < count:
         try:
-            found = path_queries(bundled_dtd(dtd), asked, SEED, depth=10, distinct=distinct, **parameters)
+            found = path_queries(bundled_dtd(dtd), asked, seed, depth=10, distinct=distinct, **parameters)
         except WorkloadExhaustedError:
             # A small DTD has no more different ones: others repeat.
             return (found * (count // max(1, len(found)) + 1))[:count]
@@ -59,16 +59,16 @@ def _queries_of(dtd: str, count: int, distinct: bool, **parameters: Any) -> list
     return found
 
 
-def make_documents(dtds: Sequence[str], count: int) -> list[Document]:
+def make_documents(dtds: Sequence[str], count: int, seed: int = SEED) -> list[Document]:
     """Messages, in turn from every DTD; experiments with equal ones share them."""
-    return list(_documents(tuple(dtds), count))
+    return list(_documents(tuple(dtds), count, seed))
 
 
 @lru_cache(maxsize=2)
-def _documents(dtds: tuple[str, ...], count: int) -> tuple[Document, ...]:
+def _documents(dtds: tuple[str, ...], count: int, seed: int) -> tuple[Document, ...]:
     each = -(-count // len(dtds))
     presets = ALONE if dtds == NITF else MIXED
-    made = [list(presets[dtd].make(bundled_dtd(dtd), each, SEED)) for dtd in dtds]
+    made = [list(presets[dtd].make(bundled_dtd(dtd), each, seed)) for dtd in dtds]
     mixed = [xml for group in zip(*made, strict=True) for xml in group]
     return tuple(read_document(f"m{number}", xml) for number, xml in enumerate(mixed[:count]))
 

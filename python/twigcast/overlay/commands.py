@@ -74,6 +74,8 @@ def _show(run: Callable[[], Report], output: Path | None, journal: bool) -> None
     try:
         if journal and output is None:
             raise typer.BadParameter("--journal needs --output")
+        if output is not None:
+            output.mkdir(parents=True, exist_ok=True)
         report = run()
         print(report.text())
         if output is not None:
@@ -85,7 +87,6 @@ def _show(run: Callable[[], Report], output: Path | None, journal: bool) -> None
 
 
 def _write(report: Report, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for name, drawing in report.drawings.items():
         (folder / name).write_text(drawing, encoding="utf-8")
     (folder / "measures.json").write_text(json.dumps(report.measures, indent=2) + "\n", encoding="utf-8")

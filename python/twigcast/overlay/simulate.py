@@ -90,16 +90,18 @@ def _name(generator: random.Random) -> str:
 
 
 class _Watch:
-    """Wall time and memory of a run."""
+    """Time and memory of a run."""
 
     def __init__(self) -> None:
         self._started = time.perf_counter()
+        self._processor = time.process_time()
         self._memory = _memory_bytes()
 
     def note(self, report: Report, events: int, nodes: int) -> None:
         seconds = time.perf_counter() - self._started
+        busy = time.process_time() - self._processor
         report.measures["events"] = events
-        report.measures["events a second"] = round(events / seconds) if seconds else 0
+        report.measures["events a second of processor time"] = round(events / busy) if busy else 0
         report.measures["kB of memory a node"] = max(0.0, (_memory_bytes() - self._memory) / 1000 / max(1, nodes))
         report.measures["seconds"] = seconds
 
@@ -108,16 +110,17 @@ def _memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _check_counts(options: SimulationOptions, publications: int) -> None:
+def _check_counts(options: SimulationOptions, **counts: int) -> None:
     if options.nodes < 1:
         raise ImpossibleSetting("nodes", options.nodes, "at least 1")
-    if publications < 0:
-        raise ImpossibleSetting("publications", publications, "at least 0")
+    for name, count in counts.items():
+        if count < 0:
+            raise ImpossibleSetting(name, count, "at least 0")
 
 
 def _check_crashes(options: SimulationOptions) -> None:
     if not 0 <= options.crashes < options.nodes:
-        raise ImpossibleSetting("crashes", options.crashes, "fewer than nodes")
+        raise ImpossibleSetting("crashes", options.crashes, "at least 0 and fewer than nodes")
 
 
 def simulate_chord(options: ChordOptions) -> Report:
@@ -129,7 +132,7 @@ def simulate_chord(options: ChordOptions) -> Report:
     Raises:
         ImpossibleSetting: A number makes no sense.
     """
-    _check_counts(options, options.publications)
+    _check_counts(options, queries=options.queries, publications=options.publications)
     _check_crashes(options)
     robust = bool(options.crashes or options.loss)
     settings = replace(
@@ -282,7 +285,7 @@ def simulate_codd(options: CoddOptions) -> Report:
         ImpossibleSetting: A number makes no sense.
         MissingExtra: The package of the extra `overlay` is not installed.
     """
-    _check_counts(options, options.documents)
+    _check_counts(options, documents=options.documents)
     _check_crashes(options)
     from twigcast.overlay.codd.simulation import CoddSimulation
 
@@ -317,7 +320,7 @@ def simulate_onyx(options: OnyxOptions) -> Report:
     Raises:
         ImpossibleSetting: A number makes no sense.
     """
-    _check_counts(options, options.publications)
+    _check_counts(options, queries=options.queries, publications=options.publications)
     if options.nodes < 2:
         raise ImpossibleSetting("nodes", options.nodes, "at least 2")
     for name, share in (("locality", options.locality), ("churn", options.churn)):

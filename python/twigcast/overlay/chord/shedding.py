@@ -74,16 +74,18 @@ def _close_window(peer: Peer) -> None:
     window, total = peer.window, peer.window_total
     peer.window, peer.window_total = {}, 0
     threshold = peer.settings.shed_share * total
-    hottest = max(sorted(window), key=lambda key: window[key])
-    for key in sorted(window):
-        state = peer.store.get(key)
-        if state is None or key == "start":
-            continue
-        copies = state.shedding.copies
-        if copies and window[key] * (copies + 1) < threshold / 2:
+    copied = {key for key, state in peer.store.states.items() if state.shedding.copies and key != "start"}
+    for key in sorted(copied):
+        state = peer.store.states[key]
+        cool = window.get(key, 0) * (state.shedding.copies + 1) < threshold / 2
+        if cool and peer.table.is_responsible(peer.identifier(key)):
             _release(peer, state)
-        elif key == hottest and window[key] > threshold and not copies:
-            shed(peer, state)
+    # The start state is copied from its first query on, and what is copied already may still be the hottest.
+    others = sorted(window.keys() - copied - {"start"})
+    hottest = max(others, key=lambda key: window[key], default="")
+    hot = peer.store.get(hottest)
+    if hot is not None and window[hottest] > threshold:
+        shed(peer, hot)
 
 
 def _release(peer: Peer, state: State) -> None:
