@@ -23,6 +23,7 @@ pub mod eval;
 pub mod explain;
 pub mod extract;
 pub mod limits;
+mod local_names;
 pub mod plan;
 pub mod predicate;
 pub mod query;

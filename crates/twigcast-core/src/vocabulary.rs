@@ -5,6 +5,8 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::local_names::{LocalNames, NameKey};
+
 /// A namespace name (URI). Equal ids mean equal URIs, except [`NamespaceId::UNKNOWN`], which stands for every URI that
 /// no query mentions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,8 +54,7 @@ pub const XMLNS_NAMESPACE: &str = "http://www.w3.org/2000/xmlns/";
 pub struct Vocabulary {
     namespace_ids: FxHashMap<Box<str>, NamespaceId>,
     namespaces: Vec<Box<str>>,
-    local_ids: FxHashMap<Box<[u8]>, LocalId>,
-    locals: Vec<Box<str>>,
+    locals: LocalNames,
 }
 
 impl Default for Vocabulary {
@@ -72,8 +73,7 @@ impl Vocabulary {
             namespace_ids,
             // The third entry is the reserved "unknown": it has no URI to look up.
             namespaces: vec!["".into(), XML_NAMESPACE.into(), "?".into()],
-            local_ids: FxHashMap::default(),
-            locals: vec!["?".into()],
+            locals: LocalNames::new("?"),
         }
     }
 
@@ -90,13 +90,7 @@ impl Vocabulary {
 
     /// The id of a local name, added when it is new.
     pub fn intern_local(&mut self, local: &str) -> LocalId {
-        if let Some(&id) = self.local_ids.get(local.as_bytes()) {
-            return id;
-        }
-        let id = LocalId(self.locals.len() as u32);
-        self.locals.push(local.into());
-        self.local_ids.insert(local.as_bytes().into(), id);
-        id
+        self.locals.intern(local)
     }
 
     /// The id of a namespace URI that a message mentions.
@@ -107,7 +101,13 @@ impl Vocabulary {
     /// The id of a local name that a message mentions.
     #[inline]
     pub fn local(&self, local: &[u8]) -> LocalId {
-        self.local_ids.get(local).copied().unwrap_or(LocalId::UNKNOWN)
+        self.locals.find(NameKey::of(local), local)
+    }
+
+    /// [`Self::local`] of a name with a known key.
+    #[inline(always)]
+    pub(crate) fn local_of(&self, key: NameKey, local: &[u8]) -> LocalId {
+        self.locals.find(key, local)
     }
 
     /// The URI behind an id; `?` for [`NamespaceId::UNKNOWN`].
@@ -117,7 +117,7 @@ impl Vocabulary {
 
     /// The text behind an id; `?` for [`LocalId::UNKNOWN`].
     pub fn local_name(&self, id: LocalId) -> &str {
-        &self.locals[id.0 as usize]
+        self.locals.name(id)
     }
 
     /// How many names are known: local ones and those of namespaces.

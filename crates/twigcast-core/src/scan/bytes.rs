@@ -4,6 +4,8 @@
 //! Names and values are short and their lengths hard to predict, so a loop over their bytes costs a branch misprediction
 //! each. The searches by words have no branch that depends on where in a word they end.
 
+use crate::local_names::NameKey;
+
 /// May start a name (the colon is handled by the caller).
 pub const NAME_START: u8 = 1;
 /// May continue a name (the colon is handled by the caller).
@@ -101,17 +103,53 @@ fn search(source: &[u8], mut at: usize, marked: impl Fn(u64) -> u64, stops: impl
     at
 }
 
+/// Marks the bytes of `word` that may not continue an ASCII name without colon.
+#[inline(always)]
+fn no_name(word: u64) -> u64 {
+    let low = word & !HIGH;
+    let lower = low | all(0x20);
+    let letter = at_least(lower, b'a') & !at_least(lower, b'z' + 1);
+    let digit_or_mark = at_least(low, b'-') & !at_least(low, b'9' + 1) & differ(low, b'/');
+    !(letter | digit_or_mark | !differ(low, b'_')) & HIGH | word & HIGH
+}
+
 /// The first offset from `at` on whose byte may not continue an ASCII name without colon.
 #[inline(always)]
-pub fn name_end(source: &[u8], at: usize) -> usize {
-    let marked = |word: u64| {
-        let low = word & !HIGH;
-        let lower = low | all(0x20);
-        let letter = at_least(lower, b'a') & !at_least(lower, b'z' + 1);
-        let digit_or_mark = at_least(low, b'-') & !at_least(low, b'9' + 1) & differ(low, b'/');
-        !(letter | digit_or_mark | !differ(low, b'_')) & HIGH | word & HIGH
+fn name_end(source: &[u8], at: usize) -> usize {
+    search(source, at, no_name, |b| !is(b, NAME))
+}
+
+/// The end of the ASCII name without colon that starts at `at`, where a byte stands that may start one; and its key.
+#[inline(always)]
+pub fn name_at(source: &[u8], at: usize) -> (usize, NameKey) {
+    let Some(words) = source.get(at..).and_then(|rest| rest.first_chunk::<16>()) else {
+        return name_by_bytes(source, at);
     };
-    search(source, at, marked, |b| !is(b, NAME))
+    let words = u128::from_le_bytes(*words);
+    let (first, second) = (words as u64, (words >> 64) as u64);
+    let marks = no_name(first);
+    if marks != 0 {
+        let length = (marks.trailing_zeros() / 8) as usize;
+        return (at + length, NameKey { first: first & before(marks), second: 0 });
+    }
+    let marks = no_name(second);
+    if marks != 0 {
+        let length = 8 + (marks.trailing_zeros() / 8) as usize;
+        return (at + length, NameKey { first, second: second & before(marks) });
+    }
+    (name_end(source, at + 16), NameKey { first, second })
+}
+
+/// The bits below the byte of the lowest mark.
+#[inline(always)]
+fn before(marks: u64) -> u64 {
+    ((marks & marks.wrapping_neg()) >> 7) - 1
+}
+
+#[inline(never)]
+fn name_by_bytes(source: &[u8], at: usize) -> (usize, NameKey) {
+    let end = name_end(source, at);
+    (end, NameKey::of(&source[at..end]))
 }
 
 /// The first offset from `at` on whose byte is of class [`VALUE_STOP`]. Other control characters, which no accepted
@@ -140,7 +178,9 @@ mod tests {
                     let mut source = vec![b'x'; length];
                     source[place] = b;
                     let expected = |class_stops: bool| if class_stops { place } else { length };
-                    assert_eq!(name_end(&source, 0), expected(!is(b, NAME)), "name, {b} at {place} of {length}");
+                    let end = expected(!is(b, NAME));
+                    assert_eq!(name_end(&source, 0), end, "name, {b} at {place} of {length}");
+                    assert_eq!(name_at(&source, 0), (end, NameKey::of(&source[..end])), "{b} at {place} of {length}");
                     let control = b < 0x20 && !matches!(b, 0 | b'\t' | b'\n' | b'\r');
                     if !control {
                         assert_eq!(value_stop(&source, 0), expected(is(b, VALUE_STOP)), "value, {b} at {place}");

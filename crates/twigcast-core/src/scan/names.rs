@@ -1,6 +1,7 @@
 //! Names (XML 1.0, fifth edition; Namespaces in XML 1.0).
 
-use crate::scan::bytes::{NAME_START, byte, is, name_end};
+use crate::local_names::NameKey;
+use crate::scan::bytes::{NAME_START, byte, is, name_at};
 use crate::scan::characters::Checked;
 use crate::scan::fault::{Fault, Step, found, shown};
 
@@ -14,22 +15,28 @@ pub struct QName {
 }
 
 /// Reads the qualified name at `start`. `what` says what it names.
-#[inline(always)]
 pub fn qname(checked: Checked<'_>, start: usize, what: &str) -> Step<QName> {
+    keyed_qname(checked, start, what).map(|(name, _)| name)
+}
+
+/// [`qname`], and the key of what stands before the colon, which is all of it if there is none.
+#[inline(always)]
+pub fn keyed_qname(checked: Checked<'_>, start: usize, what: &str) -> Step<(QName, NameKey)> {
     let source = checked.text.as_bytes();
-    let end = ascii_name(source, start);
+    let (end, key) = ascii_name(source, start);
     let next = byte(source, end);
     if end > start && next != b':' && next < 0x80 {
-        return Ok(QName { end, colon: 0 });
+        return Ok((QName { end, colon: 0 }, key));
     }
-    qname_with_colon(checked, start, end, what)
+    let name = qname_with_colon(checked, start, end, what)?;
+    Ok((name, NameKey::of(&source[start..if name.colon == 0 { name.end } else { name.colon }])))
 }
 
 #[inline(never)]
 fn qname_with_colon(checked: Checked<'_>, start: usize, colon: usize, what: &str) -> Step<QName> {
     let source = checked.text.as_bytes();
     if colon > start && byte(source, colon) == b':' {
-        let end = ascii_name(source, colon + 1);
+        let (end, _) = ascii_name(source, colon + 1);
         let next = byte(source, end);
         if end > colon + 1 && next != b':' && next < 0x80 {
             return Ok(QName { end, colon });
@@ -38,10 +45,10 @@ fn qname_with_colon(checked: Checked<'_>, start: usize, colon: usize, what: &str
     any_qname(checked, start, what)
 }
 
-/// The end of the ASCII name without colon at `at`; `at` if there is none.
+/// The end of the ASCII name without colon at `at`, and its key; `at` if there is none.
 #[inline(always)]
-fn ascii_name(source: &[u8], at: usize) -> usize {
-    if is(byte(source, at), NAME_START) { name_end(source, at) } else { at }
+fn ascii_name(source: &[u8], at: usize) -> (usize, NameKey) {
+    if is(byte(source, at), NAME_START) { name_at(source, at) } else { (at, NameKey::default()) }
 }
 
 fn any_qname(checked: Checked<'_>, start: usize, what: &str) -> Step<QName> {

@@ -1,9 +1,10 @@
 //! Start and end tags: names, attributes, namespace declarations.
 
 use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, Span};
+use crate::local_names::NameKey;
 use crate::scan::bytes::{SPACE, byte, is, skip_spaces, value_stop};
 use crate::scan::fault::{Fault, Step, found, shown};
-use crate::scan::names::{QName, qname};
+use crate::scan::names::{QName, keyed_qname, qname};
 use crate::scan::namespaces::Namespace;
 use crate::scan::{Pass, references, span};
 use crate::vocabulary::{LocalId, Name, NamespaceId};
@@ -12,6 +13,8 @@ use crate::vocabulary::{LocalId, Name, NamespaceId};
 const COMPARED_MAX: usize = 12;
 /// "Not recorded" as an index of an attribute.
 const NO_ATTRIBUTE: u32 = u32::MAX;
+/// What the key of `xmlns` begins with.
+const XMLNS: u64 = u64::from_le_bytes(*b"xmlns\0\0\0");
 
 /// An element whose end tag is still to come.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +22,8 @@ pub struct Open {
     pub node: NodeId,
     /// The name as written.
     pub name: Span,
+    /// Its key, where end tags are compared with it.
+    pub key: NameKey,
     /// Bindings outside it.
     pub bindings: u32,
     /// Default namespace outside it.
@@ -34,18 +39,37 @@ pub struct Prefixed {
     attribute: u32,
 }
 
+/// What has been seen of the attributes of a tag.
+#[derive(Default)]
+struct Seen {
+    /// A bit for each of their names, which some have in common.
+    bits: u64,
+    /// Two names have a bit in common.
+    doubtful: bool,
+}
+
+impl Seen {
+    #[inline(always)]
+    fn add(&mut self, key: NameKey) {
+        let bit = 1 << (key.hash() >> 58);
+        self.doubtful |= self.bits & bit != 0;
+        self.bits |= bit;
+    }
+}
+
 impl Pass<'_> {
     /// Reads the start tag or empty-element tag at `start`.
     pub(super) fn start_tag(&mut self, start: usize) -> Step<usize> {
         let source = self.source;
         let node = self.document.nodes.len() as NodeId;
-        let name = qname(self.checked, start + 1, "element")?;
+        let (name, key) = keyed_qname(self.checked, start + 1, "element")?;
         if self.open.len() >= self.limits.depth_max {
             return Err(Fault::limit(start, "depth_max", self.limits.depth_max, "more open elements"));
         }
         let (outer_bindings, outer_default) = (self.bindings.count(), self.bindings.default);
         let attributes_start = self.document.attributes.len() as u32;
         self.names.clear();
+        let mut seen = Seen::default();
         let mut at = name.end;
         let empty = loop {
             match byte(source, at) {
@@ -59,17 +83,17 @@ impl Pass<'_> {
             }
             at = skip_spaces(source, at + 1);
             if !matches!(byte(source, at), b'>' | b'/') {
-                at = self.attribute(node, start, name, at)?;
+                at = self.attribute(node, (start, name), at, &mut seen)?;
             }
         };
         at += 1;
-        if self.names.len() > 1 {
+        if seen.doubtful {
             self.unique_names()?;
         }
         if !self.prefixed.is_empty() {
             self.resolve_prefixed()?;
         }
-        let expanded = self.element_name(start + 1, name)?;
+        let expanded = self.element_name(start + 1, name, key)?;
         self.document.nodes.push(Node {
             kind: NodeKind::Element,
             encoded: false,
@@ -85,8 +109,9 @@ impl Pass<'_> {
             self.bindings.truncate(self.checked.text, outer_bindings);
             self.bindings.default = outer_default;
         } else {
-            let name = span(start + 1, name.end);
-            self.open.push(Open { node, name, bindings: outer_bindings, default: outer_default });
+            let whole = span(start + 1, name.end);
+            let key = if name.colon == 0 { key } else { NameKey::of(whole.of(source)) };
+            self.open.push(Open { node, name: whole, key, bindings: outer_bindings, default: outer_default });
         }
         Ok(at)
     }
@@ -96,7 +121,7 @@ impl Pass<'_> {
         let source = self.source;
         let name = open.name.of(source);
         let mut at = start + 2 + name.len();
-        let matches = source[start + 2..].starts_with(name);
+        let matches = open.key.stands_at(source, start + 2, name);
         if !matches || byte(source, at) != b'>' {
             at = skip_spaces(source, at);
             if !matches || byte(source, at) != b'>' {
@@ -115,39 +140,49 @@ impl Pass<'_> {
     }
 
     #[inline(always)]
-    fn attribute(&mut self, owner: NodeId, tag: usize, element: QName, start: usize) -> Step<usize> {
+    fn attribute(&mut self, owner: NodeId, tag: (usize, QName), start: usize, seen: &mut Seen) -> Step<usize> {
         let source = self.source;
-        if byte(source, start) == 0 {
-            return Err(self.tag_fault(tag, element, start));
-        }
-        let name = qname(self.checked, start, "attribute")?;
-        let mut at = name.end;
-        if byte(source, at) != b'=' {
-            at = skip_spaces(source, at);
-            if byte(source, at) != b'=' {
-                let reason = format!("the attribute {:?} has no value", shown(&source[start..name.end]));
-                return Err(Fault::malformed(start, reason));
-            }
-        }
-        at += 1;
-        if is(byte(source, at), SPACE) {
-            at = skip_spaces(source, at);
-        }
-        let quote = byte(source, at);
-        if !matches!(quote, b'"' | b'\'') {
-            let attribute = shown(&source[start..name.end]);
-            let reason = format!("the value of the attribute {attribute:?} is not quoted");
-            return Err(Fault::malformed(at, reason));
-        }
-        let value_start = at + 1;
+        let (name, key) = keyed_qname(self.checked, start, "attribute").map_err(|fault| match byte(source, start) {
+            0 => self.tag_fault(tag.0, tag.1, start),
+            _ => fault,
+        })?;
+        let (value_start, quote) = match source.get(name.end..name.end + 2) {
+            Some(b"=\"") => (name.end + 2, b'"'),
+            _ => self.value_start(start, name.end)?,
+        };
         let (value_end, encoded) = self.value_end(start, name, value_start, quote)?;
         if self.names.len() >= self.limits.attributes_max {
             let limit = self.limits.attributes_max;
             return Err(Fault::limit(start, "attributes_max", limit, "more attributes on one element"));
         }
+        seen.add(key);
         self.names.push(span(start, name.end));
-        self.record(owner, start, name, span(value_start, value_end), encoded)?;
+        let value = span(value_start, value_end);
+        if key.first == XMLNS && (name.colon == start + 5 || name.end == start + 5) {
+            self.declaration(owner, start, name, value, encoded)?;
+        } else {
+            self.record(owner, start, (name, key), value, encoded);
+        }
         Ok(value_end + 1)
+    }
+
+    /// The start of the value of the attribute whose name ends at `at`, and its quote.
+    #[inline(never)]
+    fn value_start(&self, attribute: usize, name_end: usize) -> Step<(usize, u8)> {
+        let source = self.source;
+        let at = skip_spaces(source, name_end);
+        if byte(source, at) != b'=' {
+            let reason = format!("the attribute {:?} has no value", shown(&source[attribute..name_end]));
+            return Err(Fault::malformed(attribute, reason));
+        }
+        let at = skip_spaces(source, at + 1);
+        let quote = byte(source, at);
+        if !matches!(quote, b'"' | b'\'') {
+            let attribute = shown(&source[attribute..name_end]);
+            let reason = format!("the value of the attribute {attribute:?} is not quoted");
+            return Err(Fault::malformed(at, reason));
+        }
+        Ok((at + 1, quote))
     }
 
     /// The end of the attribute value at `start` and whether it has to be decoded.
@@ -184,27 +219,37 @@ impl Pass<'_> {
         }
     }
 
-    /// Keeps an attribute, or declares the namespace that it declares.
+    /// Keeps an attribute that declares no namespace. `name`: with the key of what stands before the colon.
     #[inline(always)]
-    pub(crate) fn record(&mut self, owner: NodeId, start: usize, name: QName, value: Span, encoded: bool) -> Step<()> {
-        let source = self.source;
-        if source[start..name.end].starts_with(b"xmlns") && (name.colon == start + 5 || name.end == start + 5) {
-            return self.declaration(owner, start, name, value, encoded);
-        }
-        let local_start = if name.colon == 0 { start } else { name.colon + 1 };
+    pub(crate) fn record(
+        &mut self,
+        owner: NodeId,
+        start: usize,
+        (name, key): (QName, NameKey),
+        value: Span,
+        encoded: bool,
+    ) {
         let mut attribute = NO_ATTRIBUTE;
         if self.want.attributes {
             attribute = self.document.attributes.len() as u32;
-            let local = self.vocabulary.local(&source[local_start..name.end]);
+            let local = self.local(start, name, key);
             let name_id = Name { namespace: NamespaceId::NONE, local };
             let qname = span(start, name.end);
             self.document.attributes.push(Attribute { name: name_id, encoded, owner, qname, value });
         }
         if name.colon != 0 {
-            let (prefix, local) = (span(start, name.colon), span(local_start, name.end));
+            let (prefix, local) = (span(start, name.colon), span(name.colon + 1, name.end));
             self.prefixed.push(Prefixed { prefix, local, attribute });
         }
-        Ok(())
+    }
+
+    /// The id of the local part of the name at `start`.
+    #[inline(always)]
+    fn local(&self, start: usize, name: QName, key: NameKey) -> LocalId {
+        match name.colon {
+            0 => self.vocabulary.local_of(key, &self.source[start..name.end]),
+            colon => self.vocabulary.local(&self.source[colon + 1..name.end]),
+        }
     }
 
     #[inline(never)]
@@ -223,14 +268,12 @@ impl Pass<'_> {
     }
 
     #[inline(always)]
-    fn element_name(&mut self, start: usize, name: QName) -> Step<Name> {
-        if name.colon == 0 {
-            let local = self.vocabulary.local(&self.source[start..name.end]);
-            return Ok(Name { namespace: self.bindings.default, local });
-        }
-        let namespace = self.bindings.resolve(self.checked.text, span(start, name.colon))?;
-        let local = self.vocabulary.local(&self.source[name.colon + 1..name.end]);
-        Ok(Name { namespace: namespace.id, local })
+    fn element_name(&mut self, start: usize, name: QName, key: NameKey) -> Step<Name> {
+        let namespace = match name.colon {
+            0 => self.bindings.default,
+            colon => self.bindings.resolve(self.checked.text, span(start, colon))?.id,
+        };
+        Ok(Name { namespace, local: self.local(start, name, key) })
     }
 
     /// No two attributes of the tag have the same name as written.

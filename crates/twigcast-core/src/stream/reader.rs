@@ -7,6 +7,7 @@ use super::{
 };
 use crate::document::{Attribute, Document, Node, NodeId, NodeKind, Span};
 use crate::error::MessageError;
+use crate::local_names::NameKey;
 use crate::scan::bytes::{byte, value_stop};
 use crate::scan::characters::Checked;
 use crate::scan::fault::{Fault, Step};
@@ -343,7 +344,8 @@ impl Reader<'_> {
         };
         let expanded = Name { namespace, local: name.local };
         let parent = pass.open.last().map_or(0, |open| open.node);
-        pass.open.push(Open { node, name: name.span(), bindings: outer.0, default: outer.1 });
+        let key = NameKey::default(); // no end tags are read here
+        pass.open.push(Open { node, name: name.span(), key, bindings: outer.0, default: outer.1 });
         if records {
             pass.document.nodes.push(Node {
                 name: expanded,
@@ -421,7 +423,9 @@ impl Reader<'_> {
             return pass.declaration(owner, name.start as usize, name.qname(), value, encoded);
         }
         if name.colon != 0 {
-            return pass.record(owner, name.start as usize, name.qname(), value, encoded);
+            let prefix = Span { start: name.start, end: name.colon }.of(pass.source);
+            pass.record(owner, name.start as usize, (name.qname(), NameKey::of(prefix)), value, encoded);
+            return Ok(());
         }
         if pass.want.attributes {
             let qname = name.span();
