@@ -206,12 +206,25 @@ impl Pass<'_> {
             } else if rest.starts_with(b"<") {
                 return Ok(at);
             } else if rest.is_empty() {
-                return Err(Fault::malformed(at, "the message has no root element"));
+                return Err(self.no_root(at));
             } else {
                 let reason = format!("only markup may stand before the root element, found {}", found(self.source, at));
                 return Err(Fault::malformed(at, reason));
             };
         }
+    }
+
+    #[cold]
+    fn no_root(&self, at: usize) -> Fault {
+        let before = self.checked.text[..at].trim_start_matches('\u{FEFF}');
+        let reason = if before.is_empty() {
+            "the message is empty: it has no root element"
+        } else if before.bytes().all(|b| is(b, SPACE)) {
+            "the message is empty but for white space: it has no root element"
+        } else {
+            "the message has no root element"
+        };
+        Fault::malformed(at, reason)
     }
 
     /// Reads the content of the root element and its end tag.

@@ -2,7 +2,7 @@
 
 use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, Span};
 use crate::local_names::NameKey;
-use crate::scan::bytes::{SPACE, byte, is, skip_spaces, value_stop};
+use crate::scan::bytes::{NAME_START, SPACE, byte, is, skip_spaces, value_stop};
 use crate::scan::fault::{Fault, Step, found, shown};
 use crate::scan::names::{QName, keyed_qname, qname};
 use crate::scan::namespaces::Namespace;
@@ -72,19 +72,24 @@ impl Pass<'_> {
         let mut seen = Seen::default();
         let mut at = name.end;
         let empty = loop {
-            match byte(source, at) {
-                b'>' => break false,
-                b'/' if byte(source, at + 1) == b'>' => {
-                    at += 1;
-                    break true;
+            // One space, and a name behind it: so are most attributes written.
+            let mut next = at + 1;
+            if byte(source, at) != b' ' || !is(byte(source, next), NAME_START) {
+                match byte(source, at) {
+                    b'>' => break false,
+                    b'/' if byte(source, next) == b'>' => {
+                        at = next;
+                        break true;
+                    }
+                    b if is(b, SPACE) => next = skip_spaces(source, next),
+                    _ => return Err(self.tag_fault(start, name, at)),
                 }
-                b if is(b, SPACE) => {}
-                _ => return Err(self.tag_fault(start, name, at)),
+                if matches!(byte(source, next), b'>' | b'/') {
+                    at = next;
+                    continue;
+                }
             }
-            at = skip_spaces(source, at + 1);
-            if !matches!(byte(source, at), b'>' | b'/') {
-                at = self.attribute(node, (start, name), at, &mut seen)?;
-            }
+            at = self.attribute(node, (start, name), next, &mut seen)?;
         };
         at += 1;
         if seen.doubtful {

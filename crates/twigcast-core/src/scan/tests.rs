@@ -82,9 +82,11 @@ fn well_formed_messages_pass() {
 
 /// Source, where it goes wrong, and a part of the reason that names the thing.
 const MALFORMED: &[(&str, (u32, u32), &str)] = &[
-    ("", (1, 1), "no root element"),
-    (" \n", (2, 1), "no root element"),
-    ("<!-- c -->", (1, 11), "no root element"),
+    ("", (1, 1), "the message is empty: it has no root element"),
+    ("\u{FEFF}", (1, 1), "the message is empty: it has no root element"),
+    (" \r\n\t", (2, 2), "the message is empty but for white space: it has no root element"),
+    ("<!-- c -->", (1, 11), "the message has no root element"),
+    ("<?xml version='1.0'?>\n", (2, 1), "the message has no root element"),
     ("x<a/>", (1, 1), "only markup may stand before the root"),
     ("\u{FEFF}\u{FEFF}<a/>", (1, 1), "only markup may stand before the root"),
     ("&amp;<a/>", (1, 1), "only markup"),
