@@ -30,6 +30,10 @@ HEAD_BYTES: Final = 64 << 10
 
 _CHUNK_BYTES: Final = 1 << 16
 
+_NO_ELEMENTS: Final = expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]
+_NO_MARKUP: Final = codecs.BOM_UTF8 + b" \t\r\n"
+"""Bytes of a document that is as good as empty."""
+
 _START_TAG = re.compile(rb"""<[^\s/>"']+(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _TAG_NAME = re.compile(rb"<[^\s/>]+")
 _DECLARED_REFERENCE = re.compile(rb"&(?!#|(?:amp|lt|gt|quot|apos);)")
@@ -101,6 +105,7 @@ class _Cutter:
         self._doctype_start = -1  # position of the internal subset while it is being read
         self._doctype = b""
         self._has_attribute_declarations = False
+        self._has_markup = False  # or anything else but white space
         self._parser = expat.ParserCreate("utf-8")
         self._parser.ordered_attributes = True
         self._parser.StartElementHandler = self._on_start
@@ -127,11 +132,12 @@ class _Cutter:
     def feed(self, chunk: bytes, *, last: bool = False) -> Iterator[Record]:
         """Take the next bytes; give the records that end in them."""
         self._buffer += chunk
+        self._has_markup = self._has_markup or bool(chunk.strip(_NO_MARKUP))
         error = None
         try:
             self._parser.Parse(chunk, last)
         except expat.ExpatError as raised:
-            error = MalformedMessage(raised.lineno, raised.offset + 1, expat.ErrorString(raised.code))
+            error = self._malformed(raised)
         for ended in self._ended:
             yield ended if isinstance(ended, Record) else self._checked(*ended)
         self._ended.clear()
@@ -162,6 +168,15 @@ class _Cutter:
         self._buffer_start = keep_from
         if self.pending > self._bytes_max:
             raise self._too_large("a tag, comment or processing instruction")
+
+    def _malformed(self, error: expat.ExpatError) -> MalformedMessage:
+        line, column, reason = error.lineno, error.offset + 1, expat.ErrorString(error.code)
+        if error.code == _NO_ELEMENTS:
+            reason = "the document has no root element"
+            if not self._has_markup:
+                blank = (line, column) != (1, 1)
+                reason = f"the document is empty{' but for white space' * blank}: it has no root element"
+        return MalformedMessage(line, column, reason)
 
     def _too_large(self, what: str) -> MessageLimitExceeded:
         reason = f"{what} is larger than {self._bytes_max:,} bytes"

@@ -47,7 +47,7 @@ impl NameKey {
         match rest.first_chunk::<WORD>() {
             // Names are not empty, so the shift is by less than a word.
             Some(word) if name.len() <= WORD => {
-                u64::from_le_bytes(*word) & u64::MAX >> (8 * (WORD - name.len()) & 63) == self.first
+                u64::from_le_bytes(*word) & u64::MAX >> ((8 * (WORD - name.len())) & 63) == self.first
             }
             _ => rest.starts_with(name),
         }
