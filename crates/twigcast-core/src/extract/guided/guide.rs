@@ -102,6 +102,22 @@ pub(super) struct Column {
     pub attribute: Option<NameTest>,
 }
 
+/// Values that are read at a label path: those of the elements, or of their attributes.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub attribute: Option<NameTest>,
+    /// The columns that lead to them, by how many levels up bindings are.
+    pub reached: Vec<Reached>,
+}
+
+/// A column, with the list of its bindings and how many levels above the value these are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Reached {
+    pub up: u32,
+    pub list: ListId,
+    pub column: ColumnId,
+}
+
 /// What columns and makes are the same by.
 type ColumnKey = (ListId, Option<NameTest>, Box<[Target]>);
 type MakeKey = (ListId, u32, Box<[ColumnId]>);
@@ -110,8 +126,6 @@ type MakeKey = (ListId, u32, Box<[ColumnId]>);
 #[derive(Debug, Default)]
 pub(super) struct List {
     pub labels: Box<[LabelId]>,
-    /// The columns that are compared.
-    pub probes: Vec<ColumnId>,
     /// The recipes of what is made of its bindings.
     pub recipes: Vec<RecipeId>,
 }
@@ -122,6 +136,8 @@ pub(super) struct Meaning {
     pub lists: Vec<List>,
     pub lists_of_label: Vec<Vec<ListId>>,
     pub columns: Vec<Column>,
+    /// By label path: what is read there.
+    pub readings: Vec<Vec<Reading>>,
     /// By source: its list; [`NONE`] if it leads nowhere.
     pub list_of_source: Vec<ListId>,
     /// By pair: its column; [`NONE`] likewise.
@@ -134,6 +150,7 @@ pub(super) struct Meaning {
 impl Meaning {
     pub fn of(classes: &Classes, labels: &Labels) -> Self {
         let mut meaning = Self { lists_of_label: vec![Vec::new(); labels.list.len()], ..Self::default() };
+        meaning.readings.resize_with(labels.list.len(), Vec::new);
         meaning.find_lists(classes, labels);
         meaning.find_columns(classes, labels);
         meaning.find_recipes(classes);
@@ -170,7 +187,7 @@ impl Meaning {
         let mut is_probed = Vec::new();
         for (id, pair) in classes.pairs.iter() {
             let list = self.list_of_source[pair.source as usize];
-            let Some(bound) = self.lists.get_mut(list as usize) else { continue };
+            let Some(bound) = self.lists.get(list as usize) else { continue };
             let mut targets = Vec::new();
             for &binding in &bound.labels {
                 let depth = labels.list[binding as usize].depth;
@@ -188,10 +205,25 @@ impl Meaning {
                 self.columns.len() as ColumnId - 1
             });
             self.column_of_pair[id as usize] = column;
-            let leads_somewhere = !self.columns[column as usize].targets.is_empty();
-            if pair.compared > 0 && leads_somewhere && !std::mem::replace(&mut is_probed[column as usize], true) {
-                bound.probes.push(column);
+            if pair.compared > 0 && !std::mem::replace(&mut is_probed[column as usize], true) {
+                self.read(list, column);
             }
+        }
+        for reading in self.readings.iter_mut().flatten() {
+            reading.reached.sort_unstable();
+        }
+    }
+
+    /// Notes that a column is compared.
+    fn read(&mut self, list: ListId, column: ColumnId) {
+        let Column { targets, attribute } = &self.columns[column as usize];
+        for target in targets {
+            let readings = &mut self.readings[target.label as usize];
+            let at = readings.iter().position(|reading| reading.attribute == *attribute).unwrap_or_else(|| {
+                readings.push(Reading { attribute: *attribute, reached: Vec::new() });
+                readings.len() - 1
+            });
+            readings[at].reached.push(Reached { up: target.up, list, column });
         }
     }
 

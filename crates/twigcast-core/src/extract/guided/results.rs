@@ -29,6 +29,7 @@ pub(super) struct Results {
     used: Vec<u32>,
     /// By column, if it is kept.
     columns: Vec<Option<Kept>>,
+    sets: Sets,
     prepared: Prepared,
     /// By recipe used and binding: start and bytes of its fragment; no bytes where it is not written yet.
     fragments: Vec<(u64, u32)>,
@@ -94,23 +95,21 @@ impl Guide {
         let Self { found, meaning, selector, results, late, .. } = self;
         results.reset(meaning);
         let mut walked = (NONE, std::mem::take(&mut results.numbers));
-        found.walk(selector, |found, sets, list, set, queries, rows| {
+        found.walk(selector, |found, list, bits, queries, rows| {
             let (in_hand, numbers) = &mut walked;
             if list != *in_hand {
                 *in_hand = list;
-                found.number(list);
                 results.made.reset(meaning.lists[list as usize].recipes.len());
             }
             numbers.clear();
-            results.number((found, meaning), session, list, (set, sets.local(set)), rows, numbers);
+            results.number((found, meaning), session, (list, bits), rows, numbers);
             results.told += queries.len();
             late.tell_others(queries, numbers, &mut tell);
         });
         results.numbers = walked.1;
-        let Results { prepared, .. } = results;
+        let Results { prepared, sets, .. } = results;
         let mut too_large = Vec::new();
         if prepared.used.iter().any(|used| used.bytes_max > bytes_max) {
-            let sets = &found.sets;
             let results = (0_u32..).zip(&prepared.list);
             let large = results.filter(|&(_, &(used, set))| prepared.size_of(used, sets.bits(set)) > bytes_max);
             too_large.extend(large.map(|(number, _)| number));
@@ -122,20 +121,21 @@ impl Guide {
     pub(crate) fn take_results(&mut self) -> Prepared {
         let next = self.results.prepared.as_large_as();
         let mut prepared = std::mem::replace(&mut self.results.prepared, next);
-        prepared.sets = self.found.sets.frozen();
+        prepared.sets = self.results.sets.frozen();
         prepared
     }
 
     /// Puts the results that were found together. The numbers of those that are too large are known; where they would be
     /// is nothing.
     pub(crate) fn write_results(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
-        self.results.write(&self.found.sets, session, too_large)
+        self.results.write(session, too_large)
     }
 }
 
 impl Results {
     fn reset(&mut self, meaning: &Meaning) {
         self.prepared.reset(&meaning.recipes);
+        self.sets.reset(meaning.lists.len());
         self.used.clear();
         self.used.resize(meaning.recipes.len(), NONE);
         self.fragment_count = 0;
@@ -150,11 +150,12 @@ impl Results {
         &mut self,
         known: (&Found, &Meaning),
         session: &mut Session<'_>,
-        list: ListId,
-        (set, local): (SetId, u32),
+        (list, bits): (ListId, &[u64]),
         rows: &[u32],
         numbers: &mut Vec<u32>,
     ) {
+        let set = self.sets.intern(list, bits);
+        let local = self.sets.local(set);
         let recipes = &known.1.lists[list as usize].recipes;
         if let Some(made) = self.made.of_set(local) {
             numbers.extend(rows.iter().map(|&row| made[row as usize]));
@@ -206,10 +207,10 @@ impl Results {
         id: RecipeId,
     ) -> Option<u32> {
         let (list, columns) = meaning.recipes.needs(id);
-        let bindings = found.bindings[list as usize].len();
+        let bindings = found.bindings(list).len();
         for &column in columns {
             if self.columns[column as usize].is_none() {
-                found.entries(&meaning.columns[column as usize], session.message, &mut self.nodes);
+                found.entries(&meaning.columns[column as usize], list, session.message, &mut self.nodes);
                 let kept = self.prepared.add_column(&self.nodes, bindings, session)?;
                 self.columns[column as usize] = Some(kept);
             }
@@ -224,9 +225,9 @@ impl Results {
     }
 
     /// Puts all results together; those that are too large are left empty.
-    fn write(&mut self, sets: &Sets, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
+    fn write(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
         let source = session.message.source;
-        let Self { prepared, fragments, .. } = self;
+        let Self { prepared, fragments, sets, .. } = self;
         fragments.clear();
         fragments.resize(self.fragment_count, (0, 0));
         let mut too_large = too_large.iter().peekable();

@@ -10,10 +10,14 @@ use rustc_hash::FxHashMap;
 
 use super::super::family::{ConstantId, NONE};
 use super::classes::{Class, ClassId, Classes, key};
+use super::found::Conditions;
 use super::guide::{ColumnId, ListId, Meaning};
-use super::sets::{EMPTY, SetId, Sets};
 
 pub(super) type ConditionId = u32;
+
+/// Places of a table of conditions, at most: so many, and so many for each condition.
+const TABLE_FREE: usize = 1 << 16;
+const TABLE_PER_CONDITION: usize = 8;
 
 /// Start and end of members.
 type Members = (u32, u32);
@@ -32,6 +36,7 @@ struct Node {
 pub(super) struct Selector {
     /// By column and constant.
     condition_of: FxHashMap<u64, ConditionId>,
+    table: Table,
     /// By condition: the node of the queries that begin with it, if there are any.
     tops: Vec<u32>,
     /// By list: the queries that ask for nothing.
@@ -41,6 +46,43 @@ pub(super) struct Selector {
     /// By member: the query, and the number of its make among those of the list.
     queries: Vec<u32>,
     rows: Vec<u32>,
+}
+
+/// The conditions by constant and column, as a table; empty where it would be nearly so.
+#[derive(Debug, Default)]
+struct Table {
+    /// Which row is that of a constant.
+    rows: FxHashMap<ConstantId, u32>,
+    /// How many columns there are, which is how long a row is.
+    columns: usize,
+    conditions: Vec<ConditionId>,
+}
+
+impl Table {
+    fn of(condition_of: &FxHashMap<u64, ConditionId>, columns: usize) -> Self {
+        let mut table = Self { columns, ..Self::default() };
+        for &place in condition_of.keys() {
+            let next = table.rows.len() as u32;
+            table.rows.entry(place as u32).or_insert(next);
+        }
+        let size = table.rows.len() * columns;
+        if size <= TABLE_FREE + TABLE_PER_CONDITION * condition_of.len() {
+            table.conditions.resize(size, NONE);
+            for (&place, &condition) in condition_of {
+                let row = table.rows[&(place as u32)] as usize;
+                table.conditions[row * columns + (place >> 32) as usize] = condition;
+            }
+        }
+        table
+    }
+}
+
+/// A constant that is compared with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    constant: ConstantId,
+    /// Where its conditions begin.
+    start: usize,
 }
 
 /// A query with several conditions, ascending.
@@ -72,6 +114,7 @@ impl Selector {
             push(&mut selector.queries, &mut selector.rows, members, (query, row));
         }
         selector.lay_out(&sorted);
+        selector.table = Table::of(&selector.condition_of, meaning.columns.len());
         selector
     }
 
@@ -168,10 +211,20 @@ impl Selector {
         self.tops.len()
     }
 
+    /// The conditions that ask for a constant, if there are any.
+    #[inline]
+    pub fn row(&self, constant: ConstantId) -> Option<Row> {
+        let row = *self.table.rows.get(&constant)?;
+        Some(Row { constant, start: row as usize * self.table.columns })
+    }
+
     /// The condition that a column is equal to a constant, if any query asks for it.
     #[inline]
-    pub fn condition_of(&self, column: ColumnId, constant: ConstantId) -> Option<ConditionId> {
-        self.condition_of.get(&key(column, constant)).copied()
+    pub fn condition_of(&self, row: Row, column: ColumnId) -> Option<ConditionId> {
+        if self.table.conditions.is_empty() {
+            return self.condition_of.get(&key(column, row.constant)).copied();
+        }
+        self.table.conditions.get(row.start + column as usize).copied().filter(|&condition| condition != NONE)
     }
 
     /// The queries that ask nothing of the bindings of a list, and the numbers of their makes.
@@ -186,42 +239,40 @@ impl Selector {
     }
 
     /// Calls back with the queries that a satisfied condition leads to, and the bindings that satisfy all that they ask
-    /// for. `set_of` has the bindings that satisfy each condition; `stack` is scratch.
+    /// for. `stack` is scratch.
     pub fn walk(
         &self,
-        (list, condition, set): (ListId, ConditionId, SetId),
-        set_of: &[SetId],
-        sets: &mut Sets,
+        condition: ConditionId,
+        conditions: Conditions<'_>,
         stack: &mut Vec<u64>,
-        mut found: impl FnMut(&mut Sets, SetId, &[u32], &[u32]),
+        mut found: impl FnMut(&[u64], &[u32], &[u32]),
     ) {
         let top = self.tops[condition as usize];
         let Some(&Node { end, members, .. }) = self.nodes.get(top as usize) else { return };
+        let Some(set) = conditions.set(condition) else { return };
         if members.0 < members.1 {
             let (queries, rows) = self.members(members);
-            found(sets, set, queries, rows);
+            found(set, queries, rows);
         }
         if end == top + 1 {
             return;
         }
-        let words = sets.words(list);
+        let words = conditions.words;
         stack.clear();
-        stack.extend_from_slice(sets.bits(set));
+        stack.extend_from_slice(set);
         let mut at = top + 1;
         while at < end {
             let node = self.nodes[at as usize];
-            let other = set_of[node.condition as usize];
             let parent = (node.depth as usize - 1) * words;
             stack.truncate(parent + words);
-            if other == EMPTY || !intersect(stack, parent, sets.bits(other)) {
+            if !conditions.set(node.condition).is_some_and(|other| intersect(stack, parent, other)) {
                 at = node.end;
                 continue;
             }
             at += 1;
             if node.members.0 < node.members.1 {
-                let common = sets.intern(list, &stack[parent + words..]);
                 let (queries, rows) = self.members(node.members);
-                found(sets, common, queries, rows);
+                found(&stack[parent + words..], queries, rows);
             }
         }
     }

@@ -10,26 +10,23 @@ use super::guide::ListId;
 /// Number of a set on one message.
 pub(super) type SetId = u32;
 
-/// The set without bindings.
-pub(super) const EMPTY: SetId = u32::MAX;
-
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     list: ListId,
     /// Its number among the sets of the list.
     local: u32,
     start: u32,
+    end: u32,
     hash: u64,
 }
 
-/// The sets of one message, and how many words those of each list take.
+/// The sets of one message.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     bits: Vec<u64>,
     entries: Vec<Entry>,
     index: HashTable<SetId>,
-    /// By list: how many words a set takes, and how many sets there are.
-    words: Vec<usize>,
+    /// By list: how many sets there are.
     counts: Vec<u32>,
 }
 
@@ -39,30 +36,8 @@ impl Sets {
         self.bits.clear();
         self.entries.clear();
         self.index.clear();
-        self.words.clear();
-        self.words.resize(lists, 0);
         self.counts.clear();
         self.counts.resize(lists, 0);
-    }
-
-    /// Sets of this list are of so many bindings.
-    pub fn size(&mut self, list: ListId, bindings: usize) {
-        self.words[list as usize] = bindings.div_ceil(u64::BITS as usize);
-    }
-
-    /// How many words sets of the list take.
-    #[inline]
-    pub fn words(&self, list: ListId) -> usize {
-        self.words[list as usize]
-    }
-
-    /// The set of all bindings of a list, of which there are so many.
-    pub fn all(&mut self, list: ListId, count: usize) -> SetId {
-        let mut bits = vec![u64::MAX; count.div_ceil(64)];
-        if let Some(last) = bits.last_mut().filter(|_| !count.is_multiple_of(64)) {
-            *last = (1 << (count % 64)) - 1;
-        }
-        self.intern(list, &bits)
     }
 
     /// The number of a set among those of its list.
@@ -74,21 +49,17 @@ impl Sets {
     /// The bits of a set.
     #[inline]
     pub fn bits(&self, set: SetId) -> &[u64] {
-        let entry = self.entries[set as usize];
-        let start = entry.start as usize;
-        &self.bits[start..start + self.words[entry.list as usize]]
+        let Entry { start, end, .. } = self.entries[set as usize];
+        &self.bits[start as usize..end as usize]
     }
 
     /// The number of the set with these bits.
     pub fn intern(&mut self, list: ListId, bits: &[u64]) -> SetId {
-        if bits.iter().all(|&word| word == 0) {
-            return EMPTY;
-        }
         let hash = BuildHasherDefault::<FxHasher>::default().hash_one((list, bits));
         let Self { bits: all, entries, index, .. } = self;
         let is_it = |&set: &SetId| {
-            let Entry { list: of, start, .. } = entries[set as usize];
-            of == list && all[start as usize..].starts_with(bits)
+            let Entry { list: of, start, end, .. } = entries[set as usize];
+            of == list && all[start as usize..end as usize] == *bits
         };
         if let Some(&known) = index.find(hash, is_it) {
             return known;
@@ -96,16 +67,17 @@ impl Sets {
         let id = entries.len() as SetId;
         let local = self.counts[list as usize];
         self.counts[list as usize] += 1;
-        entries.push(Entry { list, local, start: all.len() as u32, hash });
+        let start = all.len() as u32;
         all.extend_from_slice(bits);
+        entries.push(Entry { list, local, start, end: all.len() as u32, hash });
         index.insert_unique(hash, id, |&set| entries[set as usize].hash);
         id
     }
 
     /// All sets as they are.
     pub fn frozen(&self) -> Frozen {
-        let place = |entry: &Entry| (entry.start, entry.start + self.words(entry.list) as u32);
-        Frozen { bits: self.bits.clone(), places: self.entries.iter().map(place).collect() }
+        let places = self.entries.iter().map(|entry| (entry.start, entry.end));
+        Frozen { bits: self.bits.clone(), places: places.collect() }
     }
 }
 
@@ -122,6 +94,15 @@ impl Frozen {
     pub fn bits(&self, set: SetId) -> &[u64] {
         let (start, end) = self.places[set as usize];
         &self.bits[start as usize..end as usize]
+    }
+}
+
+/// Makes this the bits of the set of so many bindings.
+pub(super) fn fill(bits: &mut Vec<u64>, count: usize) {
+    bits.clear();
+    bits.resize(count.div_ceil(64), u64::MAX);
+    if let Some(last) = bits.last_mut().filter(|_| !count.is_multiple_of(64)) {
+        *last = (1 << (count % 64)) - 1;
     }
 }
 
