@@ -55,14 +55,16 @@ _NOTES = {
     ),
     "threads": "By the clock, not by processor time.",
     "transformation": (
-        "`known_E`: `deliver()`, from the bytes of a message until it is known who gets which result: their bytes are "
-        "not made before somebody looks at them (the published times stop there too: they count neither parsing nor "
-        "the making of bytes). `E`: all in, from bytes to Arrow buffers that hold the bytes of each different result "
-        "once, a message a call; some 1.5 E of that are Arrow's objects. `match_only_E`: the keys alone, likewise. "
+        "`known_E`: `deliver()`, from the bytes of a message until it is known which queries match with which "
+        "bindings, and which nodes the returned paths lead to from those (the published times stop there too, but do "
+        "not count parsing): groups of queries, of which each subscription's delivery and result are told when "
+        "somebody looks. `told_E`: with those told, all of them. `E`: all in, from bytes to Arrow buffers that hold "
+        "the bytes of each different result once, a message a call; some 1.5 E of that are Arrow's objects. `batch_E`: "
+        "ten messages a call, as in the pipeline. `match_only_E`: the keys alone, a message a call. "
         "`bytes_out`: payload bytes per message; `different_bytes`: those of different payloads. What copying takes "
         "bounds what making them can: `copy_different_E` and `copy_all_E` are for a plain copy of either, in runs as "
-        "long as there are. `copies`: `E` as a multiple of the latter, with a target where copying alone takes "
-        "longer than parsing. "
+        "long as there are. `copies`, `batch_copies`: `E` and `batch_E` as a multiple of the latter, with a target "
+        "where copying alone takes longer than parsing. "
         "`unshared_times`: how many times as long it takes if each query's result is computed by itself.\n\n"
         "Two return paths a query; one predicate path, three for feeds named so. `-full`: binding paths as deep as "
         "they may be. That is the reading that meets the only published number of matches (116 of 5,000 with three "

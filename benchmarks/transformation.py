@@ -21,6 +21,9 @@ from twigcast import SubscriptionSet
 from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
 
 MESSAGES = 100
+BATCH = 10
+"""Messages of a batch, where several are delivered at once as in the pipeline; more would mostly measure how the system
+hands out memory for the answer."""
 BINDING_DEPTH = {"library": 2, "manual": 3}
 PREDICATES = 3
 LARGE_BYTES = 50_000_000
@@ -93,32 +96,30 @@ def measure(feed: str, count: str) -> Row:
     # One message a batch: a batch of all would mostly measure how the system hands out memory for its answer.
     batches = [pa.array([body], pa.large_binary()) for body in bodies]
 
-    def deliver() -> None:
+    several = [pa.array(bodies[at : at + BATCH], pa.large_binary()) for at in range(0, len(bodies), BATCH)]
+
+    def ask(batches: list[pa.Array], *, deliver: bool) -> None:
         for batch in batches:
-            subscriptions.match_batch(batch, deliver=True)
+            subscriptions.match_batch(batch, deliver=deliver)
 
     def know() -> None:
         for body in bodies:
             subscriptions.deliver(body)
 
-    def match() -> None:
-        for batch in batches:
-            subscriptions.match_batch(batch)
+    def tell() -> None:
+        for body in bodies:
+            found, _ = subscriptions.engine.results(body)
+            found.deliveries()
 
-    all_payloads = [subscriptions.match_batch(batch, deliver=True).column("payloads").values for batch in batches]
-    lengths = [pc.binary_length(payloads.dictionary) for payloads in all_payloads]
-    different = [pc.sum(sizes).as_py() or 0 for sizes in lengths]
-    delivered = [
-        pc.sum(sizes.take(payloads.indices)).as_py() or 0 for sizes, payloads in zip(lengths, all_payloads, strict=True)
-    ]
-    deliveries = sum(map(len, all_payloads))
-    del all_payloads, lengths
-    expat, matching, knowing, delivering, copying, copying_all = side_by_side(
+    deliveries, different, delivered = _counted(subscriptions, batches)
+    expat, matching, knowing, telling, delivering, in_batches, copying, copying_all = side_by_side(
         5,
         lambda: parse_with_expat(bodies),
-        match,
+        lambda: ask(batches, deliver=False),
         know,
-        deliver,
+        tell,
+        lambda: ask(batches, deliver=True),
+        lambda: ask(several, deliver=True),
         lambda: copy(different),
         lambda: copy(delivered),
     )
@@ -131,16 +132,30 @@ def measure(feed: str, count: str) -> Row:
         "E_us": expat.median / len(bodies) * 1e6,
         "match_only_E": matching.median / expat.median,
         "known_E": knowing.median / expat.median,
+        "told_E": telling.median / expat.median,
         "E": delivering.median / expat.median,
+        "batch_E": in_batches.median / expat.median,
         "target_E": TARGET_E.get(len(texts)),
         "copy_different_E": copying.median / expat.median,
         "copy_all_E": copying_all.median / expat.median,
         "copies": delivering.median / copying_all.median,
+        "batch_copies": in_batches.median / copying_all.median,
         "target_copies": TARGET_COPIES if copying_all.median > expat.median else None,
         "unshared_times": _unshared(subscriptions, batches[:10]) if len(texts) == UNSHARED_QUERIES else None,
         "target_unshared": TARGET_UNSHARED if len(texts) == UNSHARED_QUERIES else None,
         "queries_per_s": len(texts) / added,
     }
+
+
+def _counted(subscriptions: SubscriptionSet, batches: list[pa.Array]) -> tuple[int, list[int], list[int]]:
+    """Deliveries in all; by batch, the bytes of different payloads, and of all that are delivered."""
+    all_payloads = [subscriptions.match_batch(batch, deliver=True).column("payloads").values for batch in batches]
+    lengths = [pc.binary_length(payloads.dictionary) for payloads in all_payloads]
+    different = [pc.sum(sizes).as_py() or 0 for sizes in lengths]
+    delivered = [
+        pc.sum(sizes.take(payloads.indices)).as_py() or 0 for sizes, payloads in zip(lengths, all_payloads, strict=True)
+    ]
+    return sum(map(len, all_payloads)), different, delivered
 
 
 def copy(sizes: list[int]) -> None:

@@ -108,12 +108,8 @@ class Engine:
         Failures are (key, reason).
         """
 
-    def results(self, xml: bytes) -> tuple[bytes, bytes, Results, list[tuple[str, str]]]:
-        """As ``deliver``, with results that are put together when they are looked at.
-
-        Matching slots and the numbers of their results are 32-bit integers, the number -1 where the message itself is
-        delivered.
-        """
+    def results(self, xml: bytes) -> tuple[Results, list[tuple[str, str]]]:
+        """As ``deliver``, but with deliveries and results that are made when they are asked for; and failures."""
 
     def match_batch(
         self,
@@ -347,6 +343,14 @@ def scan_events(xml: bytes, limits: Mapping[str, int] = ...) -> list[tuple[str, 
 @final
 class Results:
     """The results of one message, by number. Their bytes are put together when they are looked at first."""
+
+    delivery_count: int
+
+    def deliveries(self) -> tuple[bytes, bytes]:
+        """Matching slots, in no order, and the numbers of their results, as 32-bit integers.
+
+        The number is -1 where the message itself is delivered.
+        """
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> bytes: ...

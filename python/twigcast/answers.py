@@ -343,8 +343,9 @@ class Deliveries(Sequence[Delivery]):
         return self._payloads if isinstance(self._payloads, Sequence) else Payloads(self._payloads)
 
 
-def in_order(table: KeyTable, slots: bytes, numbers: bytes) -> tuple[list[str], Sequence[int]]:
+def in_order(table: KeyTable, results: _core.Results) -> tuple[list[str], Sequence[int]]:
     """Keys and numbers by slot, ascending, of what the engine gives in no order."""
+    slots, numbers = results.deliveries()
     pairs = sorted(zip(memoryview(slots).cast("i"), memoryview(numbers).cast("i"), strict=True))
     return table.keys_of([slot for slot, _ in pairs]), [number for _, number in pairs]
 

@@ -448,8 +448,8 @@ class SubscriptionSet:
             payloads: Sequence[bytes] | _core.Results = single.payloads
             look: Callable[[], tuple[list[str], Sequence[int]]] = partial(single.named, table)
         else:
-            _, (slots, numbers, payloads, failed), table = self._ask(source, self.engine.results)
-            look, count = partial(in_order, table, slots, numbers), len(slots) // 4
+            _, (results, failed), table = self._ask(source, self.engine.results)
+            payloads, look, count = results, partial(in_order, table, results), results.delivery_count
         undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
         wrapping = None if envelope is None else Wrapping(envelope, message_id, whole=whole)
         return Deliveries(source, count, look, payloads, undecided, wrapping)

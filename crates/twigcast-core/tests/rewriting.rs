@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::{Delivered, Engine, Matcher, PreparedDeliveries, QueryContext, Slot};
+use twigcast_core::engine::{Delivered, Engine, Matcher, QueryContext, Slot};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
@@ -154,19 +154,20 @@ fn delivered(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All {
 fn prepared(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All {
     let source = xml.as_bytes();
     let mut payloads = Payloads::default();
-    let PreparedDeliveries { delivered, prepared } = engine.prepare(matcher, source, &mut payloads).expect(xml);
-    let Delivered { slots, numbers, failures } = delivered;
-    assert!(failures.is_empty());
-    let bytes = |number: u32| match (number as usize).checked_sub(prepared.len()) {
-        Some(other) => payloads.get(other).expect("it rewrites").to_vec(),
-        None => {
+    let found = engine.prepare(matcher, source, &mut payloads).expect(xml);
+    assert!(found.failures().is_empty());
+    let (slots, numbers) = found.deliveries();
+    assert_eq!(slots.len(), found.len());
+    let bytes = |number: u32| match found.size(number as usize) {
+        None => payloads.get(number as usize).expect("it rewrites").to_vec(),
+        Some(size) => {
             let mut bytes = Vec::new();
-            prepared.write(number as usize, source, &mut bytes);
-            assert_eq!(bytes.len(), prepared.size(number as usize));
+            found.write(number as usize, source, &mut bytes);
+            assert_eq!(bytes.len(), size);
             bytes
         }
     };
-    slots.iter().zip(&numbers).map(|(&slot, &number)| (key(engine, slot), bytes(number))).collect()
+    slots.iter().zip(numbers).map(|(&slot, &number)| (key(engine, slot), bytes(number))).collect()
 }
 
 fn matched(engine: &Engine, matcher: &mut Matcher, xml: &str) -> Vec<String> {

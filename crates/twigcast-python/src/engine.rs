@@ -347,32 +347,23 @@ impl Engine {
     }
 
     /// See the stub file.
-    #[allow(clippy::type_complexity)]
-    fn results<'py>(
-        &self,
-        py: Python<'py>,
-        xml: Bound<'py, PyBytes>,
-    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Results, Vec<(String, String)>)> {
+    fn results<'py>(&self, py: Python<'py>, xml: Bound<'py, PyBytes>) -> PyResult<(Results, Vec<(String, String)>)> {
         let sent = ToPython::each();
         let source = xml.as_bytes();
         let (found, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
                     let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
-                    let mut found = engine.prepare(matcher, source, &mut payloads)?;
+                    let found = engine.prepare(matcher, source, &mut payloads)?;
                     payloads.close();
-                    let unmade = std::mem::take(&mut found.delivered.failures).into_iter();
-                    let unmade = unmade.map(|(slot, reason)| (slot, reason.to_string()));
+                    let unmade = found.failures().iter().map(|(slot, reason)| (*slot, reason.to_string()));
                     let failed = engine.failures(matcher).into_iter().chain(unmade);
                     let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
                     Ok((found, failures))
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
-        let slots = batch::numbers(py, &found.delivered.slots)?;
-        let numbers = batch::numbers(py, &found.delivered.numbers)?;
-        let prepared = found.prepared;
-        Ok((slots, numbers, Results::new(xml.unbind(), prepared, sent.list(py)?), failures))
+        Ok((Results::new(xml.unbind(), found, sent.list(py)?), failures))
     }
 
     #[allow(clippy::too_many_arguments)]

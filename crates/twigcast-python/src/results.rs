@@ -5,28 +5,30 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use twigcast_core::extract::Prepared;
+use twigcast_core::engine::PreparedDeliveries;
+
+use crate::batch;
 
 /// See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct Results {
     /// The message that they are made of.
     source: Py<PyBytes>,
-    prepared: Prepared,
-    /// Those that were made at once, after the prepared ones.
+    found: PreparedDeliveries,
+    /// Those that were made at once; they come first.
     others: Py<PyList>,
-    /// Prepared ones that were looked at: whoever gets the same gets the same object.
+    /// Those of the rest that were looked at: whoever gets the same gets the same object.
     made: Mutex<Vec<Option<Py<PyBytes>>>>,
 }
 
 impl Results {
-    pub fn new(source: Py<PyBytes>, prepared: Prepared, others: Bound<'_, PyList>) -> Self {
-        Self { source, prepared, others: others.unbind(), made: Mutex::default() }
+    pub fn new(source: Py<PyBytes>, found: PreparedDeliveries, others: Bound<'_, PyList>) -> Self {
+        Self { source, found, others: others.unbind(), made: Mutex::default() }
     }
 
     /// The number of an index as Python counts, from the end where it is negative.
-    fn number(&self, py: Python<'_>, index: isize) -> PyResult<usize> {
-        let length = self.__len__(py);
+    fn number(&self, index: isize) -> PyResult<usize> {
+        let length = self.__len__();
         let number = if index < 0 { index.checked_add_unsigned(length) } else { Some(index) };
         let number = number.and_then(|number| usize::try_from(number).ok()).filter(|&number| number < length);
         number.ok_or_else(|| PyIndexError::new_err("there is no result of this number"))
@@ -35,23 +37,34 @@ impl Results {
 
 #[pymethods]
 impl Results {
-    fn __len__(&self, py: Python<'_>) -> usize {
-        self.prepared.len() + self.others.bind(py).len()
+    #[getter]
+    fn delivery_count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// See the stub file.
+    fn deliveries<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let (slots, numbers) = self.found.deliveries();
+        Ok((batch::numbers(py, slots)?, batch::numbers(py, numbers)?))
+    }
+
+    fn __len__(&self) -> usize {
+        self.found.result_count()
     }
 
     fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<Py<PyBytes>> {
-        let number = self.number(py, index)?;
-        if let Some(other) = number.checked_sub(self.prepared.len()) {
-            return Ok(self.others.bind(py).get_item(other)?.extract()?);
-        }
+        let number = self.number(index)?;
+        let Some(size) = self.found.size(number) else {
+            return Ok(self.others.bind(py).get_item(number)?.extract()?);
+        };
         // Nothing else of Python runs while this is held.
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.is_empty() {
-            made.resize_with(self.prepared.len(), || None);
+            made.resize_with(self.found.result_count(), || None);
         }
         let result = made[number].get_or_insert_with(|| {
-            let mut bytes = Vec::with_capacity(self.prepared.size(number));
-            self.prepared.write(number, self.source.as_bytes(py), &mut bytes);
+            let mut bytes = Vec::with_capacity(size);
+            self.found.write(number, self.source.as_bytes(py), &mut bytes);
             PyBytes::new(py, &bytes).unbind()
         });
         Ok(result.clone_ref(py))
@@ -59,10 +72,10 @@ impl Results {
 
     /// See the stub file.
     fn size(&self, py: Python<'_>, index: isize) -> PyResult<usize> {
-        let number = self.number(py, index)?;
-        match number.checked_sub(self.prepared.len()) {
-            Some(other) => self.others.bind(py).get_item(other)?.len(),
-            None => Ok(self.prepared.size(number)),
+        let number = self.number(index)?;
+        match self.found.size(number) {
+            Some(size) => Ok(size),
+            None => self.others.bind(py).get_item(number)?.len(),
         }
     }
 }

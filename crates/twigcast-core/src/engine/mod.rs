@@ -14,6 +14,7 @@ mod layer;
 mod matcher;
 mod pages;
 mod population;
+mod preparing;
 mod query_set;
 mod registration;
 mod registry;
@@ -48,10 +49,11 @@ pub use compiled::Evaluated;
 pub use compiling::{Check, check};
 pub use matcher::Matcher;
 use population::Population;
+pub use preparing::PreparedDeliveries;
 pub use query_set::QuerySet;
 use registry::Registry;
 pub use registry::{QueryContext, Slot};
-pub use selection::{Delivered, PreparedDeliveries, Selected};
+pub use selection::{Delivered, Selected};
 
 /// What matching a query asks of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

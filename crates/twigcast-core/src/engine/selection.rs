@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::book::Subscribers;
+use super::book::{Book, Subscribers};
+use super::preparing::{PreparedDeliveries, Subscribed};
 use super::query_set::{self, QuerySet};
 use super::registry::Slot;
 use super::{Engine, Evaluated, Matcher};
@@ -13,7 +14,7 @@ use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
 use crate::extract::family::FamilyRef;
 use crate::extract::guided::{ELSEWHERE, Guide};
-use crate::extract::{ExtractError, Payloads, Prepared, Session};
+use crate::extract::{ExtractError, Payloads, Session};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
 use crate::scan::{Want, position};
@@ -43,15 +44,6 @@ pub struct Delivered {
     pub failures: Vec<(Slot, ExtractError)>,
 }
 
-/// What one message is delivered as, with results that are known but not put together.
-#[derive(Debug, Default)]
-pub struct PreparedDeliveries {
-    /// Who gets which: first those prepared are numbered, then those in the payloads.
-    pub delivered: Delivered,
-    /// Results that are not put together.
-    pub prepared: Prepared,
-}
-
 impl Delivered {
     /// In place of a payload's number: the message itself.
     pub const WHOLE: u32 = u32::MAX;
@@ -59,6 +51,13 @@ impl Delivered {
     fn push(&mut self, slots: &[Slot], number: u32) {
         self.slots.extend_from_slice(slots);
         self.numbers.resize(self.slots.len(), number);
+    }
+
+    pub(super) fn push_subscribers(&mut self, book: &Book, query: u32, number: u32) {
+        match book.subscribers(query) {
+            Subscribers::Sole(slot) => self.push(&[slot], number),
+            Subscribers::Several(slots) => self.push(slots, number),
+        }
     }
 
     fn fail(&mut self, slots: &[Slot], error: &ExtractError) {
@@ -210,7 +209,8 @@ impl Engine {
         if self.unshared_results {
             session.share_nothing();
         } else if guide.is_ready() {
-            let too_large = self.tell_guided(guide, &mut session, &mut delivered, &mut elsewhere);
+            guide.find_results(&mut session);
+            let too_large = self.tell_guided(guide, &mut delivered, &mut elsewhere);
             match guide.write_results(&mut session, &too_large) {
                 Ok(()) if before == 0 => {}
                 Ok(()) => delivered.numbers.iter_mut().for_each(|number| *number += before),
@@ -221,7 +221,7 @@ impl Engine {
                 }
             }
         }
-        self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, (0, &mut delivered));
+        self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, &mut delivered);
         delivered.put_in_order(self.slot_bound(), in_order);
         delivered
     }
@@ -238,35 +238,37 @@ impl Engine {
         payloads: &mut Payloads,
     ) -> Result<PreparedDeliveries, MessageError> {
         self.run_delivering(matcher, source)?;
-        let mut found = PreparedDeliveries::default();
         let Matcher { document, guide, decisions, .. } = matcher;
         let mut session = self.session(Message { source, document }, payloads);
-        let mut elsewhere = Vec::new();
+        let (mut told, mut elsewhere) = (Delivered::default(), Vec::new());
+        let (mut prepared, mut named) = (None, None);
         if self.unshared_results {
             session.share_nothing();
         } else if guide.is_ready() {
-            self.tell_guided(guide, &mut session, &mut found.delivered, &mut elsewhere);
-            found.prepared = guide.take_results();
+            guide.find_results(&mut session);
+            if !guide.is_certain(self.limits.result_bytes_max) {
+                let mut delivered = Delivered::default();
+                self.tell_guided(guide, &mut delivered, &mut elsewhere);
+                told.failures.append(&mut delivered.failures);
+                named = Some((delivered, guide.take_named()));
+            }
+            prepared = Some(guide.take_prepared());
         }
-        let first = found.prepared.len() as u32;
-        self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, (first, &mut found.delivered));
-        Ok(found)
+        self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, &mut told);
+        let others = payloads.len() as u32;
+        let subscribed = Subscribed { book: Arc::clone(self.registry.book()), is_plain: self.registry.is_all_plain() };
+        Ok(PreparedDeliveries::new(told, others, (prepared.unwrap_or_default(), named), subscribed))
     }
 
     /// Tell what the queries that the guide has decided are to get, by number of result, but for those that have to be
     /// asked `elsewhere`. Returns the numbers of results that are too large, ascending.
-    fn tell_guided(
-        &self,
-        guide: &mut Guide,
-        session: &mut Session<'_>,
-        delivered: &mut Delivered,
-        elsewhere: &mut Vec<u32>,
-    ) -> Vec<u32> {
+    fn tell_guided(&self, guide: &mut Guide, delivered: &mut Delivered, elsewhere: &mut Vec<u32>) -> Vec<u32> {
         let bytes_max = self.limits.result_bytes_max;
         let (book, is_plain) = (self.registry.book(), self.registry.is_all_plain());
-        delivered.slots.reserve(guide.expected());
-        delivered.numbers.reserve(guide.expected());
-        let too_large = guide.find_results(session, bytes_max, |queries, numbers| {
+        let count = guide.result_count();
+        delivered.slots.reserve(count);
+        delivered.numbers.reserve(count);
+        let too_large = guide.name_results(bytes_max, |queries, numbers| {
             if is_plain && !numbers.contains(&ELSEWHERE) {
                 delivered.slots.extend_from_slice(queries);
                 delivered.numbers.extend_from_slice(numbers);
@@ -275,11 +277,8 @@ impl Engine {
             for (&query, &number) in queries.iter().zip(numbers) {
                 if number == ELSEWHERE {
                     elsewhere.push(query);
-                    continue;
-                }
-                match book.subscribers(query) {
-                    Subscribers::Sole(slot) => delivered.push(&[slot], number),
-                    Subscribers::Several(slots) => delivered.push(slots, number),
+                } else {
+                    delivered.push_subscribers(book, query, number);
                 }
             }
         });
@@ -287,13 +286,13 @@ impl Engine {
         too_large
     }
 
-    /// Tell what all other queries that match are to get. Payloads are numbered from `first`.
+    /// Tell what all other queries that match are to get.
     fn tell_others<'a>(
         &'a self,
         (guide, matched): (&Guide, &QuerySet),
         elsewhere: &[u32],
         session: &mut Session<'a>,
-        (first, delivered): (u32, &mut Delivered),
+        delivered: &mut Delivered,
     ) {
         let is_told = |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
         let others = matched.iter().filter(|query| !is_told(query));
@@ -308,7 +307,7 @@ impl Engine {
                 Subscribers::Several(slots) => slots,
             };
             match session.deliver_member(self.family(query), || self.program(query)) {
-                Ok(Some(number)) => delivered.push(slots, first + number),
+                Ok(Some(number)) => delivered.push(slots, number),
                 Ok(None) => delivered.push(slots, Delivered::WHOLE),
                 Err(error) => delivered.fail(slots, &error),
             }

@@ -5,7 +5,8 @@ use crate::eval::number;
 
 use super::super::family::{Interner, NONE};
 use super::guide::{Column, Labels, ListId, Meaning, ROOT, Reading};
-use super::selector::{ConditionId, Row, Selector};
+use super::prepared::reached;
+use super::selector::{ConditionId, Members, Row, Selector};
 use super::sets::fill;
 
 /// Bindings of one path at most.
@@ -27,7 +28,7 @@ pub(super) struct Found {
     /// By list and node, where it is one of its bindings: its number among them.
     number_of: Vec<Vec<u32>>,
     /// By list: how many words a set of its bindings takes.
-    pub words: Vec<usize>,
+    words: Vec<usize>,
     /// By list: the conditions that bindings satisfy.
     satisfied: Vec<Vec<ConditionId>>,
     /// By condition: where the set of the bindings that satisfy it begins in `bits`; [`NONE`] where none does.
@@ -204,34 +205,32 @@ impl Found {
         }
     }
 
-    /// Calls back with queries that have the same conditions, the rows of their makes, and the list and set of bindings
-    /// that they match with; list by list.
-    pub fn walk(&mut self, selector: &Selector, mut matched: impl FnMut(&Self, ListId, &[u64], &[u32], &[u32])) {
+    /// Calls back with queries that have the same conditions, and the list and set of bindings that they match with; list
+    /// by list.
+    pub fn walk(&mut self, selector: &Selector, mut matched: impl FnMut(&Self, ListId, &[u64], Members)) {
         let mut stack = std::mem::take(&mut self.stack);
         for &list in &self.active {
-            let (queries, rows) = selector.unconditional(list);
-            if !queries.is_empty() {
+            let members = selector.unconditional(list);
+            if members.0 < members.1 {
                 fill(&mut stack, self.bindings(list).len());
-                matched(self, list, &stack, queries, rows);
+                matched(self, list, &stack, members);
             }
             let conditions =
                 Conditions { words: self.words[list as usize], place_of: &self.place_of, bits: &self.bits };
             for &condition in &self.satisfied[list as usize] {
-                selector.walk(condition, conditions, &mut stack, |set, queries, rows| {
-                    matched(self, list, set, queries, rows);
-                });
+                selector.walk(condition, conditions, &mut stack, |set, members| matched(self, list, set, members));
             }
         }
         self.stack = stack;
     }
 
-    /// Finds the nodes that a column leads to, as (number of the binding, node), ascending.
-    pub fn entries(&self, column: &Column, list: ListId, message: Message<'_>, entries: &mut Vec<(u32, NodeId)>) {
+    /// Finds the nodes that a column leads to, ascending; see [`reached`].
+    pub fn entries(&self, column: &Column, list: ListId, message: Message<'_>, entries: &mut Vec<u64>) {
         entries.clear();
         let number_of = &self.number_of[list as usize];
         for target in &column.targets {
             for &node in self.by_label.get(target.label as usize).into_iter().flatten() {
-                entries.push((number_of[ancestor(message, node, target.up) as usize], node));
+                entries.push(reached(number_of[ancestor(message, node, target.up) as usize], node));
             }
         }
         if !entries.is_sorted() {

@@ -12,10 +12,11 @@ use rustc_hash::FxHashMap;
 use crate::query::ast::NameTest;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
-use super::super::family::NONE;
+use super::super::family::{NONE, Numbered};
+use super::super::template::Skeleton;
 use super::classes::Classes;
 use super::linear::Linear;
-use super::prepared::{RecipeId, Recipes};
+use super::recipes::Recipes;
 
 pub(super) type LabelId = u32;
 /// Numbers of lists of bindings, columns and results, on this guide.
@@ -122,12 +123,13 @@ pub(super) struct Reached {
 type ColumnKey = (ListId, Option<NameTest>, Box<[Target]>);
 type MakeKey = (ListId, u32, Box<[ColumnId]>);
 
+/// A skeleton with its columns.
+type Made<'a> = (&'a Numbered<Skeleton>, Box<[ColumnId]>);
+
 /// Elements that a binding path selects; binding paths that select the same share it.
 #[derive(Debug, Default)]
 pub(super) struct List {
     pub labels: Box<[LabelId]>,
-    /// The recipes of what is made of its bindings.
-    pub recipes: Vec<RecipeId>,
 }
 
 /// What the queries' paths mean on the label paths known.
@@ -142,8 +144,8 @@ pub(super) struct Meaning {
     pub list_of_source: Vec<ListId>,
     /// By pair: its column; [`NONE`] likewise.
     pub column_of_pair: Vec<ColumnId>,
-    /// By make: its recipe, and the number of that among those of the list; [`NONE`] likewise.
-    pub make_of: Vec<(RecipeId, u32)>,
+    /// By make: the number of its recipe among those of the list; [`NONE`] likewise.
+    pub make_of: Vec<u32>,
     pub recipes: Arc<Recipes>,
 }
 
@@ -175,7 +177,7 @@ impl Meaning {
             self.list_of_source[id as usize] = *known.entry(found).or_insert_with_key(|found| {
                 let list = self.lists.len() as ListId;
                 found.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
-                self.lists.push(List { labels: found.as_slice().into(), ..List::default() });
+                self.lists.push(List { labels: found.as_slice().into() });
                 list
             });
         }
@@ -228,20 +230,23 @@ impl Meaning {
     }
 
     fn find_recipes(&mut self, classes: &Classes) {
-        self.make_of = vec![(NONE, NONE); classes.makes.bound()];
-        let mut known: FxHashMap<MakeKey, (RecipeId, u32)> = FxHashMap::default();
-        let mut recipes = Recipes::default();
+        self.make_of = vec![NONE; classes.makes.bound()];
+        let mut known: FxHashMap<MakeKey, u32> = FxHashMap::default();
+        let mut of_list: Vec<Vec<Made<'_>>> = vec![Vec::new(); self.lists.len()];
         for (id, make) in classes.makes.iter() {
             let list = self.list_of_source[make.source as usize];
-            let Some(bound) = self.lists.get_mut(list as usize) else { continue };
+            let Some(mine) = of_list.get_mut(list as usize) else { continue };
             let columns: Box<[ColumnId]> =
                 make.columns.iter().map(|&pair| self.column_of_pair[pair as usize]).collect();
             let place = (list, make.skeleton.id, columns.clone());
             self.make_of[id as usize] = *known.entry(place).or_insert_with(|| {
-                let recipe = recipes.add(list, &make.skeleton, &columns);
-                bound.recipes.push(recipe);
-                (recipe, bound.recipes.len() as u32 - 1)
+                mine.push((&make.skeleton, columns));
+                mine.len() as u32 - 1
             });
+        }
+        let mut recipes = Recipes::default();
+        for mine in &of_list {
+            recipes.add_list(mine.iter().map(|(skeleton, columns)| (*skeleton, &columns[..])));
         }
         self.recipes = Arc::new(recipes);
     }

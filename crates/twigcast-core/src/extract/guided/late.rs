@@ -20,7 +20,6 @@ pub(super) struct Late {
     queries: Vec<u32>,
     /// What they have cost so far.
     spent: usize,
-    kept: (Vec<u32>, Vec<u32>),
 }
 
 impl Late {
@@ -66,22 +65,8 @@ impl Late {
         self.changed.get(query as usize / 64).is_some_and(|word| word >> (query % 64) & 1 == 1)
     }
 
-    /// Passes queries and their numbers on, without those that changed.
-    #[inline]
-    pub fn tell_others(&mut self, queries: &[u32], numbers: &[u32], mut tell: impl FnMut(&[u32], &[u32])) {
-        if self.changed.is_empty() {
-            return tell(queries, numbers);
-        }
-        let (mut kept, mut kept_numbers) = std::mem::take(&mut self.kept);
-        kept.clear();
-        kept_numbers.clear();
-        for (&query, &number) in queries.iter().zip(numbers) {
-            if !self.contains(query) {
-                kept.push(query);
-                kept_numbers.push(number);
-            }
-        }
-        tell(&kept, &kept_numbers);
-        self.kept = (kept, kept_numbers);
+    /// The queries that came or went, as bits.
+    pub fn changed(&self) -> &[u64] {
+        &self.changed
     }
 }

@@ -3,20 +3,25 @@
 //! Queries that compare child and descendant paths from their bindings with constants, and return markup around such
 //! paths, differ in little. They are filed by what they have in common (`classes.rs`) and are not in the automaton. What
 //! their paths mean on the label paths of messages is learnt once (`guide.rs`), and the queries are laid out by it
-//! (`selector.rs`; what comes and goes meanwhile: `late.rs`). On a message, each different list of bindings, each
-//! different comparison and each different constant is looked at once and gives a set of bindings (`sets.rs`); queries
-//! match whose conditions have any in common. Each different pair of a set and something to make of it gives one result,
-//! from pieces that are copied from the message once (`results.rs`).
+//! (`selector.rs`; what comes and goes meanwhile: `late.rs`). On a message, each value is looked at once and tells the
+//! conditions that it satisfies, each with a set of bindings, as bits (`found.rs`); queries match whose conditions have
+//! any binding in common. What the returned paths lead to from the bindings of a list is found once for all
+//! (`prepared.rs`). Each different pair of a set and something to make of it (`recipes.rs`) is one result (`naming.rs`,
+//! `sets.rs`), from pieces that are copied from the message once (`results.rs`).
 
 mod classes;
 mod found;
 mod guide;
 mod late;
 mod linear;
+mod naming;
 mod prepared;
+mod recipes;
 mod results;
 mod selector;
 mod sets;
+
+use std::sync::Arc;
 
 use crate::document::Message;
 
@@ -25,8 +30,9 @@ pub(crate) use classes::Classes;
 use found::Found;
 use guide::{Labels, Meaning};
 use late::Late;
+pub(crate) use naming::ELSEWHERE;
+pub use naming::Named;
 pub use prepared::Prepared;
-pub(crate) use results::ELSEWHERE;
 use results::Results;
 use selector::Selector;
 
@@ -42,7 +48,8 @@ pub(crate) struct Guide {
     meaning: Meaning,
     /// Label paths when the meaning was found.
     meant: usize,
-    selector: Selector,
+    /// Shared with what is prepared from it.
+    selector: Arc<Selector>,
     late: Late,
     found: Found,
     results: Results,
@@ -96,7 +103,7 @@ impl Guide {
             Some(changes) => self.late.note(changes, classes),
             None => {
                 self.meant = 0;
-                self.selector = Selector::default();
+                self.selector = Arc::default();
             }
         }
     }
@@ -108,7 +115,7 @@ impl Guide {
         self.meaning = meaning;
         self.meant = self.labels.list.len();
         if !is_as_before {
-            self.selector = Selector::of(classes, &self.meaning);
+            self.selector = Arc::new(Selector::of(classes, &self.meaning));
             self.late.clear();
         }
         self.found.make_room(self.selector.condition_count());
@@ -127,8 +134,13 @@ impl Guide {
     /// Calls back with queries that match the message last run.
     pub(crate) fn for_each_match(&mut self, mut matched: impl FnMut(u32)) {
         let Self { found, selector, late, .. } = self;
-        found.walk(selector, |_, _, _, queries, _| {
-            late.tell_others(queries, queries, |queries, _| queries.iter().for_each(|&query| matched(query)));
+        found.walk(selector, |_, _, _, members| {
+            let (queries, _) = selector.members(members);
+            if late.is_any() {
+                queries.iter().filter(|&&query| !late.contains(query)).for_each(|&query| matched(query));
+            } else {
+                queries.iter().for_each(|&query| matched(query));
+            }
         });
     }
 }

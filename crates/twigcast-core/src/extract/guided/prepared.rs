@@ -1,170 +1,84 @@
-//! Results that are known but not put together: of which constant bytes and which slices of the message each is.
+//! Results that are known but not put together: for which bindings, and what the columns lead to from each.
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use crate::document::NodeId;
 
-use super::super::family::Numbered;
+use super::super::family::NONE;
 use super::super::run::Session;
-use super::super::template::{Piece, Skeleton};
 use super::guide::{ColumnId, ListId};
-use super::sets::{Frozen, SetId, members};
+use super::naming::{Named, Namer};
+use super::recipes::{Form, Part, RUN, Recipes};
+use super::selector::{Members, Selector};
+use super::sets::members;
 
 /// Slices that the columns of one message are of, at most.
 const SLICES_MAX: usize = 1 << 20;
 
-pub(super) type RecipeId = u32;
+/// In place of where a column begins: it leads to too much.
+const TOO_MUCH: u32 = NONE - 1;
 
-/// Bytes of the message, or of those kept beside it.
-#[derive(Clone, Copy, Debug)]
+/// A node that a column leads to from a binding of this number; in the order of bindings, then of nodes.
+#[inline]
+pub(super) fn reached(number: u32, node: NodeId) -> u64 {
+    u64::from(number) << 32 | u64::from(node)
+}
+
+/// In the bytes of an entry: it is of several slices.
+const SEVERAL: u32 = 1 << 31;
+
+/// Bytes of the message, or of those kept in its place.
+#[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     start: u32,
     end: u32,
-    is_kept: bool,
 }
 
-/// What a column leads to from one binding.
-#[derive(Clone, Copy, Debug)]
+/// What a column leads to from one binding: a slice; or several, and then from which on, and up to which.
+#[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    first: u32,
-    end: u32,
+    slice: Slice,
     bytes: u32,
 }
 
-/// A part of what is made of a binding.
-#[derive(Clone, Copy, Debug)]
-enum Part {
-    /// Start and end among the constants.
-    Constant(u32, u32),
-    /// What the column leads to.
-    Column(u32),
-}
-
-/// What is constant about results, ready to be copied.
-#[derive(Debug)]
-struct Form {
-    skeleton: Arc<Numbered<Skeleton>>,
-    /// What is made of a binding, from start to end tag.
-    parts: Box<[Part]>,
-    /// The constant parts one after the other.
-    constants: Box<[u8]>,
-    /// Each binding's element has content, whatever the columns lead to.
-    has_content: bool,
-}
-
-impl Form {
-    fn new(skeleton: Arc<Numbered<Skeleton>>) -> Self {
-        let Skeleton { open, pieces, close, .. } = &skeleton.object;
-        let (mut parts, mut constants, mut start) = (Vec::new(), open.clone(), 0);
-        for piece in pieces {
-            match piece {
-                Piece::Constant(bytes) => constants.extend_from_slice(bytes),
-                Piece::Column(column) => {
-                    if start < constants.len() {
-                        parts.push(Part::Constant(start as u32, constants.len() as u32));
-                    }
-                    parts.push(Part::Column(*column as u32));
-                    start = constants.len();
-                }
-            }
-        }
-        constants.extend_from_slice(close);
-        parts.push(Part::Constant(start as u32, constants.len() as u32));
-        let has_content = skeleton.object.has_content();
-        Self { skeleton, parts: parts.into(), constants: constants.into(), has_content }
-    }
-
-    /// Before and after what is made of the bindings.
-    fn around(&self) -> (&[u8], &[u8]) {
-        (&self.skeleton.object.prefix, &self.skeleton.object.suffix)
-    }
-}
-
-/// What results of the bindings of a list are made of, on whatever message.
-#[derive(Clone, Copy, Debug)]
-struct Recipe {
-    list: ListId,
-    form: u32,
-    /// Where its columns are among those of all.
-    columns: (u32, u32),
-}
-
-/// All recipes. There are many and each message uses many, so they lie close together.
-#[derive(Debug, Default)]
-pub(super) struct Recipes {
-    list: Vec<Recipe>,
-    columns: Vec<ColumnId>,
-    forms: Vec<Form>,
-    /// By number of the skeleton.
-    form_of: FxHashMap<u32, u32>,
-}
-
-impl Recipes {
-    /// The number of another recipe.
-    pub fn add(&mut self, list: ListId, skeleton: &Arc<Numbered<Skeleton>>, columns: &[ColumnId]) -> RecipeId {
-        let form = *self.form_of.entry(skeleton.id).or_insert_with(|| {
-            self.forms.push(Form::new(Arc::clone(skeleton)));
-            self.forms.len() as u32 - 1
-        });
-        let start = self.columns.len() as u32;
-        self.columns.extend_from_slice(columns);
-        self.list.push(Recipe { list, form, columns: (start, self.columns.len() as u32) });
-        self.list.len() as RecipeId - 1
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// The list that the bindings are of, and the columns.
+impl Entry {
     #[inline]
-    pub fn needs(&self, id: RecipeId) -> (ListId, &[ColumnId]) {
-        let Recipe { list, columns: (start, end), .. } = self.list[id as usize];
-        (list, &self.columns[start as usize..end as usize])
-    }
-
-    #[inline]
-    fn form(&self, id: RecipeId) -> &Form {
-        &self.forms[self.list[id as usize].form as usize]
+    fn bytes(self) -> usize {
+        (self.bytes & !SEVERAL) as usize
     }
 }
 
-/// A recipe on the message in hand.
+/// Queries that match with the same bindings of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
-    pub recipe: RecipeId,
-    /// Where its columns begin among those of all.
-    columns: u32,
-    /// Where its fragments begin in a table of those written.
-    pub fragments: u32,
-    /// The bytes of the result of all bindings, at most.
-    pub bytes_max: usize,
+pub(super) struct Group {
+    pub list: ListId,
+    pub members: Members,
+    /// How many bindings the list has.
+    pub bindings: u32,
+    /// Where the set of bindings begins.
+    pub set: u32,
 }
 
-/// A column that is kept.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    /// Where its entries begin.
-    start: u32,
-    bytes: usize,
-}
-
-/// The results of one message, told apart by number. Whoever keeps the message can have their bytes at any time.
+/// The queries that one message matches, with the bindings of each and what their paths lead to from there: all that is
+/// needed to put results together. Whoever keeps the message can have them at any time.
 #[derive(Debug, Default)]
 pub struct Prepared {
     recipes: Arc<Recipes>,
-    pub(super) used: Vec<Used>,
-    /// Of the recipes used, one after the other: where the entries of each column begin.
+    selector: Arc<Selector>,
+    groups: Vec<Group>,
+    sets: Vec<u64>,
+    /// By column: where its entries begin; [`NONE`] if it leads nowhere, [`TOO_MUCH`].
     columns: Vec<u32>,
-    /// By result.
-    pub(super) list: Vec<(u32, SetId)>,
-    pub(super) sets: Frozen,
+    /// By column: bytes that it leads to.
+    totals: Vec<usize>,
     entries: Vec<Entry>,
     slices: Vec<Slice>,
-    kept: Vec<u8>,
+    /// Where the slices are not of the message: what they are of.
+    kept: Option<Vec<u8>>,
+    is_too_much: bool,
+    /// Bindings that a list has, and bytes that a column leads to, at most.
+    bindings_max: usize,
+    column_bytes_max: usize,
 }
 
 impl Prepared {
@@ -172,123 +86,143 @@ impl Prepared {
     pub(super) fn as_large_as(&self) -> Self {
         Self {
             recipes: Arc::clone(&self.recipes),
-            used: Vec::with_capacity(self.used.len()),
+            selector: Arc::clone(&self.selector),
+            groups: Vec::with_capacity(self.groups.len()),
+            sets: Vec::with_capacity(self.sets.len()),
             columns: Vec::with_capacity(self.columns.len()),
-            list: Vec::with_capacity(self.list.len()),
-            sets: Frozen::default(),
+            totals: Vec::with_capacity(self.totals.len()),
             entries: Vec::with_capacity(self.entries.len()),
             slices: Vec::with_capacity(self.slices.len()),
-            kept: Vec::with_capacity(self.kept.len()),
+            ..Self::default()
         }
     }
 
-    /// How many results there are.
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// None?
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    /// How many bytes a result has; 0 if there is none of this number.
-    pub fn size(&self, number: usize) -> usize {
-        self.list.get(number).map_or(0, |&(used, set)| self.size_of(used, self.sets.bits(set)))
-    }
-
-    pub(super) fn size_of(&self, used: u32, set: &[u64]) -> usize {
-        let used = self.used[used as usize];
-        let (prefix, suffix) = self.around(used);
-        let fragments: usize = members(set).map(|binding| self.fragment_size(used, binding)).sum();
-        prefix.len() + fragments + suffix.len()
-    }
-
-    /// Appends a result. `source` is the message that it is made of.
-    pub fn write(&self, number: usize, source: &[u8], out: &mut Vec<u8>) {
-        let Some(&(used, set)) = self.list.get(number) else { return };
-        let used = self.used[used as usize];
-        let (prefix, suffix) = self.around(used);
-        out.extend_from_slice(prefix);
-        for binding in members(self.sets.bits(set)) {
-            self.append_fragment(used, binding, source, out);
-        }
-        out.extend_from_slice(suffix);
-    }
-
-    /// What stands before and after what is made of the bindings.
-    pub(super) fn around(&self, used: Used) -> (&[u8], &[u8]) {
-        self.recipes.form(used.recipe).around()
-    }
-
-    pub(super) fn reset(&mut self, recipes: &Arc<Recipes>) {
+    /// Forgets what another message had.
+    pub(super) fn reset(&mut self, recipes: &Arc<Recipes>, selector: &Arc<Selector>, columns: usize) {
         if !Arc::ptr_eq(&self.recipes, recipes) {
             self.recipes = Arc::clone(recipes);
         }
-        self.used.clear();
+        if !Arc::ptr_eq(&self.selector, selector) {
+            self.selector = Arc::clone(selector);
+        }
+        self.groups.clear();
+        self.sets.clear();
         self.columns.clear();
-        self.list.clear();
+        self.columns.resize(columns, NONE);
+        self.totals.clear();
+        self.totals.resize(columns, 0);
         self.entries.clear();
         self.slices.clear();
-        self.kept.clear();
+        self.kept = None;
+        self.is_too_much = false;
+        self.bindings_max = 0;
+        self.column_bytes_max = 0;
     }
 
-    /// The number of another result.
+    /// How many queries are in it.
+    pub(super) fn query_count(&self) -> usize {
+        self.groups.iter().map(|group| (group.members.1 - group.members.0) as usize).sum()
+    }
+
+    /// Calls back with the queries.
+    pub(crate) fn for_each_query(&self, mut work: impl FnMut(&[u32])) {
+        self.groups.iter().for_each(|group| work(self.selector.members(group.members).0));
+    }
+
     #[inline]
-    pub(super) fn add(&mut self, used: u32, set: SetId) -> u32 {
-        self.list.push((used, set));
-        self.list.len() as u32 - 1
+    pub(super) fn add_group(&mut self, list: ListId, members: Members, bindings: u32, set: &[u64]) {
+        self.groups.push(Group { list, members, bindings, set: self.sets.len() as u32 });
+        self.sets.extend_from_slice(set);
+        self.bindings_max = self.bindings_max.max(bindings as usize);
     }
 
-    /// The number of another recipe used, on so many bindings.
-    pub(super) fn add_use(
-        &mut self,
-        recipe: RecipeId,
-        columns: impl Iterator<Item = Kept>,
-        bindings: usize,
-        fragments: u32,
-    ) -> u32 {
-        let start = self.columns.len() as u32;
-        let mut bytes = 0;
-        for column in columns {
-            bytes += column.bytes;
-            self.columns.push(column.start);
-        }
-        let Form { skeleton, constants, .. } = self.recipes.form(recipe);
-        let Skeleton { prefix, empty, suffix, .. } = &skeleton.object;
-        let bytes_max = prefix.len() + bytes + bindings * constants.len().max(empty.len()) + suffix.len();
-        self.used.push(Used { recipe, columns: start, fragments, bytes_max });
-        self.used.len() as u32 - 1
+    pub(super) fn groups(&self) -> &[Group] {
+        &self.groups
     }
 
-    /// Keeps what a column leads to, given as (number of the binding, node), ascending. `None`: it is too much.
-    pub(super) fn add_column(
+    pub(super) fn selector(&self) -> &Selector {
+        &self.selector
+    }
+
+    pub(super) fn recipes(&self) -> &Recipes {
+        &self.recipes
+    }
+
+    /// The set of this many bindings that begins somewhere.
+    #[inline]
+    pub(super) fn set(&self, start: u32, bindings: u32) -> &[u64] {
+        &self.sets[start as usize..start as usize + (bindings as usize).div_ceil(64)]
+    }
+
+    /// Is it not known what a column leads to, because that is too much?
+    pub(super) fn is_too_much(&self, column: ColumnId) -> bool {
+        self.columns[column as usize] == TOO_MUCH
+    }
+
+    /// Is everything known, and is no result larger than so many bytes?
+    pub(super) fn is_certain(&self, bytes_max: usize) -> bool {
+        !self.is_too_much && self.recipes.bytes_max(self.bindings_max, self.column_bytes_max) <= bytes_max
+    }
+
+    /// Bytes that a column leads to.
+    pub(super) fn total(&self, column: ColumnId) -> usize {
+        self.totals[column as usize]
+    }
+
+    pub(super) fn is_known(&self, column: ColumnId) -> bool {
+        self.columns[column as usize] != NONE
+    }
+
+    /// Keeps what a column leads to, given as [`reached`] numbers, ascending, at least one.
+    pub(super) fn add_column(&mut self, column: ColumnId, nodes: &[u64], bindings: usize, session: &mut Session<'_>) {
+        let start = self.entries.len() as u32;
+        let place = self.try_add_column(column, nodes, bindings, session).map_or(TOO_MUCH, |()| start);
+        self.columns[column as usize] = place;
+        self.is_too_much |= place == TOO_MUCH;
+    }
+
+    fn try_add_column(
         &mut self,
-        nodes: &[(u32, NodeId)],
+        column: ColumnId,
+        nodes: &[u64],
         bindings: usize,
         session: &mut Session<'_>,
-    ) -> Option<Kept> {
+    ) -> Option<()> {
         if self.slices.len() + nodes.len() > SLICES_MAX || self.entries.len() + bindings > SLICES_MAX {
             return None;
         }
         let start = self.entries.len();
+        self.entries.resize(start + bindings, Entry::default());
         let mut total = 0;
-        let mut rest = nodes.iter().peekable();
-        for number in 0..bindings as u32 {
+        let mut rest = nodes;
+        while let Some(number) = rest.first().map(|&first| (first >> 32) as u32) {
             let first = self.slices.len();
             let mut bytes = 0_u32;
-            while let Some(&(_, node)) = rest.next_if(|(of, _)| *of == number) {
-                let slice = self.slice(session, node)?;
-                bytes = bytes.checked_add(slice.end - slice.start)?;
+            while let Some((&node, others)) = rest.split_first().filter(|(next, _)| (**next >> 32) as u32 == number) {
+                rest = others;
+                let slice = self.slice(session, node as NodeId)?;
+                bytes = bytes.checked_add(slice.end - slice.start).filter(|&bytes| bytes < SEVERAL)?;
                 match self.slices[first..].last_mut() {
-                    Some(last) if last.end == slice.start && last.is_kept == slice.is_kept => last.end = slice.end,
+                    Some(last) if last.end == slice.start => last.end = slice.end,
                     _ => self.slices.push(slice),
                 }
             }
             total += bytes as usize;
-            self.entries.push(Entry { first: first as u32, end: self.slices.len() as u32, bytes });
+            let entry = match self.slices[first..] {
+                [only] => {
+                    self.slices.pop();
+                    Entry { slice: only, bytes }
+                }
+                _ => Entry {
+                    slice: Slice { start: first as u32, end: self.slices.len() as u32 },
+                    bytes: bytes | SEVERAL,
+                },
+            };
+            self.entries[start + number as usize] = entry;
         }
-        Some(Kept { start: start as u32, bytes: total })
+        self.totals[column as usize] = total;
+        self.column_bytes_max = self.column_bytes_max.max(total);
+        Some(())
     }
 
     /// An element as it is copied to a result; `None`: not here.
@@ -296,69 +230,130 @@ impl Prepared {
         let message = session.message;
         if message.document.declarations.is_empty() {
             let span = message.document.nodes[node as usize].span;
-            return Some(Slice { start: span.start, end: span.end, is_kept: false });
+            return Some(Slice { start: span.start, end: span.end });
         }
-        let start = self.kept.len();
-        session.keep_copy(node, &mut self.kept).ok()?;
-        let end = u32::try_from(self.kept.len()).ok()?;
-        Some(Slice { start: start as u32, end, is_kept: true })
+        let kept = self.kept.get_or_insert_default();
+        let start = kept.len();
+        session.keep_copy(node, kept).ok()?;
+        let end = u32::try_from(kept.len()).ok()?;
+        Some(Slice { start: start as u32, end })
     }
 
+    /// The results, told apart by number, and who gets which.
+    pub(crate) fn named(&self, tell: impl FnMut(&[u32], &[u32])) -> Named {
+        let mut named = Named::default();
+        Namer::default().name(self, &mut named, &[], tell);
+        named
+    }
+
+    /// What slices are of.
     #[inline]
-    fn entry(&self, used: Used, column: usize, binding: u32) -> Entry {
-        self.entries[(self.columns[used.columns as usize + column] + binding) as usize]
+    pub(super) fn source<'a>(&'a self, message: &'a [u8]) -> &'a [u8] {
+        self.kept.as_deref().unwrap_or(message)
     }
 
-    /// Bytes that the columns lead to from a binding.
-    fn column_bytes(&self, used: Used, binding: u32) -> usize {
-        let columns = self.recipes.needs(used.recipe).1.len();
-        (0..columns).map(|column| self.entry(used, column, binding).bytes as usize).sum()
-    }
-
-    fn fragment_size(&self, used: Used, binding: u32) -> usize {
-        let form = self.recipes.form(used.recipe);
-        let bytes = self.column_bytes(used, binding);
-        if bytes == 0 && !form.has_content { form.skeleton.object.empty.len() } else { form.constants.len() + bytes }
-    }
-
-    /// Appends what is made of one binding.
+    /// What a column leads to from a binding, given where its entries begin.
     #[inline]
-    pub(super) fn append_fragment(&self, used: Used, binding: u32, source: &[u8], out: &mut Vec<u8>) {
-        let written: Result<(), std::convert::Infallible> = self.fragment(used, binding, source, |from, start, end| {
-            out.extend_from_slice(&from[start..end]);
-            Ok(())
-        });
-        match written {
-            Ok(()) => {}
-        }
+    fn entry(&self, start: u32, binding: u32) -> Entry {
+        if start == NONE { Entry::default() } else { self.entries[(start + binding) as usize] }
     }
 
-    /// Hands over the bytes that are made of one binding, in runs: what they are in, start and end.
+    /// Where the entries of a column begin.
     #[inline]
-    pub(super) fn fragment<E>(
-        &self,
-        used: Used,
-        binding: u32,
-        source: &[u8],
-        mut push: impl FnMut(&[u8], usize, usize) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let form = self.recipes.form(used.recipe);
-        if !form.has_content && self.column_bytes(used, binding) == 0 {
-            let empty = &form.skeleton.object.empty;
-            return push(empty, 0, empty.len());
-        }
+    pub(super) fn start_of(&self, column: ColumnId) -> u32 {
+        self.columns[column as usize]
+    }
+
+    pub(super) fn size_of(&self, make: Make<'_>, set: &[u64]) -> usize {
+        let Make { form, starts } = make;
+        let fragment = |binding| {
+            let bytes: usize = starts.iter().map(|&start| self.entry(start, binding).bytes()).sum();
+            match &form.empty {
+                Some(empty) if bytes == 0 => empty.len(),
+                _ => form.constant_bytes + bytes,
+            }
+        };
+        form.prefix.len() + members(set).map(fragment).sum::<usize>() + form.suffix.len()
+    }
+
+    /// Appends what is made of one binding. `source` is what slices are of.
+    #[inline]
+    pub(super) fn append_fragment(&self, make: Make<'_>, binding: u32, source: &[u8], out: &mut Vec<u8>) {
+        let Make { form, starts } = make;
+        let before = out.len();
         for part in &form.parts {
             match *part {
-                Part::Constant(start, end) => push(&form.constants, start as usize, end as usize)?,
+                Part::Constant(start, end) => append_run(&form.constants, start, end, out),
                 Part::Column(column) => {
-                    let Entry { first, end, .. } = self.entry(used, column as usize, binding);
-                    for slice in &self.slices[first as usize..end as usize] {
-                        let from = if slice.is_kept { &self.kept[..] } else { source };
-                        push(from, slice.start as usize, slice.end as usize)?;
+                    let Entry { slice, bytes } = self.entry(starts[column as usize], binding);
+                    if bytes & SEVERAL == 0 {
+                        append_run(source, slice.start, slice.end, out);
+                        continue;
+                    }
+                    for slice in &self.slices[slice.start as usize..slice.end as usize] {
+                        append_run(source, slice.start, slice.end, out);
                     }
                 }
             }
         }
+        if let Some(empty) = &form.empty
+            && out.len() - before == form.constant_bytes
+        {
+            out.truncate(before);
+            out.extend_from_slice(empty);
+        }
+    }
+
+    /// Hands over the bytes that are made of one binding, in runs.
+    pub(super) fn push_fragment<E>(
+        &self,
+        make: Make<'_>,
+        binding: u32,
+        source: &[u8],
+        mut push: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Make { form, starts } = make;
+        if let Some(empty) = &form.empty
+            && starts.iter().all(|&start| self.entry(start, binding).bytes == 0)
+        {
+            return push(empty);
+        }
+        for part in &form.parts {
+            match *part {
+                Part::Constant(start, end) => push(&form.constants[start as usize..end as usize])?,
+                Part::Column(column) => {
+                    let Entry { slice, bytes } = self.entry(starts[column as usize], binding);
+                    let slices = match bytes & SEVERAL {
+                        0 => &[slice],
+                        _ => &self.slices[slice.start as usize..slice.end as usize],
+                    };
+                    slices.iter().try_for_each(|slice| push(&source[slice.start as usize..slice.end as usize]))?;
+                }
+            }
+        }
         Ok(())
+    }
+}
+
+/// How results are made on one message: by which form, and where the entries of each of its columns begin.
+#[derive(Clone, Copy)]
+pub(super) struct Make<'a> {
+    pub form: &'a Form,
+    pub starts: &'a [u32],
+}
+
+/// Appends bytes of others. Most are few: then a run of fixed length is copied, and what is too much of it taken back.
+#[inline]
+fn append_run(from: &[u8], start: u32, end: u32, out: &mut Vec<u8>) {
+    let (start, end) = (start as usize, end as usize);
+    let length = end - start;
+    if length <= RUN
+        && let Some(run) = from[start..].first_chunk::<RUN>()
+    {
+        let before = out.len();
+        out.extend_from_slice(run);
+        out.truncate(before + length);
+    } else {
+        out.extend_from_slice(&from[start..end]);
     }
 }

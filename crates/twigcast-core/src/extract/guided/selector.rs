@@ -20,7 +20,7 @@ const TABLE_FREE: usize = 1 << 16;
 const TABLE_PER_CONDITION: usize = 8;
 
 /// Start and end of members.
-type Members = (u32, u32);
+pub(super) type Members = (u32, u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
@@ -129,7 +129,7 @@ impl Selector {
         if list == NONE {
             return;
         }
-        let row = |make: u32| meaning.make_of[make as usize].1;
+        let row = |make: u32| meaning.make_of[make as usize];
         if class.pair == NONE {
             sorted.unconditional.extend(class.members.iter().map(|member| (list, row(member.make), member.query)));
             return;
@@ -227,13 +227,14 @@ impl Selector {
         self.table.conditions.get(row.start + column as usize).copied().filter(|&condition| condition != NONE)
     }
 
-    /// The queries that ask nothing of the bindings of a list, and the numbers of their makes.
-    pub fn unconditional(&self, list: ListId) -> (&[u32], &[u32]) {
-        self.members(self.unconditional[list as usize])
+    /// The queries that ask nothing of the bindings of a list.
+    pub fn unconditional(&self, list: ListId) -> Members {
+        self.unconditional[list as usize]
     }
 
+    /// Queries, and the numbers of their makes among those of the list.
     #[inline]
-    fn members(&self, (start, end): Members) -> (&[u32], &[u32]) {
+    pub fn members(&self, (start, end): Members) -> (&[u32], &[u32]) {
         let place = start as usize..end as usize;
         (&self.queries[place.clone()], &self.rows[place])
     }
@@ -245,14 +246,13 @@ impl Selector {
         condition: ConditionId,
         conditions: Conditions<'_>,
         stack: &mut Vec<u64>,
-        mut found: impl FnMut(&[u64], &[u32], &[u32]),
+        mut found: impl FnMut(&[u64], Members),
     ) {
         let top = self.tops[condition as usize];
         let Some(&Node { end, members, .. }) = self.nodes.get(top as usize) else { return };
         let Some(set) = conditions.set(condition) else { return };
         if members.0 < members.1 {
-            let (queries, rows) = self.members(members);
-            found(set, queries, rows);
+            found(set, members);
         }
         if end == top + 1 {
             return;
@@ -271,8 +271,7 @@ impl Selector {
             }
             at += 1;
             if node.members.0 < node.members.1 {
-                let (queries, rows) = self.members(node.members);
-                found(&stack[parent + words..], queries, rows);
+                found(&stack[parent + words..], node.members);
             }
         }
     }

@@ -5,95 +5,49 @@ use std::hash::{BuildHasher, BuildHasherDefault};
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use super::guide::ListId;
-
-/// Number of a set on one message.
-pub(super) type SetId = u32;
-
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    list: ListId,
-    /// Its number among the sets of the list.
-    local: u32,
     start: u32,
     end: u32,
+    /// Where the bits are for whoever asks for the number.
+    place: u32,
     hash: u64,
 }
 
-/// The sets of one message.
+/// The sets of one list.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     bits: Vec<u64>,
     entries: Vec<Entry>,
-    index: HashTable<SetId>,
-    /// By list: how many sets there are.
-    counts: Vec<u32>,
+    index: HashTable<u32>,
 }
 
 impl Sets {
     /// Forgets all sets.
-    pub fn reset(&mut self, lists: usize) {
+    pub fn reset(&mut self) {
         self.bits.clear();
         self.entries.clear();
         self.index.clear();
-        self.counts.clear();
-        self.counts.resize(lists, 0);
     }
 
-    /// The number of a set among those of its list.
+    /// The number of the set with these bits, and the place that was told when it was first asked for.
     #[inline]
-    pub fn local(&self, set: SetId) -> u32 {
-        self.entries[set as usize].local
-    }
-
-    /// The bits of a set.
-    #[inline]
-    pub fn bits(&self, set: SetId) -> &[u64] {
-        let Entry { start, end, .. } = self.entries[set as usize];
-        &self.bits[start as usize..end as usize]
-    }
-
-    /// The number of the set with these bits.
-    pub fn intern(&mut self, list: ListId, bits: &[u64]) -> SetId {
-        let hash = BuildHasherDefault::<FxHasher>::default().hash_one((list, bits));
-        let Self { bits: all, entries, index, .. } = self;
-        let is_it = |&set: &SetId| {
-            let Entry { list: of, start, end, .. } = entries[set as usize];
-            of == list && all[start as usize..end as usize] == *bits
+    pub fn intern(&mut self, bits: &[u64], place: u32) -> (u32, u32) {
+        let hash = BuildHasherDefault::<FxHasher>::default().hash_one(bits);
+        let Self { bits: all, entries, index } = self;
+        let is_it = |&set: &u32| {
+            let Entry { start, end, .. } = entries[set as usize];
+            all[start as usize..end as usize] == *bits
         };
         if let Some(&known) = index.find(hash, is_it) {
-            return known;
+            return (known, entries[known as usize].place);
         }
-        let id = entries.len() as SetId;
-        let local = self.counts[list as usize];
-        self.counts[list as usize] += 1;
+        let number = entries.len() as u32;
         let start = all.len() as u32;
         all.extend_from_slice(bits);
-        entries.push(Entry { list, local, start, end: all.len() as u32, hash });
-        index.insert_unique(hash, id, |&set| entries[set as usize].hash);
-        id
-    }
-
-    /// All sets as they are.
-    pub fn frozen(&self) -> Frozen {
-        let places = self.entries.iter().map(|entry| (entry.start, entry.end));
-        Frozen { bits: self.bits.clone(), places: places.collect() }
-    }
-}
-
-/// The bits of the sets of one message, for keeping.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Frozen {
-    bits: Vec<u64>,
-    /// Where each set begins and ends.
-    places: Vec<(u32, u32)>,
-}
-
-impl Frozen {
-    /// The bits of a set.
-    pub fn bits(&self, set: SetId) -> &[u64] {
-        let (start, end) = self.places[set as usize];
-        &self.bits[start as usize..end as usize]
+        entries.push(Entry { start, end: all.len() as u32, place, hash });
+        index.insert_unique(hash, number, |&set| entries[set as usize].hash);
+        (number, place)
     }
 }
 

@@ -1,0 +1,147 @@
+//! What one message is delivered as, with results that are known but not put together.
+
+use std::sync::{Arc, OnceLock};
+
+use super::book::{Book, Subscribers};
+use super::registry::Slot;
+use super::selection::Delivered;
+use crate::extract::{ExtractError, Named, Prepared};
+
+/// What one message is delivered as. Until somebody asks for the single deliveries, it is known by groups of queries who
+/// gets what; results are put together one by one. The population may change meanwhile.
+#[derive(Debug)]
+pub struct PreparedDeliveries {
+    /// What was told when the message was matched. Its payloads come first.
+    told: Delivered,
+    others: u32,
+    prepared: Prepared,
+    subscribed: Subscribed,
+    count: usize,
+    named: OnceLock<Single>,
+}
+
+/// Who subscribed to which query when the message was matched.
+#[derive(Debug)]
+pub(super) struct Subscribed {
+    pub book: Arc<Book>,
+    /// Each query has one subscription, of its own number.
+    pub is_plain: bool,
+}
+
+impl Subscribed {
+    fn count(&self, queries: &[u32]) -> usize {
+        if self.is_plain {
+            return queries.len();
+        }
+        let subscribers = |&query: &u32| match self.book.subscribers(query) {
+            Subscribers::Sole(_) => 1,
+            Subscribers::Several(slots) => slots.len(),
+        };
+        queries.iter().map(subscribers).sum()
+    }
+
+    fn tell(&self, delivered: &mut Delivered, queries: &[u32], numbers: &[u32]) {
+        if self.is_plain {
+            delivered.slots.extend_from_slice(queries);
+            delivered.numbers.extend_from_slice(numbers);
+            return;
+        }
+        for (&query, &number) in queries.iter().zip(numbers) {
+            delivered.push_subscribers(&self.book, query, number);
+        }
+    }
+}
+
+/// The single deliveries.
+#[derive(Debug)]
+struct Single {
+    delivered: Delivered,
+    results: Named,
+}
+
+impl PreparedDeliveries {
+    /// `others`: how many payloads there are of what was told. What is named already is numbered from 0.
+    pub(super) fn new(
+        told: Delivered,
+        others: u32,
+        (prepared, named): (Prepared, Option<(Delivered, Named)>),
+        subscribed: Subscribed,
+    ) -> Self {
+        let mut found = Self { told, others, prepared, subscribed, count: 0, named: OnceLock::new() };
+        match named {
+            Some((delivered, results)) => {
+                let single = found.after_told(delivered, results);
+                found.count = single.delivered.slots.len();
+                found.named = single.into();
+            }
+            None => {
+                found.count = found.told.slots.len();
+                let mut count = 0;
+                found.prepared.for_each_query(|queries| count += found.subscribed.count(queries));
+                found.count += count;
+            }
+        }
+        found
+    }
+
+    /// What was told, and then this.
+    fn after_told(&self, mut delivered: Delivered, results: Named) -> Single {
+        delivered.numbers.iter_mut().for_each(|number| *number += self.others);
+        delivered.slots.extend_from_slice(&self.told.slots);
+        delivered.numbers.extend_from_slice(&self.told.numbers);
+        Single { delivered, results }
+    }
+
+    fn single(&self) -> &Single {
+        self.named.get_or_init(|| {
+            let mut delivered = Delivered::default();
+            delivered.slots.reserve(self.count);
+            delivered.numbers.reserve(self.count);
+            let results =
+                self.prepared.named(|queries, numbers| self.subscribed.tell(&mut delivered, queries, numbers));
+            self.after_told(delivered, results)
+        })
+    }
+
+    /// How many deliveries there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many results there are: first the payloads made when the message was matched, then those that are put
+    /// together.
+    pub fn result_count(&self) -> usize {
+        self.others as usize + self.single().results.len()
+    }
+
+    /// Matching subscriptions, in no order, with the number of each one's result; [`Delivered::WHOLE`] where the message
+    /// itself is delivered.
+    pub fn deliveries(&self) -> (&[Slot], &[u32]) {
+        let Delivered { slots, numbers, .. } = &self.single().delivered;
+        (slots, numbers)
+    }
+
+    /// Matching subscriptions without a payload, with the reason.
+    pub fn failures(&self) -> &[(Slot, ExtractError)] {
+        &self.told.failures
+    }
+
+    /// How many bytes a result has; `None`: it is one of the payloads, or there is none of this number.
+    pub fn size(&self, number: usize) -> Option<usize> {
+        let number = number.checked_sub(self.others as usize)?;
+        let results = &self.single().results;
+        (number < results.len()).then(|| results.size(&self.prepared, number))
+    }
+
+    /// Puts a result together that is no payload. `source` is the message.
+    pub fn write(&self, number: usize, source: &[u8], out: &mut Vec<u8>) {
+        if let Some(number) = number.checked_sub(self.others as usize) {
+            self.single().results.write(&self.prepared, number, source, out);
+        }
+    }
+}
