@@ -12,9 +12,9 @@ from pyexpat import ParserCreate
 
 from benchmarks import workloads
 from benchmarks.measure import Row, parse_with_expat, side_by_side
-from twigcast._core import Engine, RoutingTable
+from twigcast._core import Engine, RoutingTable, WantedLabels
 from twigcast.overlay.onyx.model import Hello, Message, Span
-from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.network.packets import frame, messages_of, packet
 from twigcast.overlay.onyx.wire import Form
 from twigcast.overlay.onyx.wire.bodies import Bodies
 from twigcast.overlay.onyx.wire.exchange import Exchange
@@ -54,7 +54,7 @@ def measure(feed: str) -> list[Row]:
 
         return work
 
-    def routing(link: _Link, table: RoutingTable, wanted: list[tuple[int, int]]) -> Callable[[], None]:
+    def routing(link: _Link, table: RoutingTable, wanted: WantedLabels) -> Callable[[], None]:
         def work() -> None:
             for message in link.messages:
                 link.bodies.opened(message).route(table, wanted)
@@ -86,14 +86,14 @@ def measure(feed: str) -> list[Row]:
     return rows
 
 
-def _table(feed: str, unreached: bool) -> tuple[RoutingTable, list[tuple[int, int]]]:
+def _table(feed: str, unreached: bool) -> tuple[RoutingTable, WantedLabels]:
     """A routing table, and what is asked of it."""
     table = RoutingTable()
     for number, path in enumerate(workloads.queries(feed, "10k")[:PATHS]):
         table.add([(path, {})], [number % NEIGHBOURS])
     if unreached:
         table.add([(NEVER, {})], [NEIGHBOURS])
-    return table, [(label, label) for label in range(NEIGHBOURS + unreached)]
+    return table, WantedLabels([(label, label) for label in range(NEIGHBOURS + unreached)])
 
 
 class _Link:
@@ -126,15 +126,15 @@ class _Link:
         for message in self.messages:
             list(self._goes.outgoing(Span(7, 0, message.number, message)))
 
-    def forward(self, table: RoutingTable, wanted: list[tuple[int, int]]) -> None:
+    def forward(self, table: RoutingTable, wanted: WantedLabels) -> None:
         """Receive all messages, find who wants them, send them on to one neighbour."""
         for data in self._packets:
-            (received,) = read_packet(data)
+            (received,) = messages_of(data, self._comes.agreed)
             span = self._comes.incoming(received)
             message = span.message
             self.bodies.opened(message).route(table, wanted)
-            onward = message._replace(path=(*message.path, 8))
-            for each in self._goes.outgoing(span._replace(message=onward)):
+            onward = message.passed_on(8)
+            for each in self._goes.outgoing(Span(span.root, span.after, span.upto, onward)):
                 packet([frame(each)])
 
 

@@ -4,12 +4,30 @@ Errors are those of :mod:`twigcast.errors`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import Any, final
 
 from twigcast.errors import TwigcastError
 
 VERSION: str
 """Version of the compiled module; equals that of the package."""
+
+PACKET_FORM: int
+"""Version of the form of packets between brokers."""
+PACKET_BYTES_MAX: int
+"""The largest packet that is read: one message with the largest body fits."""
+PACKET_FRAMES_MAX: int
+"""Most frames in one packet."""
+BODY_BYTES_MAX: int
+"""Most bytes of a message's body in a frame."""
+
+def packet_frames(packet: bytes) -> list[tuple[int, int, int]]:
+    """The frames of a packet: of each its kind, where its fields begin, and where they end.
+
+    Raises ``ValueError`` where it is damaged, cut off, of another form or beyond a bound.
+    """
+
+def packet_of(frames: Sequence[bytes]) -> bytes:
+    """Frames as one packet, with its sum."""
 
 @final
 class Engine:
@@ -239,6 +257,56 @@ class BatchResult:
         """Rows to convert to plain UTF-8 (``twigcast.conversion.to_utf8``) and match again."""
 
 @final
+class SpanCodec:
+    """Reads and writes the fields of spans. Use :mod:`twigcast.overlay.onyx.network.packets`.
+
+    Both classes are named tuples: a span of (root, after, upto, message or ``None``), a message as in
+    :class:`twigcast.overlay.onyx.model.Message`.
+    """
+
+    def __new__(cls, span: type, message: type) -> SpanCodec:
+        """A codec that makes spans and messages of these classes."""
+
+    def read(
+        self,
+        data: bytes,
+        start: int,
+        end: int,
+        agreed: Mapping[str, tuple[str, Any]] | None = None,
+    ) -> tuple[Any, int]:
+        """The span that begins at ``start``, in a frame that ends at ``end``; and where the span ends.
+
+        ``agreed``: for forms of messages as they are written, the form and the lexicon that are put in their place.
+        Raises ``ValueError``, saying what is wrong.
+        """
+
+    def packet(
+        self, kind: int, packet: bytes, agreed: Mapping[str, tuple[str, Any]] | None = None
+    ) -> tuple[list[Any], list[tuple[int, int, int]]]:
+        """The spans that a packet begins with, and where the frames behind the last of them lie (``packet_frames``).
+
+        ``kind``: that of spans. Raises ``ValueError`` for what is no packet, or no span.
+        """
+
+    def fields(self, span: tuple[Any, ...]) -> bytes:
+        """The fields of a span: of a message with a lexicon, the name of this behind that of the form.
+
+        Raises ``ValueError`` for numbers out of range.
+        """
+
+    def frame(self, kind: int, span: tuple[Any, ...]) -> bytes:
+        """The same as a frame."""
+
+@final
+class WantedLabels:
+    """What many messages ask of a routing table: labels, and the target, below 64, that each stands for."""
+
+    def __new__(cls, labels: Sequence[tuple[int, int]]) -> WantedLabels:
+        """These labels."""
+
+    def __len__(self) -> int: ...
+
+@final
 class RoutingTable:
     """Conjunctions of linear paths, each path matched once for all of them. Use :mod:`twigcast.overlay.onyx.table`.
 
@@ -259,14 +327,16 @@ class RoutingTable:
         """Remove a conjunction; whether it was there."""
 
     def __len__(self) -> int: ...
-    def route(self, xml: bytes, wanted: Sequence[tuple[int, int]]) -> int:
+    def route(self, xml: bytes, wanted: WantedLabels | Sequence[tuple[int, int]]) -> int:
         """The targets of a message, as bits. ``wanted``: labels and the target, below 64, that each stands for.
 
         Targets that are reached are not looked for again; a path that cannot be decided counts as matching. Releases
         the GIL. Where no path has to be looked at, the message is not even scanned.
         """
 
-    def route_stream(self, stream: bytes, dictionary: NameDictionary | None, wanted: Sequence[tuple[int, int]]) -> int:
+    def route_stream(
+        self, stream: bytes, dictionary: NameDictionary | None, wanted: WantedLabels | Sequence[tuple[int, int]]
+    ) -> int:
         """Like ``route``, for a message that comes as an element stream (``ParsedMessage.stream``)."""
 
     def holding(self, xml: bytes) -> list[int]:

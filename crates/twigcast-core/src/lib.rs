@@ -10,6 +10,7 @@
 //! - [`explain`]: why a query matches a message, or not
 //! - [`extract`]: For-Where-Return results
 //! - [`stream`]: messages that travel parsed
+//! - [`packets`]: how they lie in what brokers send each other
 //! - [`engine`]: all of it behind one type
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod explain;
 pub mod extract;
 pub mod limits;
 mod local_names;
+pub mod packets;
 pub mod plan;
 pub mod predicate;
 pub mod query;

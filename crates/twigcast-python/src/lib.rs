@@ -7,6 +7,7 @@ mod errors;
 mod events;
 mod keys;
 mod lent;
+mod packets;
 mod payloads;
 mod queries;
 mod results;
@@ -27,11 +28,13 @@ mod _core {
     #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]
+    use super::packets::{SpanCodec, packet_frames, packet_of};
+    #[pymodule_export]
     use super::queries::{check, condition_tree, parse_tree};
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
-    use super::routing::RoutingTable;
+    use super::routing::{RoutingTable, WantedLabels};
     #[pymodule_export]
     use super::stream::{NameDictionary, ParsedMessage};
 
@@ -39,6 +42,10 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("PACKET_FORM", twigcast_core::packets::FORM)?;
+        module.add("PACKET_BYTES_MAX", twigcast_core::packets::PACKET_BYTES_MAX)?;
+        module.add("PACKET_FRAMES_MAX", twigcast_core::packets::FRAMES_MAX)?;
+        module.add("BODY_BYTES_MAX", twigcast_core::packets::BODY_BYTES_MAX)?;
         module.add("VERSION", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -14,6 +14,40 @@ use crate::{engine, errors};
 /// Matchers kept for the next call.
 const IDLE_MATCHERS_MAX: usize = 16;
 
+/// What many messages ask for: labels, and the target that each stands for. See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct WantedLabels {
+    labels: Vec<(Label, u32)>,
+}
+
+#[pymethods]
+impl WantedLabels {
+    #[new]
+    fn new(labels: Vec<(Label, u32)>) -> Self {
+        Self { labels }
+    }
+
+    fn __len__(&self) -> usize {
+        self.labels.len()
+    }
+}
+
+/// The same, as it is or as a list.
+#[derive(FromPyObject)]
+enum Asked<'py> {
+    Ready(PyRef<'py, WantedLabels>),
+    Listed(Vec<(Label, u32)>),
+}
+
+impl Asked<'_> {
+    fn labels(&self) -> &[(Label, u32)] {
+        match self {
+            Self::Ready(wanted) => &wanted.labels,
+            Self::Listed(labels) => labels,
+        }
+    }
+}
+
 /// Conjunctions of linear paths with labels. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct RoutingTable {
@@ -83,8 +117,9 @@ impl RoutingTable {
         py.detach(|| self.read().len())
     }
 
-    fn route(&self, py: Python<'_>, xml: &[u8], wanted: Vec<(Label, u32)>) -> PyResult<Targets> {
-        py.detach(|| self.with_matcher(|table, matcher| table.route(matcher, xml, &wanted)))
+    fn route(&self, py: Python<'_>, xml: &[u8], wanted: Asked<'_>) -> PyResult<Targets> {
+        let wanted = wanted.labels();
+        py.detach(|| self.with_matcher(|table, matcher| table.route(matcher, xml, wanted)))
             .map_err(|error| errors::message(py, &error))
     }
 
@@ -93,11 +128,12 @@ impl RoutingTable {
         py: Python<'_>,
         stream: &[u8],
         dictionary: Option<&NameDictionary>,
-        wanted: Vec<(Label, u32)>,
+        wanted: Asked<'_>,
     ) -> PyResult<Targets> {
+        let wanted = wanted.labels();
         py.detach(|| {
             with_dictionary(dictionary, |names| {
-                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, &wanted))
+                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, wanted))
             })
         })
         .map_err(|error| errors::message(py, &error))

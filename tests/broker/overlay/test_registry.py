@@ -14,11 +14,12 @@ from tests.broker.hub.hubs import run
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
 from twigcast.broker.overlay.onyx import make_node
-from twigcast.broker.overlay.registry import asking
+from twigcast.broker.overlay.registry import asking, holder
 from twigcast.broker.overlay.registry.asking import NoRegistry
 from twigcast.broker.overlay.registry.catalogue import Catalogue, scope_and_name, source_name
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
+from twigcast.overlay.onyx import replicated
 from twigcast.overlay.onyx.model import Source
 from twigcast.overlay.onyx.routing import routing_query
 
@@ -286,7 +287,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
     """The ledger waits: nothing is told before it is durable."""
     from twigcast.broker.errors import StoreUnavailable
     from twigcast.broker.overlay.registry.ledger import Ledger
-    from twigcast.overlay.onyx.replicated import Entry
+    from twigcast.overlay.onyx.replicated import Entry, Snapshot
 
     class Failing:
         def __init__(self) -> None:
@@ -319,5 +320,55 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
         again = Ledger(records)
         assert again.durable == ledger.durable
         assert again.members == {"b": 5}
+        # A log that is shortened, at once with what stands for its beginning; and then grows.
+        durable = again.durable
+        durable.snapshot, durable.base, durable.base_term = Snapshot(2, 3, "state"), 1, 1
+        del durable.log[:1]
+        await again.keep()
+        durable.log.append(Entry(4, "u", "more"))
+        await again.keep()
+        assert Ledger(records).durable == durable
+        # Somebody else's snapshot in place of all of it.
+        durable.snapshot, durable.base, durable.base_term, durable.log[:] = Snapshot(9, 5, "other"), 9, 5, []
+        await again.keep()
+        assert Ledger(records).durable == durable
+        assert list(records.kept["registry-log"]) == ["snapshot"]
 
     asyncio.run(work())
+
+
+def test_a_holder_that_was_away_while_the_log_was_shortened_knows_all(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holder, "ENTRIES_MAX", 10)
+    monkeypatch.setattr(replicated, "PIECE_CHARACTERS", 300)
+    stores = {name: new_store(name) for name in HOLDERS}
+
+    async def all_three() -> None:
+        async with row(stores, *HOLDERS) as parts:
+            await register(parts["a"], "early")
+            await until(lambda: entry(parts["c"], "early") is not None)
+
+    async def two() -> None:
+        async with row(stores, "a", "b") as parts:
+            for number in range(30):
+                await register(parts["b"], f"source-{number}")
+
+    async def again() -> None:
+        # The first is not there, so that a majority needs the one that was away.
+        async with row(stores, "c", "b") as parts:
+            report = parts["c"].overlay.registering.report
+            await until(lambda: report().entries > 30)
+            assert all(entry(parts["c"], f"source-{number}") is not None for number in range(30))
+            key, _ = await register(parts["c"], "late")
+            check(parts["c"], "late", key)
+        assert len(stores["c"].overlay_records("registry-log")) <= 12
+
+    async def alone() -> None:
+        # What it knows comes out of its own snapshot then.
+        async with row(stores, "c", "a") as parts:
+            await register(parts["c"], "last")
+            assert entry(parts["c"], "source-7") is not None
+
+    for work in (all_three, two, again, alone):
+        run(work())

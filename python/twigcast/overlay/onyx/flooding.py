@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.items import CatalogueChanged
 from twigcast.overlay.onyx.misbehaviour import Misbehaviour
-from twigcast.overlay.onyx.model import Hello, LinkState, Source
+from twigcast.overlay.onyx.model import PROTOCOL, Hello, LinkState, Source
 from twigcast.overlay.onyx.topology import Verdict
 
 if TYPE_CHECKING:
     from twigcast.overlay.onyx.broker import OnyxBroker
-
-#: Version of what is said between nodes.
-PROTOCOL = (1, 0)
 
 
 def link_up(node: OnyxBroker, neighbour: Address, cost: int) -> None:

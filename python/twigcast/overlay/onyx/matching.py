@@ -46,7 +46,7 @@ class Matching:
         self._labels: dict[_Label, int] = {}
         self._label_uses: Counter[_Label] = Counter()
         self._free_labels: list[int] = []
-        self._asked: dict[tuple[str, Root, frozenset[Address]], list[list[tuple[int, int]]]] = {}
+        self._asked: dict[tuple[str, Root, frozenset[Address]], list[_core.WantedLabels]] = {}
 
     def change(self, neighbour: Address, disjunct: Disjunct, before: Roots, after: Roots) -> None:
         """A neighbour wants a disjunct for other roots than before."""
@@ -111,7 +111,7 @@ class Matching:
         return self._reached(lambda wanted: self._engine.route_stream(stream, dictionary, wanted), scope, root, among)
 
     def _reached(
-        self, ask: Callable[[list[tuple[int, int]]], int], scope: str, root: Root, among: frozenset[Address]
+        self, ask: Callable[[_core.WantedLabels], int], scope: str, root: Root, among: frozenset[Address]
     ) -> frozenset[Address]:
         reached: set[Address] = set()
         order = sorted(among)
@@ -124,24 +124,24 @@ class Matching:
 
     def _wanted(
         self, scope: str, root: Root, among: frozenset[Address], order: list[Address]
-    ) -> list[list[tuple[int, int]]]:
+    ) -> list[_core.WantedLabels]:
         """By group of targets that one pass can tell apart: the labels that count, and the targets they stand for."""
         known = self._asked.get((scope, root, among))
         if known is None:
             place = {neighbour: index for index, neighbour in enumerate(order)}
-            known = [[] for _ in range(0, len(order), _TARGETS_MAX)]
+            parts: list[list[tuple[int, int]]] = [[] for _ in range(0, len(order), _TARGETS_MAX)]
             for label, number in self._labels.items():
                 index = place.get(label.neighbour)
                 if index is None or label.scope != scope:
                     continue
                 if isinstance(label.roots, str) or root in label.roots:
-                    known[index // _TARGETS_MAX].append((number, index % _TARGETS_MAX))
+                    parts[index // _TARGETS_MAX].append((number, index % _TARGETS_MAX))
             if len(self._asked) >= _ASKED_MAX:
                 self._asked.clear()
-            self._asked[scope, root, among] = known
+            known = self._asked[scope, root, among] = list(map(_core.WantedLabels, parts))
         return known
 
-    def _ask(self, message: bytes, wanted: list[tuple[int, int]]) -> int:
+    def _ask(self, message: bytes, wanted: _core.WantedLabels) -> int:
         try:
             return self._engine.route(message, wanted)
         except NeedsConversion:

@@ -97,7 +97,7 @@ def _advance(node: OnyxBroker, stream: Stream, upto: int, message: Message | Non
     receivers = stream.receivers()
     if message is not None and receivers:
         taken = _wanting(node, message, receivers)
-        onward = message._replace(path=(*message.path, node.address))
+        onward = message.passed_on(node.address)
         got = []
         for name, sent in reducing.outgoing(node, onward, [name for name in receivers if name in taken]):
             child = stream.children[name]

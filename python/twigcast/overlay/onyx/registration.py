@@ -102,6 +102,23 @@ class Moved(NamedTuple):
     profiles: tuple[tuple[str, Address], ...]
 
 
+class RegistryState(NamedTuple):
+    """All that a registry knows, in the order in which it came to know it.
+
+    Attributes:
+        brokers: With what each is expected to carry, in bytes a second: not computed anew, since sums of fractions
+            depend on their order, and replicas must not differ by a last digit.
+        sources: With who has them.
+        profiles: The same.
+        catalogue: All entries, also of sources that are gone.
+    """
+
+    brokers: tuple[tuple[AddBroker, float], ...]
+    sources: tuple[tuple[RegisterSource, Assigned], ...]
+    profiles: tuple[tuple[RegisterProfile, Assigned], ...]
+    catalogue: tuple[Source, ...]
+
+
 @dataclass(slots=True)
 class _Broker:
     place: Place
@@ -165,6 +182,26 @@ class Registry:
                 return self._remove_profile(command.profile)
         return False
 
+    def state(self) -> RegistryState:
+        """What it knows, for another one to begin with."""
+        return RegistryState(
+            tuple((AddBroker(number, one.place, one.capacity), one.volume) for number, one in self._brokers.items()),
+            tuple(self._sources.values()),
+            tuple((profile.wish, profile.assigned) for profile in self._profiles.values()),
+            tuple(self.catalogue.values()),
+        )
+
+    def restore(self, state: RegistryState) -> None:
+        """Know what another one knew, and nothing else."""
+        self._brokers = {
+            broker.broker: _Broker(broker.place, broker.capacity, volume) for broker, volume in state.brokers
+        }
+        self._sources = {source.name: (source, assigned) for source, assigned in state.sources}
+        self._profiles = {}
+        for wish, assigned in state.profiles:
+            self._host(wish, assigned)
+        self.catalogue = {source.name: source for source in state.catalogue}
+
     # Sources.
 
     def _register_source(self, index: int, source: RegisterSource, prefer: Address | None = None) -> Assigned | Taken:
@@ -210,12 +247,15 @@ class Registry:
     def _register_profile(self, wish: RegisterProfile, prefer: Address | None = None) -> Assigned:
         self._remove_profile(wish.profile)
         assigned = self._assign(lambda broker: self._host_cost(broker, wish), prefer)
+        self._host(wish, assigned)
+        return assigned
+
+    def _host(self, wish: RegisterProfile, assigned: Assigned) -> None:
         self._profiles[wish.profile] = _Profile(wish, assigned)
-        if assigned.broker is not None:
-            host = self._brokers[assigned.broker]
+        host = None if assigned.broker is None else self._brokers.get(assigned.broker)
+        if host is not None:
             host.profiles += 1
             host.conditions.update(_conditions(wish.wanted))
-        return assigned
 
     def _host_cost(self, broker: Address, wish: RegisterProfile) -> float:
         state = self._brokers[broker]

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from twigcast._core import PACKET_BYTES_MAX, PACKET_FRAMES_MAX
 from twigcast.overlay.onyx import model
+from twigcast.overlay.onyx.model import PROTOCOL
 from twigcast.overlay.onyx.network import frames, packets
 from twigcast.overlay.onyx.network.errors import FrameError
-from twigcast.overlay.onyx.network.greeting import PROTOCOL, Greeting, Ping, Pong, Ready, Refused
+from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
 from twigcast.overlay.onyx.network.primitives import NUMBER_MAX, Reader, put_number, put_real, put_signed, put_text
 from twigcast.overlay.onyx.wire.lexicons import Teaching
 
@@ -194,12 +196,12 @@ def test_a_refusal_says_what_is_wrong(frame: bytes, reason: str) -> None:
 
 def test_packets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FrameError, match="at most"):
-        packets.read_packet(bytes(packets.PACKET_BYTES_MAX + 1))
+        packets.read_packet(bytes(PACKET_BYTES_MAX + 1))
     with pytest.raises(FrameError, match="frames"):
-        packets.read_packet(packets.packet([packets.frame(Ready())] * (packets.FRAMES_MAX + 1)))
+        packets.read_packet(packets.packet([packets.frame(Ready())] * (PACKET_FRAMES_MAX + 1)))
     with pytest.raises(FrameError, match="form"):
         packets.read_packet(b"\x02" + packets.packet([])[1:])
-    monkeypatch.setattr(packets, "PACKET_BYTES_MAX", 100)
+    monkeypatch.setattr(packets, "FRAME_BYTES_MAX", 100)
     with pytest.raises(FrameError, match="too large"):
         packets.frame(Refused("x", "y" * 200))
 

@@ -17,12 +17,12 @@ import trustme
 
 from tests.overlay.onyx.network.network_fakes import QUICK, FakeNode, certificates, driver, running, until
 from twigcast.overlay.core import Effects, SetTimer
-from twigcast.overlay.onyx.model import Known, Message, Span
+from twigcast.overlay.onyx.model import PROTOCOL, Known, Message, Span
 from twigcast.overlay.onyx.network import greeting, packets, streams
 from twigcast.overlay.onyx.network.dialer import Dialer
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.errors import CertificateError, NetworkError
-from twigcast.overlay.onyx.network.greeting import PROTOCOL, Greeting, Ready, Refused
+from twigcast.overlay.onyx.network.greeting import Greeting, Ready, Refused
 from twigcast.overlay.onyx.network.reports import KINDS_MAX, Troubles
 from twigcast.overlay.onyx.network.tls import Certificates, Target, is_loopback, proven_names, target_of
 
@@ -272,7 +272,7 @@ STRANGER = Greeting(PROTOCOL, "stranger", bytes(16), 1, "", 0.0, "test")
 @pytest.mark.parametrize(
     ("said", "kind", "reason"),
     [
-        ([packed(STRANGER._replace(version=(PROTOCOL[0] + 1, 0)))], greeting.VERSION, r"speaks version 2\.0"),
+        ([packed(STRANGER._replace(version=(PROTOCOL[0] + 1, 0)))], greeting.VERSION, r"speaks version 3\.0"),
         ([b"nonsense"], greeting.FRAME, "no packet"),
         ([packed(STRANGER)[:-2]], greeting.FRAME, "damaged"),
         ([packed(Ready())], greeting.FRAME, "in place of a greeting"),

@@ -20,8 +20,8 @@ from tests.overlay.onyx.network.processes import BrokerProcess, running, wait
 from tests.overlay.onyx.network.test_links import STRANGER, packed, say
 from tests.overlay.onyx.network.test_processes import ids, message, publish, wait_for, wait_joined
 from tests.services.postgresql import PostgresqlServer
-from twigcast.overlay.onyx.model import Known
-from twigcast.overlay.onyx.network.greeting import PROTOCOL, Ready
+from twigcast.overlay.onyx.model import PROTOCOL, Known
+from twigcast.overlay.onyx.network.greeting import Ready
 from twigcast.overlay.onyx.network.tls import Target
 
 REGISTRY = ["overlay_registry=north,middle,south"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Hashable
 from typing import Any
 
+import pytest
+
+from twigcast.broker.overlay.registry.texts import read, write
+from twigcast.overlay.onyx import replicated
 from twigcast.overlay.onyx.model import RoutingQuery
 from twigcast.overlay.onyx.registration import (
     AddBroker,
@@ -20,7 +25,7 @@ from twigcast.overlay.onyx.registration import (
     RemoveProfile,
     RemoveSource,
 )
-from twigcast.overlay.onyx.replicated import Applied, Durable, NotLeading, Replica, Replied
+from twigcast.overlay.onyx.replicated import Applied, Durable, NotLeading, Replica, Replied, Restored
 from twigcast.overlay.onyx.routing import routing_query
 from twigcast.overlay.simulator import NetworkFaults, Simulator
 
@@ -99,24 +104,32 @@ class Ledger:
         self.done.append(command)
         return len(self.done)
 
+    def state(self) -> str:
+        return json.dumps(self.done)
+
+    def restore(self, state: str) -> None:
+        self.done = json.loads(state)
+
 
 class Service:
     """Five replicas, some of which are down at times, and a client that repeats what was not answered."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, entries_max: int = 0) -> None:
         self.rng = random.Random(seed)
         faults = NetworkFaults(0.002, 0.03, loss=self.rng.choice((0, 0.1)), duplication=0.05)
         self.simulator = Simulator(seed, faults, on_delivery=self.note)
         self.members = list(range(self.rng.choice((1, 3, 5))))
+        self.entries_max = entries_max or self.rng.choice((2, 4, 1_000))
         self.kept = {member: Durable() for member in self.members}
         self.replied: dict[Hashable, Any] = {}
         self.applied: dict[int, Any] = {}
         self.faults: list[str] = []
+        self.restored = 0
         for member in self.members:
             self.start(member)
 
     def start(self, member: int) -> None:
-        replica = Replica(member, self.members, Ledger(), self.kept[member])
+        replica = Replica(member, self.members, Ledger(), self.kept[member], entries_max=self.entries_max)
         replica.now = replica.heard = self.simulator.now
         self.simulator.add(replica)
 
@@ -124,6 +137,8 @@ class Service:
         if isinstance(item, Replied):
             if self.replied.setdefault(item.request, item.reply) != item.reply:
                 self.faults.append(f"two replies to {item.request}")
+        elif isinstance(item, Restored):
+            self.restored += 1
         elif isinstance(item, Applied) and self.applied.setdefault(item.number, item.command) != item.command:
             self.faults.append(f"two commands at {item.number}")
 
@@ -153,7 +168,10 @@ class Service:
             self.simulator.heal()
 
 
-def test_what_was_answered_is_never_lost_and_nothing_is_done_twice() -> None:
+def test_what_was_answered_is_never_lost_and_nothing_is_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the log is kept whole, or shortened all the time and given in small pieces to those that were away."""
+    monkeypatch.setattr(replicated, "PIECE_CHARACTERS", 50)
+    restored = 0
     for seed in range(SEED, SEED + ROUNDS):
         service = Service(seed)
         requests = [f"r{number}" for number in range(12)]
@@ -174,6 +192,8 @@ def test_what_was_answered_is_never_lost_and_nothing_is_done_twice() -> None:
                 break
         service.simulator.run(until=service.simulator.now + 3)
         about = f"seed {seed}"
+        restored += service.restored
+        assert all(len(kept.log) <= service.entries_max + 1 for kept in service.kept.values()), about
         assert not service.faults, (about, service.faults)
         assert len(service.replied) == len(requests), about
         ledgers = [ledger.done for ledger in service.ledgers()]
@@ -181,6 +201,81 @@ def test_what_was_answered_is_never_lost_and_nothing_is_done_twice() -> None:
         assert sorted(ledgers[0]) == sorted(f"do {request}" for request in requests), about
         for done, reply in answered.items():
             assert ledgers[0][reply - 1] == f"do {done}", about
+    assert restored or ROUNDS < 10
+
+
+def test_who_was_away_across_a_shortening_gets_what_the_others_have_become() -> None:
+    for seed in range(SEED, SEED + 20):
+        service = Service(seed, entries_max=6)
+        while len(service.members) < 3:
+            seed += 1_000
+            service = Service(seed, entries_max=6)
+        away = service.rng.choice(service.members)
+        requests = [f"r{number}" for number in range(40)]
+
+        def all_done(some: list[str], service: Service = service) -> None:
+            for _ in range(400):
+                for request in some:
+                    service.ask(request)
+                service.simulator.run(until=service.simulator.now + 0.5)
+                if all(request in service.replied for request in some):
+                    return
+            raise AssertionError("no answer")
+
+        all_done(requests[:10])
+        service.simulator.remove(away)
+        behind = service.kept[away].last
+        all_done(requests[10:])
+        about = f"seed {seed}"
+        assert min(kept.base for member, kept in service.kept.items() if member != away) > behind, about
+        service.start(away)
+        service.simulator.run(until=service.simulator.now + 30)
+        replica = service.simulator.node(away)
+        assert isinstance(replica, Replica)
+        assert isinstance(replica.machine, Ledger)
+        others = [ledger.done for ledger in service.ledgers()]
+        assert replica.machine.done == others[0], about
+        assert len(others[0]) == len(requests), about
+        assert service.restored >= 1, about
+        assert not service.faults, about
+        # What was carried out before is known there too: asked again, it is not done again.
+        assert replica.replies["r0"] == service.replied["r0"], about
+
+
+def test_a_registry_goes_on_where_another_one_was() -> None:
+    """Through a text, at a random place: the same replies to the same commands, and the same catalogue."""
+    for seed in range(SEED, SEED + ROUNDS):
+        rng = random.Random(seed)
+        made = Registry(rng.choice(list(Placement)))
+        other: Registry | None = None
+        for index in range(1, 120):
+            command = some_command(rng)
+            reply = made.apply(index, command)
+            if other is not None:
+                assert other.apply(index, command) == reply, (seed, index, command)
+            if (other is None and rng.random() < 0.02) or index == 60:
+                other = Registry(made._placement)
+                other.apply(0, AddBroker(99, (0.0, 0.0), 1.0))
+                other.restore(read(write(made.state())))
+        assert other is not None
+        assert other.state() == made.state(), seed
+
+
+def some_command(rng: random.Random) -> Any:
+    place = rng.random(), rng.random()
+    name, number = f"n{rng.randrange(8)}", rng.randrange(5)
+    owner = rng.choice(("", "k"))
+    return rng.choice(
+        (
+            AddBroker(number, place, rng.choice((0.0, 1e4, 1e6 / 3))),
+            RemoveBroker(number),
+            RegisterSource(name, place, "<!ELEMENT a ANY>", rng.random() * 3, rng.randrange(9_000), owner),
+            RemoveSource(name, owner),
+            RegisterProfile(name, place, query(number)),
+            RegisterProfile(name, place, query(number)),
+            RemoveProfile(name),
+        )
+    )
 
 
 def test_a_follower_names_the_leader() -> None:

@@ -31,7 +31,7 @@ from twigcast.overlay.core import Address, Effects
 from twigcast.overlay.onyx.description import Description
 from twigcast.overlay.onyx.model import Source
 from twigcast.overlay.onyx.registration import AddBroker, RegisterProfile, Registry
-from twigcast.overlay.onyx.replicated import Applied, NotLeading, Replica, Replied
+from twigcast.overlay.onyx.replicated import ENTRIES_MAX, Applied, NotLeading, Replica, Replied, Restored
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,12 @@ class _Machine:
             logger.error("the registry passes over a command that it does not know: %s", error)
             reply = False
         return write(Flag(reply) if isinstance(reply, bool) else reply).decode()  # type: ignore[arg-type]
+
+    def state(self) -> str:
+        return write(self.registry.state()).decode()
+
+    def restore(self, state: str) -> None:
+        self.registry.restore(read(state))
 
 
 class Holder:
@@ -107,7 +113,12 @@ class Holder:
         self._steps: asyncio.Queue[Callable[[], Effects | None]] = asyncio.Queue()
         self._counter = 0
         self._replica = Replica(
-            member(name), sorted(self._names), _Machine(registry), ledger.durable, beat=BEAT_SECONDS
+            member(name),
+            sorted(self._names),
+            _Machine(registry),
+            ledger.durable,
+            beat=BEAT_SECONDS,
+            entries_max=ENTRIES_MAX,
         )
         self._started = time.time_ns()
         self._steps.put_nowait(lambda: None)
@@ -129,6 +140,7 @@ class Holder:
 
     async def run(self) -> None:
         """Work until cancelled."""
+        self._look_at_catalogue()
         while True:
             effects = self._step(await self._steps.get())
             await self._ledger.keep()
@@ -204,7 +216,7 @@ class Holder:
                 self._say(address, write(message))
         for item in effects.deliveries:
             self._deliver(item)
-        if any(isinstance(item, Applied) for item in effects.deliveries):
+        if any(isinstance(item, Applied | Restored) for item in effects.deliveries):
             self._look_at_catalogue()
 
     def _wake(self, name: Hashable) -> Effects:

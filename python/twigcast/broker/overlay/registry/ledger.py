@@ -11,12 +11,14 @@ import orjson
 
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.replicated import Durable, Entry
+from twigcast.overlay.onyx.replicated import Durable, Entry, Snapshot
 
 logger = logging.getLogger(__name__)
 
 _STATE: Final = "registry"
 _LOG: Final = "registry-log"
+_SNAPSHOT: Final = "snapshot"
+"""Among the entries: what those before them have made, and how many they were; written at once with the log."""
 _RETRY_SECONDS: Final = 0.5
 
 
@@ -45,26 +47,35 @@ class Ledger:
         self._records = records
         state = records.load(_STATE)
         told = orjson.loads(state.get("vote", b"[0, null]"))
-        log = [Entry(*orjson.loads(text)) for text in records.load(_LOG).values()]
-        self.durable = Durable(told[0], told[1], log)
+        kept = records.load(_LOG)
+        base, base_term, *snapshot = orjson.loads(kept.pop(_SNAPSHOT, b'[0, 0, 0, 0, ""]'))
+        log = [Entry(*orjson.loads(text)) for text in kept.values()]
+        self.durable = Durable(told[0], told[1], log, base, base_term, Snapshot(*snapshot))
         #: By name of another holder, which broker that is.
         self.members: dict[str, Address] = orjson.loads(state.get("members", b"{}"))
         self._kept_vote = (self.durable.term, self.durable.voted_for)
         self._kept_members = dict(self.members)
-        self._kept_log = list(log)
+        self._kept_snapshot = self.durable.snapshot
+        self._kept_log = self._entries()
 
     async def keep(self) -> None:
         """Write what has changed, however long the store does not answer."""
         await self._keep(_STATE, self._state(), ())
-        log, kept = self.durable.log, self._kept_log
-        same = min(len(log), len(kept))
+        durable, kept = self.durable, self._kept_log
+        last = durable.log[-1] if durable.log else None
         # Where the last entries are the same, so are those before: nothing is ever changed inside the log.
-        while same and kept[same - 1] is not log[same - 1]:
-            same -= 1
-        if same < max(len(log), len(kept)):
-            fresh = {_name(index): orjson.dumps(tuple(entry)) for index, entry in enumerate(log[same:], same)}
-            await self._keep(_LOG, fresh, [_name(index) for index in range(len(log), len(kept))])
-            self._kept_log = list(log)
+        if (durable.snapshot, len(kept), kept.get(durable.last)) == (self._kept_snapshot, len(durable.log), last):
+            return
+        now = self._entries()
+        put = {_name(index): orjson.dumps(tuple(entry)) for index, entry in now.items() if kept.get(index) is not entry}
+        if durable.snapshot is not self._kept_snapshot:
+            put[_SNAPSHOT] = orjson.dumps((durable.base, durable.base_term, *durable.snapshot))
+        await self._keep(_LOG, put, [_name(index) for index in kept if index not in now])
+        self._kept_log, self._kept_snapshot = now, durable.snapshot
+
+    def _entries(self) -> dict[int, Entry]:
+        """The log by number."""
+        return dict(enumerate(self.durable.log, self.durable.base + 1))
 
     def _state(self) -> dict[str, bytes]:
         put = {}
@@ -101,4 +112,5 @@ async def keep(
 
 
 def _name(index: int) -> str:
-    return f"{index:012d}"
+    # The first entry has number 1, and stands under 0.
+    return f"{index - 1:012d}"

@@ -15,12 +15,13 @@ from twigcast.overlay.onyx.registration import (
     Moved,
     RegisterProfile,
     RegisterSource,
+    RegistryState,
     RemoveBroker,
     RemoveProfile,
     RemoveSource,
     Taken,
 )
-from twigcast.overlay.onyx.replicated import Append, Appended, RequestVote, Vote
+from twigcast.overlay.onyx.replicated import Append, Appended, Install, Installed, RequestVote, Vote
 
 
 class Flag(NamedTuple):
@@ -59,7 +60,7 @@ class Elsewhere(NamedTuple):
 
 Command: TypeAlias = AddBroker | RemoveBroker | RegisterSource | RemoveSource | RegisterProfile | RemoveProfile
 Reply: TypeAlias = Assigned | Taken | Moved | Flag
-RaftMessage: TypeAlias = RequestVote | Vote | Append | Appended
+RaftMessage: TypeAlias = RequestVote | Vote | Append | Appended | Install | Installed
 Said: TypeAlias = Ask | Answer | Elsewhere | RaftMessage
 
 _KINDS: Final[dict[str, Any]] = {
@@ -80,6 +81,9 @@ _KINDS: Final[dict[str, Any]] = {
     "vote": Vote,
     "append": Append,
     "appended": Appended,
+    "install": Install,
+    "installed": Installed,
+    "state": RegistryState,
     "entry": Source,
 }
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
@@ -90,7 +94,7 @@ class TextError(TwigcastError):
     """A text that says nothing that is known."""
 
 
-def write(thing: Command | Reply | Said | Source) -> bytes:
+def write(thing: Command | Reply | Said | Source | RegistryState) -> bytes:
     """A thing as a text."""
     name = _NAMES[type(thing)]
     return orjson.dumps([name, _ADAPTERS[name].dump_python(thing, mode="json")])

@@ -14,8 +14,9 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from twigcast.overlay.core import Address, Effects
+from twigcast.overlay.onyx.model import PROTOCOL
 from twigcast.overlay.onyx.network.dialer import Dialer
-from twigcast.overlay.onyx.network.greeting import PROTOCOL, Greeting
+from twigcast.overlay.onyx.network.greeting import Greeting
 from twigcast.overlay.onyx.network.link import Link
 from twigcast.overlay.onyx.network.links import Links
 from twigcast.overlay.onyx.network.listener import Listener

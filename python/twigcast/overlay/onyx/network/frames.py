@@ -10,10 +10,12 @@ disjuncts as numbers of these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from twigcast._core import BODY_BYTES_MAX, SpanCodec
 from twigcast.overlay.onyx.model import (
     EVERYWHERE,
+    PROTOCOL,
     Attach,
     Attached,
     Detach,
@@ -35,7 +37,6 @@ from twigcast.overlay.onyx.model import (
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.greeting import (
     NAME_BYTES_MAX,
-    PROTOCOL,
     Greeting,
     Ping,
     Pong,
@@ -44,18 +45,14 @@ from twigcast.overlay.onyx.network.greeting import (
 )
 from twigcast.overlay.onyx.network.primitives import (
     Reader,
-    number_bytes,
     put_bytes,
     put_number,
     put_real,
     put_signed,
     put_text,
-    text_bytes,
 )
-from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Teaching
+from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Lexicon, Teaching
 
-BODY_BYTES_MAX: Final = 64 << 20
-"""Bytes of a message's body."""
 NAME_MAX: Final = 4 << 10
 """Bytes of a name: of a scope, a source, a message, a type."""
 PATH_BYTES_MAX: Final = 1 << 20
@@ -78,6 +75,13 @@ SCHEMA_BYTES_MAX: Final = 4 << 20
 """Bytes of a schema in the catalogue."""
 
 
+Agreed: TypeAlias = dict[str, tuple[str, Lexicon | None]]
+"""By forms of messages as they are written: the form that is meant, and the lexicon."""
+
+SPANS: Final = SpanCodec(Span, Message)
+"""Reads and writes spans, with the messages in them, in the core: of all that goes over links, most is these."""
+
+
 # Parts that several messages have -------------------------------------------------------------------------------------
 
 
@@ -91,43 +95,19 @@ def _numbers(reader: Reader) -> tuple[int, ...]:
     return tuple(reader.several(reader.number, BROKERS_MAX))
 
 
-def _put_message(out: bytearray, message: Message) -> None:
-    out += number_bytes(message.root)
-    put_signed(out, message.number)
-    out += text_bytes(message.scope)
-    out += text_bytes(message.source)
-    put_text(out, message.message_id)
-    out += text_bytes(message.content_type)
-    out += text_bytes(message.form)
-    put_number(out, len(message.path))
-    for broker in message.path:
-        out += number_bytes(broker)
-    put_real(out, message.published)
-    put_bytes(out, message.body)
-    put_text(out, message.reduced)
-
-
-def _message(reader: Reader) -> Message:
-    root, number = reader.number(), reader.signed()
-    scope, source, message_id, content_type, form = reader.texts(5, NAME_MAX)
-    path = _numbers(reader)
-    published = reader.real()
-    body, reduced = reader.bytes(BODY_BYTES_MAX), reader.text(PATH_BYTES_MAX)
-    return Message(root, number, scope, source, message_id, content_type, body, form, path, published, reduced)
-
-
 def _put_span(out: bytearray, span: Span) -> None:
-    out += number_bytes(span.root)
-    put_signed(out, span.after)
-    put_signed(out, span.upto)
-    out.append(span.message is not None)
-    if span.message is not None:
-        _put_message(out, span.message)
+    out += SPANS.fields(span)
 
 
 def _span(reader: Reader) -> Span:
-    root, after, upto = reader.number(), reader.signed(), reader.signed()
-    return Span(root, after, upto, _message(reader) if _flag(reader) else None)
+    return reader.by(_read_span)
+
+
+def _read_span(data: bytes, start: int, end: int) -> tuple[Span, int]:
+    try:
+        return SPANS.read(data, start, end)
+    except ValueError as error:
+        raise FrameError(str(error)) from None
 
 
 def _flag(reader: Reader) -> bool:
@@ -474,6 +454,9 @@ class Codec(NamedTuple):
     read: Callable[[Reader], Any]
 
 
+SPAN_KIND: Final = 16
+"""Of frames of spans."""
+
 CODECS: Final[dict[type, Codec]] = {
     Greeting: Codec(1, _put_greeting, _greeting),
     Ready: Codec(2, _put_ready, _ready),
@@ -481,7 +464,7 @@ CODECS: Final[dict[type, Codec]] = {
     Ping: Codec(4, _put_ping, _ping),
     Pong: Codec(5, _put_pong, _pong),
     Teaching: Codec(6, _put_teaching, _teaching),
-    Span: Codec(16, _put_span, _span),
+    Span: Codec(SPAN_KIND, _put_span, _span),
     Hello: Codec(17, _put_hello, _hello),
     LinkState: Codec(18, _put_link_state, _link_state),
     RoutingDelta: Codec(19, _put_routing_delta, _routing_delta),
@@ -500,8 +483,8 @@ CODECS: Final[dict[type, Codec]] = {
 _READ: Final = {codec.kind: codec.read for codec in CODECS.values()}
 
 
-def put_frame(out: bytearray, message: object) -> None:
-    """Append a message as a frame.
+def frame_of(message: object) -> bytes:
+    """A message as a frame.
 
     Raises:
         TypeError: It is of no class that goes over the wire.
@@ -511,32 +494,50 @@ def put_frame(out: bytearray, message: object) -> None:
         raise TypeError(f"{type(message).__name__} is no message between brokers")
     fields = bytearray()
     codec.put(fields, message)
+    out = bytearray()
     put_number(out, codec.kind)
     put_number(out, len(fields))
-    out += fields
+    return bytes(out + fields)
 
 
-def read_frame(data: bytes, start: int, end: int) -> tuple[Any, int]:
-    """Read one frame.
+def read_frame(kind: int, data: bytes, start: int, end: int) -> Any:
+    """Read the fields of one frame.
 
     Returns:
-        The message (`None`: of a kind that is not known), and where the next frame begins.
+        The message; `None`: it is of a kind that is not known.
 
     Raises:
         FrameError: It is none.
     """
-    header = Reader(data, start, end)
-    kind, size = header.number(), header.number()
-    if size > header.left:
-        raise FrameError(f"a frame of {size:,} bytes has {header.left:,}")
-    stop = header.at + size
     read = _READ.get(kind)
     if read is None:
-        return None, stop
-    reader = Reader(data, header.at, stop)
+        return None
+    reader = Reader(data, start, end)
     try:
         message = read(reader)
         reader.finish()
     except FrameError as error:
         raise FrameError(f"in a frame of kind {kind}: {error.reason}") from None
-    return message, stop
+    return message
+
+
+def read_span_frame(data: bytes, start: int, end: int, agreed: Agreed | None = None) -> Span:
+    """Read the fields of a span, as `read_frame` does.
+
+    Args:
+        data: Holds them.
+        start: Where they begin.
+        end: Where they end.
+        agreed: What forms of messages mean on the link.
+
+    Raises:
+        FrameError: It is none.
+    """
+    try:
+        span: Span
+        span, at = SPANS.read(data, start, end, agreed)
+    except ValueError as error:
+        raise FrameError(f"in a frame of kind {SPAN_KIND}: {error}") from None
+    if at != end:
+        raise FrameError(f"in a frame of kind {SPAN_KIND}: {end - at:,} bytes are left over")
+    return span

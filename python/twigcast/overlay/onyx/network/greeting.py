@@ -16,9 +16,6 @@ from typing import Final, NamedTuple
 
 from twigcast.overlay.onyx.network.errors import PeerRefused
 
-PROTOCOL: Final = (1, 0)
-"""Version of all that is said on a link: major and minor. The major ones must be equal."""
-
 NAME_BYTES_MAX: Final = 253
 """Of a broker's name: that of the longest host name."""
 

@@ -19,7 +19,7 @@ from twigcast.errors import TwigcastError
 from twigcast.overlay.onyx.model import Hello
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.greeting import FORM, FRAME, SILENT, SLOW, Greeting, Ping, Pong, Refused
-from twigcast.overlay.onyx.network.packets import PACKET_BYTES_WANTED, frame, packet, read_packet
+from twigcast.overlay.onyx.network.packets import PACKET_BYTES_WANTED, frame, messages_of, packet
 from twigcast.overlay.onyx.network.reports import LinkReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.wire.errors import WireError
@@ -239,7 +239,7 @@ class Link:
                 await self._reading.wait()
                 self._heard = time.monotonic()
             self._received_bytes += len(data)
-            for message in read_packet(data):
+            for message in messages_of(data, exchange.agreed):
                 self._received_frames += 1
                 kind = type(message)
                 if not self.is_open:

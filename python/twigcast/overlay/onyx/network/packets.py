@@ -1,19 +1,22 @@
 """Packets: what one gRPC message carries, several frames that were waiting together.
 
 A packet begins with the version of its form and a CRC-32 of all that follows. TLS guards the bytes on the way; the sum
-guards them where there is no TLS, and finds a broker that itself writes nonsense.
+guards them where there is no TLS, and finds a broker that itself writes nonsense. Packets are taken apart and put
+together by the core, and so are the frames of messages (see decision 0029).
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
+from twigcast._core import PACKET_BYTES_MAX, PACKET_FORM, packet_of
+from twigcast.overlay.onyx.model import Span
 from twigcast.overlay.onyx.network.errors import FrameError
-from twigcast.overlay.onyx.network.frames import BODY_BYTES_MAX, put_frame, read_frame
+from twigcast.overlay.onyx.network.frames import SPAN_KIND, SPANS, Agreed, frame_of, read_frame, read_span_frame
 
-FORM: Final = 1
+FORM: Final = PACKET_FORM
 """Version of the form of packets."""
 
 HEADER_BYTES: Final = 5
@@ -21,11 +24,8 @@ HEADER_BYTES: Final = 5
 PACKET_BYTES_WANTED: Final = 256 << 10
 """A packet is closed when it has got so large."""
 
-PACKET_BYTES_MAX: Final = BODY_BYTES_MAX + (2 << 20)
-"""The largest packet that is read: one message with the largest body fits."""
-
-FRAMES_MAX: Final = 1 << 16
-"""Frames in one packet."""
+FRAME_BYTES_MAX: Final = PACKET_BYTES_MAX - HEADER_BYTES
+"""The largest frame that is sent: it fits into the largest packet that is read."""
 
 
 def frame(message: object) -> bytes:
@@ -35,39 +35,48 @@ def frame(message: object) -> bytes:
         FrameError: It is too large to be sent.
         TypeError: It is of no class that goes over the wire.
     """
-    out = bytearray()
-    put_frame(out, message)
-    if len(out) > PACKET_BYTES_MAX - HEADER_BYTES:
-        raise FrameError(f"a {type(message).__name__} of {len(out):,} bytes is too large to be sent")
-    return bytes(out)
+    data = SPANS.frame(SPAN_KIND, message) if type(message) is Span else frame_of(message)
+    if len(data) > FRAME_BYTES_MAX:
+        raise FrameError(f"a {type(message).__name__} of {len(data):,} bytes is too large to be sent")
+    return data
 
 
 def packet(frames: Iterable[bytes]) -> bytes:
     """Frames as one packet."""
-    content = b"".join(frames)
-    return bytes((FORM, *zlib.crc32(content).to_bytes(4))) + content
+    return packet_of(list(frames))
+
+
+def messages_of(data: bytes, agreed: Agreed | None = None) -> Iterable[Any]:
+    """The messages of a packet, without those of a kind that is not known.
+
+    Args:
+        data: The packet.
+        agreed: What the forms in which messages come mean (see `Exchange.agreed`); what other messages than spans say
+            may change it, so that what follows one of these is read only when it is asked for.
+
+    Raises:
+        FrameError: It is none: damaged, cut off, of another form, or beyond a bound; then no message comes out. Or one
+            of its frames is none: then some of those before it may.
+    """
+    try:
+        spans, frames = SPANS.packet(SPAN_KIND, data, agreed)
+    except ValueError as error:
+        raise FrameError(str(error)) from None
+    return chain(spans, _messages(data, frames, agreed)) if frames else spans
+
+
+def _messages(data: bytes, frames: Iterable[tuple[int, int, int]], agreed: Agreed | None) -> Iterator[Any]:
+    for kind, start, end in frames:
+        if kind == SPAN_KIND:
+            yield read_span_frame(data, start, end, agreed)
+        elif (message := read_frame(kind, data, start, end)) is not None:
+            yield message
 
 
 def read_packet(data: bytes) -> list[Any]:
-    """The messages of a packet, without those of a kind that is not known.
+    """All messages of a packet.
 
     Raises:
-        FrameError: It is none: damaged, cut off, of another form, or beyond a bound.
+        FrameError: It is none, or one of its frames is none.
     """
-    if len(data) > PACKET_BYTES_MAX:
-        raise FrameError(f"a packet of {len(data):,} bytes where at most {PACKET_BYTES_MAX:,} may be")
-    if len(data) < HEADER_BYTES:
-        raise FrameError(f"a packet of {len(data)} bytes is cut off")
-    if data[0] != FORM:
-        raise FrameError(f"the packet has the form {data[0]}, this broker reads {FORM}")
-    if zlib.crc32(memoryview(data)[HEADER_BYTES:]) != int.from_bytes(data[1:HEADER_BYTES]):
-        raise FrameError("the packet is damaged: its sum does not fit")
-    messages: list[Any] = []
-    at, end = HEADER_BYTES, len(data)
-    for _ in range(FRAMES_MAX):
-        if at == end:
-            return messages
-        message, at = read_frame(data, at, end)
-        if message is not None:
-            messages.append(message)
-    raise FrameError(f"a packet of more than {FRAMES_MAX:,} frames")
+    return list(messages_of(data))

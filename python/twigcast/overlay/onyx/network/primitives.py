@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import lru_cache
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from twigcast.overlay.onyx.network.errors import FrameError
 
 T = TypeVar("T")
+Data: TypeAlias = bytes
+"""What is read; `Reader` has a method of the other name."""
 
 NUMBER_MAX: Final = (1 << 64) - 1
 """The largest number."""
 
 _REAL: Final = struct.Struct(">d")
-_KNOWN_MAX: Final = 4_096
-"""Numbers and texts that are remembered."""
-_BROKER_BYTES: Final = 9
 
 
 def put_number(out: bytearray, value: int) -> None:
@@ -61,22 +59,6 @@ def put_text(out: bytearray, value: str) -> None:
     put_bytes(out, value.encode())
 
 
-@lru_cache(_KNOWN_MAX)
-def number_bytes(value: int) -> bytes:
-    """A number that comes again and again, such as a broker's."""
-    out = bytearray()
-    put_number(out, value)
-    return bytes(out)
-
-
-@lru_cache(_KNOWN_MAX)
-def text_bytes(value: str) -> bytes:
-    """A text that comes again and again, such as a source's name."""
-    out = bytearray()
-    put_text(out, value)
-    return bytes(out)
-
-
 class Reader:
     """Reads what the functions above have written, from one frame.
 
@@ -89,9 +71,6 @@ class Reader:
     """
 
     __slots__ = ("_at", "_data", "_end")
-
-    _known: ClassVar[dict[bytes, int]] = {}
-    """Numbers of so many bytes that were read before."""
 
     def __init__(self, data: bytes, start: int, end: int) -> None:
         self._data = data
@@ -114,12 +93,7 @@ class Reader:
         if at < end and (value := data[at]) < 0x80:
             self._at = at + 1
             return value
-        # The numbers of brokers mostly have nine bytes, and there are few of them.
-        known = self._known.get(data[at : at + _BROKER_BYTES])
-        if known is not None and at + _BROKER_BYTES <= end:
-            self._at = at + _BROKER_BYTES
-            return known
-        start, value, shift = at, 0, 0
+        value, shift = 0, 0
         while at < end:
             byte = data[at]
             at += 1
@@ -128,8 +102,6 @@ class Reader:
                 if value > NUMBER_MAX:
                     break
                 self._at = at
-                if at - start == _BROKER_BYTES and len(self._known) < _KNOWN_MAX:
-                    self._known[data[start:at]] = value
                 return value
             shift += 7
             if shift > 63:
@@ -168,23 +140,6 @@ class Reader:
         except UnicodeDecodeError as error:
             raise FrameError(f"a text is not UTF-8: {error.reason}") from None
 
-    def texts(self, count: int, most: int) -> list[str]:
-        """Several texts of at most so many bytes each: read in one go, since each message has them."""
-        at, data, end, found = self._at, self._data, self._end, []
-        for _ in range(count):
-            if at < end and (size := data[at]) < 0x80 and size <= most and at + size < end:
-                start, at = at + 1, at + 1 + size
-                try:
-                    found.append(data[start:at].decode())
-                except UnicodeDecodeError as error:
-                    raise FrameError(f"a text is not UTF-8: {error.reason}") from None
-            else:
-                self._at = at
-                found.append(self.text(most))
-                at = self._at
-        self._at = at
-        return found
-
     def count(self, most: int, least_bytes: int = 1) -> int:
         """How many things follow: at most so many, of which each takes at least ``least_bytes``."""
         count = self.number()
@@ -204,6 +159,11 @@ class Reader:
     def several(self, read: Callable[[], T], most: int) -> list[T]:
         """Several things of one kind."""
         return [read() for _ in range(self.count(most))]
+
+    def by(self, read: Callable[[Data, int, int], tuple[T, int]]) -> T:
+        """What a function reads: it is given all bytes, where to begin and to end, and says where it has come to."""
+        thing, self._at = read(self._data, self._at, self._end)
+        return thing
 
     def skip(self) -> None:
         """Pass over all that is left."""

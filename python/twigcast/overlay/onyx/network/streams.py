@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from twigcast.overlay.onyx.network.packets import PACKET_BYTES_MAX
+from twigcast._core import PACKET_BYTES_MAX
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 
 SERVICE: Final = "twigcast.onyx.Overlay"

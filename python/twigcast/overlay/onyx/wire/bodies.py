@@ -13,12 +13,16 @@ from twigcast.overlay.onyx.model import Message
 from twigcast.overlay.onyx.wire.coding import Coder, Opened
 from twigcast.overlay.onyx.wire.compression import compress, decompress
 from twigcast.overlay.onyx.wire.errors import WireError
-from twigcast.overlay.onyx.wire.forms import Form, Structure
+from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Form, Structure
 from twigcast.overlay.onyx.wire.lexicons import Lexicon, Lexicons
 
 logger = logging.getLogger(__name__)
 
 TEXT: Final = str(Form(Structure.TEXT))
+_PLAIN: Final = {
+    str(form): form.structure is not Structure.TEXT for form in FORMS.values() if form.compression is Compression.NONE
+}
+"""Forms that need no unpacking: whether they are streams."""
 _FORM: Final = Message._fields.index("form")
 _REMEMBERED_MAX: Final = 8
 """Bodies that are remembered in other forms: a message goes to all neighbours one after the other."""
@@ -39,6 +43,7 @@ class Bodies:
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
         self._limits_by_name = self._limits.as_dict()
+        self._bytes_max = self._limits.message_bytes_max
         self._coder = Coder(limits=self._limits)
         self._lexicons = Lexicons()
         self._remembered: OrderedDict[tuple[int, str], tuple[bytes, Message]] = OrderedDict()
@@ -51,10 +56,14 @@ class Bodies:
         Raises:
             WireError: It does not unpack.
         """
-        form = Form.named(message.form)
-        plain = decompress(message.body, form.compression, self._limits.message_bytes_max)
-        lexicon = message.lexicon
-        return Opened(plain, form.structure is not Structure.TEXT, None if lexicon is None else lexicon.dictionary)
+        plain, lexicon = message.body, message.lexicon
+        dictionary = None if lexicon is None else lexicon.dictionary
+        is_stream = _PLAIN.get(message.form)
+        if is_stream is None or len(plain) > self._bytes_max:
+            form = Form.named(message.form)
+            is_stream = form.structure is not Structure.TEXT
+            plain = decompress(plain, form.compression, self._bytes_max)
+        return Opened(plain, is_stream, dictionary)
 
     def text(self, message: Message) -> bytes:
         """The text of a message: byte for byte where it came as text, else what the stream says.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from twigcast._core import NameDictionary, ParsedMessage, RoutingTable
+from twigcast._core import NameDictionary, ParsedMessage, RoutingTable, WantedLabels
 from twigcast.conversion import to_utf8
 from twigcast.errors import NeedsConversion
 from twigcast.limits import Limits
@@ -26,7 +27,7 @@ class Opened(NamedTuple):
     is_stream: bool
     dictionary: NameDictionary | None = None
 
-    def route(self, table: RoutingTable, wanted: list[tuple[int, int]]) -> int:
+    def route(self, table: RoutingTable, wanted: WantedLabels | Sequence[tuple[int, int]]) -> int:
         """The targets of the message, see :meth:`twigcast._core.RoutingTable.route`."""
         if self.is_stream:
             return table.route_stream(self.body, self.dictionary, wanted)

@@ -7,7 +7,7 @@ breaks, nothing is remembered: forms are agreed on anew, and dictionaries taught
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -70,8 +70,8 @@ class Exchange:
         """Dictionaries that the neighbour has been taught, by their ids, in order."""
         self._learnt: dict[int, Lexicon] = {}
         """What the neighbour has taught, in order."""
-        self._agreed: dict[str, tuple[str, Lexicon | None]] = {}
-        """Forms in which messages have come, with their dictionaries' ids, and what they mean."""
+        self.agreed: dict[str, tuple[str, Lexicon | None]] = {}
+        """Forms in which messages have come, with their dictionaries' ids, and what they mean: for who reads them."""
         self._sends = TEXT
         self.sends = Form.named(TEXT)
         """The form in which messages go to the neighbour."""
@@ -82,23 +82,25 @@ class Exchange:
 
     # What goes out
 
-    def outgoing(self, message: Any) -> Iterator[Any]:
+    def outgoing(self, message: Any) -> Sequence[Any]:
         """What is to be sent for a message: what is to be taught before, and it in the form agreed on."""
-        if isinstance(message, Hello):
-            yield message._replace(forms=self._forms)
-            return
         carried = _carried(message)
-        if carried is None or carried.form == self._sends == TEXT:
-            yield message
-            return
-        sent = carried if carried.form == self._sends else self._bodies.in_form(carried, self.sends)
+        if carried is None:
+            return (message._replace(forms=self._forms) if isinstance(message, Hello) else message,)
+        form, lexicon = carried.form, carried.lexicon
+        if form == self._sends and (lexicon is None or self._told.get(lexicon.id) is lexicon):
+            if form != TEXT:
+                self.counts["sent"] += 1
+            return (message,)
+        sent = carried if form == self._sends else self._bodies.in_form(carried, self.sends)
+        if sent.form != TEXT:
+            self.counts["sent"] += 1
+        onward = message if sent is carried else _carrying(message, sent)
+        # The name of the lexicon goes behind that of the form.
         lexicon = sent.lexicon
-        if lexicon is not None:
-            if not _is_same(self._told.get(lexicon.id), lexicon.names):
-                yield self._teach(lexicon)
-            sent = in_other_form(sent, f"{sent.form}:{lexicon.name}", None)
-        self.counts["sent"] += sent.form != TEXT
-        yield message if sent is carried else _carrying(message, sent)
+        if lexicon is None or _is_same(self._told.get(lexicon.id), lexicon.names):
+            return (onward,)
+        return (self._teach(lexicon), onward)
 
     def _teach(self, lexicon: Lexicon) -> Teaching:
         self.counts["taught"] += 1
@@ -144,7 +146,7 @@ class Exchange:
                 f"a dictionary called {teaching.dictionary:016x} whose names say {lexicon.id:016x}",
             )
         self.counts["learnt"] += 1
-        self._agreed.clear()
+        self.agreed.clear()
         _remember(self._learnt, lexicon.id, lexicon)
 
     def incoming(self, message: Any) -> Any:
@@ -156,11 +158,15 @@ class Exchange:
         carried = _carried(message)
         if carried is None or carried.form == TEXT:
             return message
-        agreed = self._agreed.get(carried.form)
-        if agreed is None:
-            agreed = self._agreed[carried.form] = self._agree(carried.form)
         self.counts["received"] += 1
-        return _carrying(message, in_other_form(carried, *agreed))
+        if carried.lexicon is not None:
+            # Whoever has read it has seen what was agreed on.
+            return message
+        agreed = self.agreed.get(carried.form)
+        if agreed is None:
+            agreed = self.agreed[carried.form] = self._agree(carried.form)
+        form, lexicon = agreed
+        return message if lexicon is None else _carrying(message, in_other_form(carried, form, lexicon))
 
     def _agree(self, form: str) -> tuple[str, Lexicon | None]:
         name, _, dictionary = form.partition(":")
@@ -195,9 +201,11 @@ def _remember(known: dict[int, T], number: int, what: T) -> None:
 
 def _carried(message: Any) -> Message | None:
     """The message that a message between brokers carries."""
-    if isinstance(message, Span):
-        return message.message
-    return message.span.message if isinstance(message, Recovered) else None
+    kind = type(message)
+    if kind is Span:
+        carried: Message | None = message.message
+        return carried
+    return message.span.message if kind is Recovered else None
 
 
 def _carrying(message: Any, carried: Message) -> Any:

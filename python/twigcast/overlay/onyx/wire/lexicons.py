@@ -45,7 +45,10 @@ class Lexicon:
     base_size: int = 0
     """How many of the names are that one's."""
     dictionary: NameDictionary = field(init=False)
-    _name: str = field(init=False)
+    id: int = field(init=False)
+    """The dictionary's."""
+    name: str = field(init=False)
+    """The id in hexadecimal digits."""
 
     def __post_init__(self) -> None:
         """Make the dictionary.
@@ -54,17 +57,8 @@ class Lexicon:
             ValueError: One of the names is none, or stands twice.
         """
         object.__setattr__(self, "dictionary", NameDictionary(self.names))
-        object.__setattr__(self, "_name", f"{self.dictionary.id:016x}")
-
-    @property
-    def id(self) -> int:
-        """The dictionary's id."""
-        return self.dictionary.id
-
-    @property
-    def name(self) -> str:
-        """The id in hexadecimal digits."""
-        return self._name
+        object.__setattr__(self, "id", self.dictionary.id)
+        object.__setattr__(self, "name", f"{self.dictionary.id:016x}")
 
     def grown(self, names: tuple[str, ...]) -> Lexicon:
         """It with more names."""

@@ -1,0 +1,76 @@
+"""The bytes of a frame of each kind, as brokers of this version of the protocol write them.
+
+Brokers of one major version must understand each other. So where a frame here changes, `model.PROTOCOL` has to change
+too, the major number of it, and these bytes are written down anew: `python -m tests.overlay.onyx.network.test_layout`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from twigcast.overlay.onyx import model
+from twigcast.overlay.onyx.network import frames, packets
+from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
+from twigcast.overlay.onyx.wire.lexicons import Teaching
+
+LAYOUT = Path(__file__).with_name("layout.json")
+PATH = model.LinearPath("/feed/item[@area = 'p:x']", (("p", "urn:p"),))
+DISJUNCT = model.Disjunct("default", frozenset({PATH}))
+MESSAGE = model.Message(
+    1 << 61, 300, "default", "feed", "m-1", "application/xml", b"<a/>", "stream", (5, 1 << 61), 1.5, "part"
+)
+SPAN = model.Span(1 << 61, 299, 300, MESSAGE)
+EXAMPLES = (
+    # The greeting says the version: what lies behind it may differ, it and the name may not.
+    Greeting((2, 0), "north", bytes(range(16)), 7, "north:7400", 2.5, "twigcast"),
+    Ready(),
+    Refused("version", "it speaks another one"),
+    Ping(12),
+    Pong(12, 0.25),
+    Teaching(77, 76, ("a", "b")),
+    SPAN,
+    model.Span(9, -1, 200, None),
+    model.Hello(9, 2, (2, 0), ("stream", "text")),
+    model.LinkState(9, 2, 3, ((8, 4), (7, 1)), "somewhere"),
+    model.RoutingDelta(4, ((DISJUNCT, frozenset({9, 8})), (DISJUNCT, model.EVERYWHERE)), (DISJUNCT,)),
+    model.Attach(9, 3, 2),
+    model.Attached(9, 3, -1),
+    model.Detach(9),
+    model.Recover(9, 4, 8, frozenset({DISJUNCT}), (3, 2)),
+    model.Recovered(SPAN, (2, 3), True, False),
+    model.Known(9, 130, 4),
+    model.Source("feed", 2, 9, "<!ELEMENT a ANY>", 0.5, 2_000, False, "ab"),
+    model.Relay(9, 8, 1, b"said"),
+    model.Reduce((("default", "part"),), True),
+)
+
+
+def layout() -> dict[str, str]:
+    """The frames of the examples."""
+    written = {}
+    for number, example in enumerate(EXAMPLES):
+        written[f"{number} {type(example).__name__}"] = packets.frame(example).hex()
+    return written
+
+
+def test_frames_are_those_of_this_version() -> None:
+    told = json.loads(LAYOUT.read_text(encoding="ascii"))
+    assert told["version"] == list(model.PROTOCOL), "another version: write the layout anew"
+    assert layout() == told["frames"], "frames have changed: raise the major version of model.PROTOCOL"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
+def test_they_are_read(example: object) -> None:
+    assert packets.read_packet(packets.packet([packets.frame(example)])) == [example]
+
+
+def test_there_is_one_of_each_kind() -> None:
+    assert {type(example) for example in EXAMPLES} == set(frames.CODECS)
+
+
+if __name__ == "__main__":
+    text = json.dumps({"version": model.PROTOCOL, "frames": layout()}, indent=2)
+    LAYOUT.write_text(text + "\n", encoding="ascii")
