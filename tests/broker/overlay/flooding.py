@@ -91,6 +91,9 @@ class FloodingNode:
     def labels(self) -> dict[int, str]:
         return {self.identity: self.label} | dict.fromkeys(self.links, "")
 
+    def is_catching_up(self) -> bool:
+        return False
+
     def reached(self) -> frozenset[int]:
         return frozenset(self.links)
 

@@ -170,6 +170,9 @@ class BrokerNode(OverlayNode, Protocol):
     def labels(self) -> dict[Address, str]:
         """What each broker that is known says of itself, this one included."""
 
+    def is_catching_up(self) -> bool:
+        """Whether messages of brokers that were known before are missing, and are about to come."""
+
     def reached(self) -> frozenset[Address]:
         """The other brokers that can be reached now."""
 

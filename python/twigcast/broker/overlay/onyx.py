@@ -193,6 +193,16 @@ class OnyxNode:
         """What each broker that is known says of itself."""
         return {state.origin: state.where for state in self._node.topology}
 
+    def is_catching_up(self) -> bool:
+        """Whether messages of brokers that were known before are missing, and are about to come."""
+        node = self._node
+        others = [stream for stream in node.streams.values() if stream.root != node.address]
+        if not node.peers:
+            return any(stream.knowledge.horizon is not None for stream in others)
+        return any(
+            stream.parent is not None and (not stream.is_confirmed or stream.knowledge.gaps()) for stream in others
+        )
+
     def reached(self) -> frozenset[Address]:
         """The other brokers that can be reached now."""
         return frozenset(self._node.parents)

@@ -52,6 +52,9 @@ logger = logging.getLogger(__name__)
 LOADED_AT_ONCE: Final = 5_000
 """Subscriptions that are read from the store at a time."""
 
+CATCHING_UP_SECONDS: Final = 5.0
+"""How long after the start what was missed comes before the routing queries of the subscriptions."""
+
 _ROOM_SECONDS: Final = 0.02
 _REPORT_SECONDS: Final = 5.0
 _UPKEEP_SECONDS: Final = 1.0
@@ -90,6 +93,7 @@ class Overlay:
         self._tenants: tuple[object, Mapping[int, str]] = (None, {})
         self._loading: asyncio.Task[None] | None = None
         self._kept_above: int | None = None
+        self._began = 0.0
         self.identity: OverlayIdentity
         self.registering: Registering
 
@@ -153,8 +157,12 @@ class Overlay:
         )
         receiver = Receiver(self._broker.put, hub_loop, self._stored, driver.read, time.time, bodies)
         inside = self._inside = _Inside(
-            node, driver, receiver, Wishes(self._want, self._unwant, reduces=settings.reduces)
+            node,
+            driver,
+            receiver,
+            Wishes(self._want, self._unwant, reduces=settings.reduces, may_begin=self._has_caught_up),
         )
+        self._began = time.monotonic()
         self.registering.join(node, driver)
         # Before there is any link: a broker that wants nothing is asked about nothing, and misses nothing.
         inside.wishes.begin(scopes)
@@ -257,6 +265,13 @@ class Overlay:
     def _want(self, wishes: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Part]) -> None:
         inside = self._inside
         inside.driver.act(inside.node.want(wishes, time.monotonic(), parts))
+
+    def _has_caught_up(self) -> bool:
+        """Whether all that was missed while the broker was down is stored; after a while, whatever is missing."""
+        inside = self._inside
+        if time.monotonic() - self._began > CATCHING_UP_SECONDS:
+            return True
+        return not inside.node.is_catching_up() and not inside.receiver.waiting[0]
 
     def _unwant(self, keys: list[Hashable]) -> None:
         inside = self._inside

@@ -2,7 +2,8 @@
 
 To make a routing query of a subscription takes the better part of a millisecond, and a broker may have a million of
 them. So after a start, a broker first asks for everything in the scopes in which it has subscriptions, which is always
-right, and for what it really wants when it knows that. Subscriptions that are new meanwhile, or later, go first.
+right, and for what it really wants when it knows that. Subscriptions that are new meanwhile, or later, go first; and so
+does what was missed while the broker was down.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 SLICE_SECONDS: Final = 0.002
 """How long the making of routing queries may keep messages from being passed on."""
 
+_LATER_SECONDS: Final = 0.02
+
 
 class Wish(NamedTuple):
     """A subscription as it concerns other brokers."""
@@ -42,6 +45,7 @@ class Wishes:
         want: Adds or replaces the routing queries under some keys.
         unwant: Removes those under some keys.
         reduces: Whether it is told too what part of messages each takes.
+        may_begin: Whether there is nothing more urgent than the subscriptions that were there at the start.
     """
 
     def __init__(
@@ -50,9 +54,11 @@ class Wishes:
         unwant: Callable[[list[Hashable]], None],
         *,
         reduces: bool = False,
+        may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
         self._want = want
         self._reduces = reduces
+        self._may_begin = may_begin
         self._unwant = unwant
         self._fresh: deque[Wish] = deque()
         self._stored: deque[Wish] = deque()
@@ -107,13 +113,14 @@ class Wishes:
             await self._news.wait()
             self._news.clear()
             while self._fresh or self._stored:
-                self._slice()
+                may_begin = self._may_begin()
+                self._slice(may_begin)
                 # Whatever waits for this loop comes first.
-                await asyncio.sleep(0)
+                await asyncio.sleep(0 if may_begin or self._fresh else _LATER_SECONDS)
             if not self._loading:
                 self._narrow()
 
-    def _slice(self) -> None:
+    def _slice(self, may_begin: bool) -> None:
         """Make routing queries for a moment."""
         end = time.perf_counter() + SLICE_SECONDS
         made: dict[Hashable, RoutingQuery] = {}
@@ -125,6 +132,8 @@ class Wishes:
                     continue
                 if not self._loading:
                     del self._current[wish.id]
+            elif not may_begin:
+                break
             else:
                 wish = self._stored.popleft()
                 if wish.id in self._current:

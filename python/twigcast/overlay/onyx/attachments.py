@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx import flooding, passing, reducing
+from twigcast.overlay.onyx import flooding, passing, recovery, reducing
 from twigcast.overlay.onyx.items import Settled
 from twigcast.overlay.onyx.misbehaviour import Misbehaviour
 from twigcast.overlay.onyx.model import Attach, Attached, Detach, Root, RoutingDelta
@@ -242,6 +242,9 @@ def on_attached(node: OnyxBroker, sender: Address, attached: Attached) -> None:
     stream.confirmed = max(stream.confirmed or 0, attached.number)
     if is_first or attached.position > stream.end:
         passing.begin_at(node, stream, attached.position)
+    if is_first and stream.knowledge.gaps():
+        # Of what was before, nothing is under way: waiting would close no gap.
+        recovery.begin(node, stream)
     for name, child in list(stream.children.items()):
         if not child.is_answered and child.awaits is not None and child.awaits <= attached.number:
             _answer(node, stream, name)

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from twigcast.overlay.onyx.broker import OnyxBroker
 
 
+def begin(node: OnyxBroker, stream: Stream) -> None:
+    """There is a way to a root again: ask for the gaps at once, also where a question was on its way over another."""
+    stream.is_recovering = False
+    look(node, stream.root)
+
+
 def look(node: OnyxBroker, root: Root) -> None:
     """Ask for the gaps in what is known of a root."""
     stream = node.streams[root]
@@ -39,7 +45,9 @@ def look(node: OnyxBroker, root: Root) -> None:
     if stream.progress != stream.asked_at_progress and stream.is_recovering:
         stream.asked_at_progress = stream.progress
         return
-    stream.asked_at_progress, stream.is_recovering = stream.progress, True
+    if stream.is_recovering and node.now - stream.asked_at < 0.9 * node.settings.recover_retry:
+        return
+    stream.asked_at_progress, stream.is_recovering, stream.asked_at = stream.progress, True, node.now
     for gap in gaps[: node.settings.gaps_max]:
         _ask(node, stream, gap, wanted)
 

@@ -7,6 +7,7 @@ pieces is a *gap*, to be closed by asking the root.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -127,6 +128,7 @@ class Stream:
         stored: Up to where the application has stored what is wanted.
         is_wanting: An `Attach` is to be sent.
         progress: Counts answers to `Recover`.
+        asked_at: When its root was last asked for what is missing.
     """
 
     root: Root
@@ -146,6 +148,7 @@ class Stream:
     progress: int = 0
     asked_at_progress: int = -1
     is_recovering: bool = False
+    asked_at: float = -math.inf
     reported: tuple[int, int] | None = None
 
     @property
