@@ -149,14 +149,15 @@ def match_early(simulation: OnyxSimulation) -> Shown:
         for node in below:
             received[node] = received.get(node, 0) + 1
     exact = onyx(simulation)
-    told = sum(len(query) for query in simulation.queries.values()) * simulation.shape.sources
+    alike, sources = simulation.alike, simulation.shape.sources
+    told = sum(len(query) * alike[key] for key, query in simulation.queries.items()) * sources
     return Shown(
         100 * reached / count / others,
         exact.wanted,
         sent / count,
         size / count / 1_000,
         max(received.values(), default=0) / count,
-        len(simulation.queries) * simulation.shape.sources / simulation.shape.brokers,
+        alike.total() * sources / simulation.shape.brokers,
         told,
         exact.hops,
         exact.milliseconds,

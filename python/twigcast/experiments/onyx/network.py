@@ -46,7 +46,7 @@ BROKERS: dict[Scale, list[Point]] = {
 }
 QUERIES: dict[Scale, list[Point]] = {
     "small": _points("queries", (100, 1_000, 5_000), brokers=20, publications=60),
-    "paper": _points("queries", (10_000, 100_000, 1_000_000), brokers=30, publications=200),
+    "paper": _points("queries", (10_000, 100_000, 1_000_000, 10_000_000), brokers=30, publications=200),
 }
 LOCALITY: dict[Scale, list[Point]] = {
     "small": _points("locality", (0.0, 0.25, 0.5, 0.75, 1.0), brokers=30, queries=600, publications=60),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from twigcast.overlay.core import Address
 from twigcast.overlay.draw import draw_map
@@ -26,6 +28,10 @@ from twigcast.overlay.onyx.workload import World
 from twigcast.overlay.simulator import NetworkFaults
 from twigcast.query import Path
 from twigcast.subscriptions import SubscriptionSet
+
+
+#: Users of many brokers want the same.
+_routing_query = lru_cache(10_000)(routing_query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,9 @@ class OnyxSimulation:
         self.network.on_item = self._note_item
         self.central = SubscriptionSet()
         self.queries: dict[str, str] = {}
+        self.alike: Counter[str] = Counter()
+        """By key, how many users of the broker want the same. Brokers count them too: the second changes nothing."""
+        self._first: dict[tuple[Address, str], str] = {}
         self.wishes: dict[str, Path] = {}
         self.messages: list[Message] = []
         self.outcome = Outcome()
@@ -185,14 +194,23 @@ class OnyxSimulation:
         return self.network.broker(address)
 
     def _wanted(self, query: str) -> RoutingQuery:
-        return everything() if self.shape.flooding else routing_query(query)
+        return everything() if self.shape.flooding else _routing_query(query)
 
     def _add(self, key: str, broker: Address) -> None:
         if self.shape.rewriting:
             query = self.world.text(broker)
         else:
-            wish = self.wishes[key] = self.world.wish(broker)
+            wish = self.world.wish(broker)
             query = str(wish)
+            self.wishes.setdefault(key, wish)
+        if not self.shape.churn:
+            first = self._first.setdefault((broker, query), key)
+            self.alike[first] += 1
+            if first != key:
+                self.wishes.pop(key, None)
+                return
+        else:
+            self.alike[key] = 1
         self.queries[key] = query
         part = part_of(query, {}) if self.shape.reducing and not self.shape.flooding else None
         self.network.subscribe(broker, key, self._wanted(query), part)
@@ -242,7 +260,7 @@ class OnyxSimulation:
         broker = _broker_of(key)
         if key in self.central:
             self.central.remove(key)
-        del self.queries[key]
+        del self.queries[key], self.alike[key]
         self.network.unsubscribe(broker, key)
         fresh = f"{broker} {len(self.messages)}+{self.random.randrange(1 << 30)}"
         self._add(fresh, broker)
@@ -341,7 +359,7 @@ class OnyxSimulation:
         delays = sorted(outcome.delays) or [0.0]
         return {
             "brokers": shape.brokers,
-            "subscriptions": len(self.queries),
+            "subscriptions": self.alike.total(),
             "messages published": len(self.messages),
             "brokers that want a message, of 100 others": 100 * sum(map(len, outcome.needed)) / messages / others,
             "brokers that get it, of 100 others": 100 * reached / messages / others,

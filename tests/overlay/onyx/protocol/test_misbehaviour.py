@@ -10,6 +10,7 @@ from twigcast.overlay.core import Effects
 from twigcast.overlay.onyx.broker import OnyxBroker
 from twigcast.overlay.onyx.items import Accept, Refused, Trouble
 from twigcast.overlay.onyx.model import (
+    PROTOCOL,
     Attach,
     Attached,
     Hello,
@@ -26,7 +27,7 @@ from twigcast.overlay.onyx.settings import OnyxSettings
 from twigcast.overlay.onyx.table import RoutingTable
 
 
-def hello(identity: int, version: tuple[int, int] = (1, 0)) -> Hello:
+def hello(identity: int, version: tuple[int, int] = PROTOCOL) -> Hello:
     return Hello(identity, 1, version, ("text",))
 
 
