@@ -35,7 +35,7 @@ FALSE = "false_matches"
 PARSING = "parsing_ms"
 MEMORY = "memory_mb"
 """Python's memory for the stored queries and one message, the queries' texts left out."""
-MEMORY_QUERIES_MAX = 25_000
+MEMORY_QUERIES_MAX = 10_000
 """Memory is measured up to so many queries: it grows in proportion, and tracing it takes several times as long."""
 
 
