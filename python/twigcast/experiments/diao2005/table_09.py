@@ -19,8 +19,8 @@ EXPERIMENTS = (
         claims=(
             custom("With the DTD no hash operator is left", share_of("semijoins, hash", "Opt(q+dtd)", 0, 0)),
             custom("With the DTD no DupElim is left", share_of("DupElims", "Opt(q+dtd)", 0, 0)),
-            custom("With Opt(q) few DupElims are left (3 %)", share_of("DupElims", "Opt(q)", 0, 0.1)),
-            custom("With Opt(q) part of the semijoins hash (39 %)", share_of("semijoins, hash", "Opt(q)", 0.15, 0.6)),
+            custom("With Opt(q) few DupElims are left (3 %)", share_of("DupElims", "Opt(q)", 0.02, 0.04)),
+            custom("With Opt(q) part of the semijoins hash (39 %)", share_of("semijoins, hash", "Opt(q)", 0.35, 0.45)),
         ),
     ),
 )
