@@ -177,8 +177,12 @@ def _measure(x: X, ready: Mapping[str, Plans], events: Sequence[Sequence[Event]]
     taken = in_turn(list(passes.values()), repetitions=repetitions, per=len(events))
     for (name, one), times in zip(passes.items(), taken, strict=True):
         rows.append(Measured(name, x, MQPT, times))
-        rows += [Measured(name, x, f"ms: {operator}", tuple(samples)) for operator, samples in one.shares.items()]
-        booked = sum(median(samples) for samples in one.shares.values())
+        # Where plans take turns, every other pass is one that is not timed.
+        shares = {
+            operator: tuple(samples[1::2] if len(passes) > 1 else samples) for operator, samples in one.shares.items()
+        }
+        rows += [Measured(name, x, f"ms: {operator}", samples) for operator, samples in shares.items()]
+        booked = sum(map(median, shares.values()))
         rows.append(Measured(name, x, "ms: Executor", (max(median(times) - booked, 0.0),)))
         rows += _sizes(name, x, ready[name])
     return rows

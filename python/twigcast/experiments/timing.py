@@ -25,13 +25,18 @@ def repeat(work: Callable[[], object], *, repetitions: int = REPETITIONS, per: i
 def in_turn(
     works: Sequence[Callable[[], object]], *, repetitions: int = REPETITIONS, per: int = 1
 ) -> list[tuple[float, ...]]:
-    """The same for several, which take turns: the first repetition of each, then the second, and so on."""
+    """The same for several, which take turns: the first repetition of each, then the second, and so on.
+
+    Each has a pass that is not timed before every one that is: the others have filled the caches with theirs.
+    """
     samples: list[list[float]] = [[] for _ in works]
     enabled = gc.isenabled()
     gc.disable()
     try:
         for _ in range(repetitions):
             for own, work in zip(samples, works, strict=True):
+                if len(works) > 1:
+                    work()
                 started = clock()
                 work()
                 own.append((clock() - started) * 1000 / per)
