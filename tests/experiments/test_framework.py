@@ -195,6 +195,18 @@ def test_commands(tmp_path: Path) -> None:
     assert "Our DTDs have the published sizes" in (tmp_path / "r.html").read_text()
 
 
+def test_single_points(tmp_path: Path) -> None:
+    arguments = ["run", "D-T1", "--here", "--results", str(tmp_path), "--at", "news", "--at", "manual"]
+    ran = RUN.invoke(app, arguments)
+    assert ran.exit_code == 0, ran.output
+    run = store.load(tmp_path / "D-T1.small.parquet")
+    assert run.about["command"] == "twigcast experiment run --scale small --at news --at manual D-T1"
+    assert run.about["points"] == 2
+    none = RUN.invoke(app, ["run", "D-T1", "--here", "--results", str(tmp_path), "--at", "nowhere"])
+    assert none.exit_code == 2
+    assert none.stderr == "twigcast: D-T1 has no point at nowhere at small scale\n"
+
+
 def test_commands_refuse_what_is_not_there(tmp_path: Path) -> None:
     for arguments in (["run", "D-F0"], ["run", "X*"], ["run", "D-T1", "--nitf", str(tmp_path)]):
         result = RUN.invoke(app, [*arguments, "--here", "--results", str(tmp_path / "r")])

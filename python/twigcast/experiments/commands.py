@@ -15,6 +15,13 @@ from twigcast.experiments.model import SCALES, Experiment, Scale
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+class NoSuchPointError(TwigcastError, LookupError):
+    """An experiment has no point at a place on the x axis."""
+
+    code = "no-such-point"
+
+
 app = typer.Typer(no_args_is_help=True, help="Measure the published figures and tables again.")
 
 Results = Annotated[Path, typer.Option("--results", help="Folder of the stored results.")]
@@ -48,6 +55,9 @@ def run_command(
     messages: Annotated[
         int | None, typer.Option(min=1, help="Messages per point, instead of those of the scale: shorter means.")
     ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(help="Only the points at this place on the x axis; may be given again.")
+    ] = None,
 ) -> None:
     """Run experiments and store their raw results as Parquet.
 
@@ -63,10 +73,16 @@ def run_command(
         selected = _with_variants(_select(ids), nitf)
         if messages is not None:
             selected = [experiment.with_messages(messages) for experiment in selected]
+        if at:
+            selected = [experiment.at(at) for experiment in selected]
+            for experiment in selected:
+                if not experiment.sweep[chosen]:
+                    raise NoSuchPointError(f"{experiment.id} has no point at {', '.join(at)} at {scale} scale")
         results.mkdir(parents=True, exist_ok=True)
         spark = None if here else _spark(master, results / "spark.log")
         try:
             options = f"--messages {messages} " if messages is not None else ""
+            options += "".join(f"--at {place} " for place in at or ())
             runner.run(selected, chosen, results, spark=spark, options=options)
         finally:
             if spark is not None:

@@ -7,7 +7,7 @@ the verdicts and the report, is made from the stored samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -191,6 +191,14 @@ class Experiment:
 
         sweep: dict[Scale, list[Point]] = {scale: list(map(limited, points)) for scale, points in self.sweep.items()}
         return replace(self, sweep=sweep)
+
+    def at(self, places: Collection[str]) -> Experiment:
+        """The same with the points at these places on the x axis alone."""
+
+        def chosen(points: Sequence[Point]) -> list[Point]:
+            return [point for point in points if str(point.x) in places]
+
+        return replace(self, sweep={scale: chosen(points) for scale, points in self.sweep.items()})
 
     def judge(self, results: Results) -> list[Verdict]:
         """A verdict on every claim."""
