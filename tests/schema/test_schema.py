@@ -57,6 +57,32 @@ def test_refuses_what_is_no_dtd(text: bytes, root: str | None) -> None:
         read_dtd(text, root=root)
 
 
+@pytest.mark.parametrize("way", ["SYSTEM", 'PUBLIC "something"'])
+@pytest.mark.parametrize("url", ["{path}", "file://{path}", "beside.dtd", "http://127.0.0.1:9/beside.dtd", "/dev/zero"])
+def test_a_text_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, url: str) -> None:
+    """Whoever sends one would learn what lies on this machine, or keep it busy."""
+    (tmp_path / "beside.dtd").write_bytes(b"<!ELEMENT secret EMPTY>")
+    monkeypatch.chdir(tmp_path)
+    where = url.format(path=tmp_path / "beside.dtd")
+    text = f'<!ENTITY % x {way} "{where}"> %x; <!ELEMENT a EMPTY>'
+    for encoding in ("utf-8", "utf-16"):
+        with pytest.raises(SchemaError) as refused:
+            read_dtd(text.encode(encoding))
+        assert "secret" not in str(refused.value)
+    # What is declared but not asked for is nobody's business.
+    declared = f'<!ENTITY picture {way} "{where}"> <!ELEMENT a EMPTY>'
+    assert list(read_dtd(declared.encode()).elements) == ["a"]
+    # A file may have others beside it.
+    (tmp_path / "main.dtd").write_text('<!ENTITY % x SYSTEM "beside.dtd"> %x; <!ELEMENT a (secret)>')
+    assert set(read_dtd(tmp_path / "main.dtd").elements) == {"secret", "a"}
+
+
+def test_a_text_that_expands_without_end_is_refused() -> None:
+    levels = "".join(f'<!ENTITY % e{n} "{f"%e{n - 1};" * 10}">' for n in range(1, 10))
+    with pytest.raises(SchemaError):
+        read_dtd(f'<!ENTITY % e0 "xxxxxxxxxx">{levels}<!ELEMENT a EMPTY> %e9;'.encode())
+
+
 def test_missing_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_dtd(tmp_path / "none.dtd")

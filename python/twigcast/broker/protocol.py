@@ -1,7 +1,10 @@
-"""HTTP as uvicorn speaks it, but for one thing: the head of an answer waits for what follows it.
+"""HTTP as uvicorn speaks it, but for two things.
 
-uvicorn writes head and body one after the other, each of which costs a system call, and often the client two. Here a
-head goes out together with what is written next, or by itself in the next turn of the event loop.
+The head of an answer waits for what follows it: uvicorn writes head and body one after the other, each of which costs a
+system call, and often the client two. Here a head goes out together with what is written next, or by itself in the next
+turn of the event loop.
+
+The head of a request may not go on for ever: its parser would keep all of it, before anybody is asked for a token.
 """
 
 from __future__ import annotations
@@ -11,11 +14,47 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from twigcast.broker.api import problems
+
 _HEAD: Final = b"HTTP/1.1 "
+
+
+HEAD_BYTES_MAX: Final = 64 << 10
+"""Of a request's head that has no end so far."""
 
 
 class Protocol(HttpToolsProtocol):
     """A connection of a client."""
+
+    _head_bytes = 0
+    """What came of a request since it began, as long as its head has not ended."""
+    _in_head = True
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self._refuse_head()
+
+    def on_headers_complete(self) -> None:
+        """Begin with the request."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The next request may follow."""
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_complete()
+
+    def _refuse_head(self) -> None:
+        detail = f"the head of the request has more than {HEAD_BYTES_MAX:,} bytes"
+        answer = problems.response(431, "too-large", detail)
+        lines = [b"HTTP/1.1 431 Request Header Fields Too Large", b"connection: close"]
+        lines += [b"%b: %b" % header for header in answer.raw_headers]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(answer.body)]))
+        self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin."""

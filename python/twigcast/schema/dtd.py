@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
 from twigcast.errors import MissingExtra, TwigcastError
 from twigcast.schema.model import Attribute, Element, Particle, Schema
+
+_THIS = "twigcast:dtd"
+"""Where a document says that its DTD lies, which is given as a text."""
 
 _OCCURRENCE: dict[str, tuple[int, int | None]] = {"once": (1, 1), "opt": (0, 1), "mult": (0, None), "plus": (1, None)}
 
@@ -23,7 +25,8 @@ def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
     """Read a DTD: a file (path) or the text of its external subset (bytes).
 
     Args:
-        source: where the DTD is; parameter entities in files beside it are read, nothing is fetched from the network.
+        source: where the DTD is. Parameter entities in files beside it are read; of a text, which may be anybody's,
+            none that lies elsewhere is. Nothing is fetched from the network.
         root: the element that documents start with. Without it: the first declared element that is not a child of
             any other, or the first declared one if every element is somebody's child.
 
@@ -49,13 +52,36 @@ def _parse(source: str | Path | bytes) -> Any:
         from lxml import etree
     except ImportError as missing:
         raise MissingExtra("lxml", "experiments") from missing
+    if isinstance(source, bytes):
+        return _parse_text(source)
     try:
-        if isinstance(source, bytes):
-            return etree.DTD(io.BytesIO(source))
         with Path(source).open("rb"):  # a missing file is an OSError, not a parse error
             return etree.DTD(str(source))
     except etree.DTDParseError as error:
         raise SchemaError(f"not a DTD: {error}") from error
+
+
+def _parse_text(text: bytes) -> Any:
+    """A DTD, without looking for anything but its text: what it names could be any file of this machine."""
+    from lxml import etree
+
+    class OnlyThis(etree.Resolver):
+        def resolve(self, url: str | None, public_id: str | None, context: Any) -> Any:
+            if url == _THIS:
+                return self.resolve_string(text, context)
+            # Nothing empty in its place: libxml2 opens the file nevertheless.
+            raise SchemaError(f"the DTD refers to {url!r}; put in what is there")
+
+    parser = etree.XMLParser(load_dtd=True, no_network=True, resolve_entities=False)
+    parser.resolvers.add(OnlyThis())
+    try:
+        document = etree.fromstring(f'<!DOCTYPE dtd SYSTEM "{_THIS}"><dtd/>'.encode(), parser)
+    except etree.XMLSyntaxError as error:
+        raise SchemaError(f"not a DTD: {error.msg}") from error
+    found = document.getroottree().docinfo.externalDTD
+    if found is None:
+        raise SchemaError("the DTD declares no element")
+    return found
 
 
 def _root(elements: dict[str, Element]) -> str:

@@ -102,6 +102,9 @@ def test_a_source_that_makes_no_sense(party: Party, broker: RunningBroker) -> No
     for body in ({"kind": "rss"}, {"kind": "push", "url": "http://a.example/"}, {"interval": 0}, {"kind": "ftp"}):
         party.problem("PUT", "/sources/s", 422, "invalid", json=body)
     party.problem("PUT", "/sources/s", 422, "url-refused", json={"kind": "rss", "url": "file:///etc/passwd"})
+    for dtd in ("<!ELEMENT", "", '<!ENTITY % x SYSTEM "/etc/hostname"> %x; <!ELEMENT a EMPTY>'):
+        assert party.problem("PUT", "/sources/s", 422, "invalid", json={"dtd": dtd})["detail"].startswith("dtd: ")
+    party.ok("PUT", "/sources/s", 201, json={"dtd": "<!ELEMENT a EMPTY>"})
     limited = broker.party(sources_max=1)
     limited.ok("PUT", "/sources/1", 201, json={})
     limited.problem("PUT", "/sources/2", 409, "limit-reached", json={})

@@ -211,3 +211,18 @@ def test_logs_as_text_and_as_json() -> None:
     except ValueError:
         record.exc_info = (ValueError, ValueError("why"), None)
     assert "ValueError: why" in json.loads(logs.JsonFormatter().format(record))["exception"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"key": "k", "query": "/a", "from": 1}', "from: a JSON object is due here"),
+        (b"[]", "a JSON object is due here"),
+        (b"{bad", "this is no JSON: "),
+        (b'{"key": "..", "query": "/a"}', "key: '..' cannot be written in the path of a URL"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_told_in_plain_words(party: Party, body: bytes, said: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    problem = party.problem("POST", "/subscriptions", 422, "invalid", content=body, headers=headers)
+    assert said in problem["detail"]

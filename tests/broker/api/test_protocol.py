@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import json
 import socket
+import time
 from collections.abc import Iterable
 from typing import cast
 from urllib.parse import urlsplit
@@ -135,6 +138,55 @@ def test_a_client_that_goes_away_within_its_body_is_no_failure(
     assert not [record for record in caplog.records if record.levelname in {"ERROR", "CRITICAL"}], caplog.text
 
 
+@pytest.mark.parametrize("begin", ["GET / HTTP/1.1\r\nHost: x\r\nX: ", "GET /", "GET / HTTP/1.1\r\n"])
+def test_a_head_without_end_is_refused(party: Party, begin: str) -> None:
+    with connected(party) as connection:
+        connection.sendall(begin.encode())
+        more = (b"A: b\r\n" if begin.endswith("\n") else b"a") * 8_000
+        answer = b""
+        # It may be refused before all is sent: far less than this is kept.
+        with contextlib.suppress(ConnectionError):
+            for _ in range(200):
+                connection.sendall(more)
+        with contextlib.suppress(ConnectionError):
+            while some := connection.recv(1 << 16):
+                answer += some
+        assert answer == b"" or answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 "))
+        # Nobody listens any more.
+        assert not sends(connection, more * 200)
+    party.publish("<a/>")
+
+
+def test_a_head_that_comes_in_pieces_is_refused_with_a_problem(party: Party) -> None:
+    with connected(party) as connection:
+        connection.sendall(b"GET /me HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 60_000)
+        time.sleep(0.1)
+        connection.sendall(b"a" * 8_000)
+        answer = b""
+        while some := connection.recv(1 << 16):
+            answer += some
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    assert f"content-length: {len(body)}".encode() in head
+    assert json.loads(body)["code"] == "too-large"
+
+
+def test_large_bodies_and_many_requests_are_no_head(party: Party) -> None:
+    for _ in range(3):
+        party.publish("<a>" + "x" * 300_000 + "</a>")
+    address = urlsplit(party.url)
+    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": address.netloc, **party.headers()}.items())
+    request = f"GET /health HTTP/1.1\r\nX: {'x' * 10_000}\r\n{head}\r\n".encode()
+    with connected(party) as connection:
+        for _ in range(20):
+            connection.sendall(request)
+            answer = b""
+            while b'"status":"ok"' not in answer:
+                some = connection.recv(1 << 16)
+                assert some, "the connection has ended"
+                answer += some
+
+
 def test_what_was_published_is_let_go_with_its_request(party: Party) -> None:
     """Without waiting for a look for cycles, which would take milliseconds in which nothing else goes on."""
     party.publish("<a/>")
@@ -148,6 +200,14 @@ def test_what_was_published_is_let_go_with_its_request(party: Party) -> None:
         assert requests_held() <= before + 5
     finally:
         gc.enable()
+
+
+def sends(connection: socket.socket, data: bytes) -> bool:
+    try:
+        connection.sendall(data)
+    except ConnectionError:
+        return False
+    return True
 
 
 def requests_held() -> int:

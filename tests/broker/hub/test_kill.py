@@ -68,7 +68,7 @@ def live_and_die(
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        ready, _, _ = select.select([process.stdout], [], [], 30)
+        ready, _, _ = select.select([process.stdout], [], [], 120)
         assert ready, "it did not start"
         said = os.read(process.stdout.fileno(), 1 << 16)
         if disturb is not None:

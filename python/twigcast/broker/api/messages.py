@@ -74,7 +74,7 @@ async def publish(request: Request) -> Response:
     shared = context_of(request)
     principal = await shared.gate.admit(header(request, b"authorization"))
     principal.require(Scope.PUBLISH)
-    parameters = dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    parameters = _parameters(request)
     source = _name("source", parameters.get("source")) or "default"
     message_id = _name("id", parameters.get("id"))
     kind = ContentType.of(request)
@@ -96,6 +96,18 @@ async def publish(request: Request) -> Response:
         return problems.response(422, outcome.code, outcome.reason, _place(outcome))
     status = 200 if outcome.duplicate else 201
     return JsonAnswer(status, orjson.dumps(_accepted(outcome)), (b"location", b"/messages/%d" % outcome.seq))
+
+
+def _parameters(request: Request) -> dict[str, str]:
+    """The parameters of a request.
+
+    Raises:
+        Invalid: They are no text: a name must not become another one.
+    """
+    try:
+        return dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="strict"))
+    except UnicodeDecodeError:
+        raise Invalid("the parameters are not percent-encoded UTF-8") from None
 
 
 async def answer_to(request: Request) -> Response:

@@ -197,6 +197,10 @@ async def _on_invalid(_: Request, error: Exception) -> Response:
 def _reason(item: Mapping[str, Any]) -> str:
     """What is wrong with a field, without what pydantic writes before the words of our own checks."""
     own = item.get("ctx", {}).get("error")
+    if item["type"] == "json_invalid":
+        return f"this is no JSON: {own}"
+    if item["type"] in ("model_attributes_type", "model_type", "dict_type"):
+        return "a JSON object is due here"
     return str(own) if isinstance(own, ValueError) else str(item["msg"])
 
 

@@ -12,8 +12,10 @@ from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, Context, PathName, Shared
 from twigcast.broker.api.models import SourceIn, SourceOut, SourcesOut
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.errors import LimitReached, NotFound
+from twigcast.broker.errors import Invalid, LimitReached, NotFound
 from twigcast.broker.model import Source
+from twigcast.errors import MissingExtra
+from twigcast.schema.dtd import SchemaError, read_dtd
 
 router = APIRouter(prefix="/sources", tags=["sources"], responses=problem_responses(401, 403))
 
@@ -39,6 +41,8 @@ async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: S
         peer = f"token {principal.token.name}"
         shared.overlay.registering.catalogue.check(principal.tenant.name, {name}, None, peer)
     url = None if body.url is None else await shared.urls.check(body.url)
+    if body.dtd is not None:
+        await asyncio.to_thread(_check_dtd, body.dtd)
     known = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
     is_new = all(source.name != name for source in known)
     most = principal.limits.sources_max
@@ -58,6 +62,21 @@ async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: S
     shared.sources_changed()
     response.status_code = 201 if is_new else 200
     return SourceOut.of(stored)
+
+
+def _check_dtd(text: str) -> None:
+    """See whether a DTD is one, as far as this can be seen here. Blocks.
+
+    Raises:
+        Invalid: It is none, or refers to something that lies elsewhere.
+    """
+    try:
+        read_dtd(text.encode())
+    except MissingExtra:
+        # It is kept as it is.
+        return
+    except SchemaError as error:
+        raise Invalid(f"dtd: {error}") from None
 
 
 @router.post("/{name}/pause", responses=problem_responses(404, 503, 507))

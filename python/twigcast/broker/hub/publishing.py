@@ -212,7 +212,7 @@ class Publication:
 
 def _reason(error: Rejection) -> str:
     """Why a message is rejected; of a limit, which one it is."""
-    if isinstance(error, MessageLimitExceeded):
+    if isinstance(error, MessageLimitExceeded) and error.limit not in error.reason:
         return f"{error.reason} (the limit is {error.limit} = {error.value:,})"
     return error.reason
 

@@ -26,7 +26,9 @@ class SourceIn(Model):
     )
     url: Url | None = Field(default=None, description="What is polled.")
     interval: float = Field(default=300.0, ge=1, le=86_400 * 31, description="Seconds between polls.")
-    dtd: Text | None = Field(default=None, description="A DTD that its messages are said to follow; for hints.")
+    dtd: Text | None = Field(
+        default=None, description="A DTD that its messages are said to follow, whole. It is kept with the source."
+    )
     paused: bool = False
 
     @model_validator(mode="after")
