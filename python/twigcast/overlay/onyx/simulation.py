@@ -29,7 +29,6 @@ from twigcast.overlay.simulator import NetworkFaults
 from twigcast.query import Path
 from twigcast.subscriptions import SubscriptionSet
 
-
 #: Users of many brokers want the same.
 _routing_query = lru_cache(10_000)(routing_query)
 
