@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twigcast.broker.overlay.node import Status
+from twigcast.broker.overlay.node import Branch, Status
 from twigcast.broker.overlay.receiving import Counts
 from twigcast.broker.overlay.registry.registrar import RegistryReport
 from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble
@@ -60,19 +60,6 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class WayBranch:
-    """What becomes of a message on one link."""
-
-    neighbour: str
-    is_child: bool
-    """Whether the neighbour lies behind this broker, on the way from the message's root."""
-    wanted: tuple[str, ...]
-    """Routing queries that let it pass; empty: nobody behind the link wants it."""
-    reduced: str
-    """The query whose result is sent in its place; empty: the message itself is sent."""
-
-
-@dataclass(frozen=True, slots=True)
 class Way:
     """The way of a message through the overlay."""
 
@@ -82,4 +69,5 @@ class Way:
     """Its number there."""
     passed: list[str]
     """The brokers that it passed, this one last."""
-    branches: list[WayBranch]
+    branches: list[tuple[str, Branch]]
+    """By name of the neighbour, what became, or would become, of it on each link."""

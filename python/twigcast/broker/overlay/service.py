@@ -34,7 +34,7 @@ from twigcast.broker.overlay.node import (
 from twigcast.broker.overlay.receiving import Receiver
 from twigcast.broker.overlay.recovery import PORTION_BYTES, as_message, read_again
 from twigcast.broker.overlay.registering import Registering
-from twigcast.broker.overlay.reports import Report, Tallies, Way, WayBranch
+from twigcast.broker.overlay.reports import Report, Tallies, Way
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
 from twigcast.broker.overlay.thread import LoopThread
 from twigcast.broker.overlay.wishes import Wish, Wishes
@@ -411,7 +411,7 @@ class Overlay:
             self._name(root),
             number,
             [self._name(one) for one in passed],
-            [WayBranch(self._name(one.neighbour), one.is_child, one.wanted, one.reduced) for one in branches],
+            [(self._name(one.neighbour), one) for one in branches],
         )
 
     def _report(self) -> Report:

@@ -244,13 +244,13 @@ class WayOut(Model):
         """It as it is shown."""
         links = [
             BranchOut(
-                neighbour=branch.neighbour,
+                neighbour=name,
                 behind=branch.is_child,
                 taken=branch.is_child and bool(branch.wanted),
                 wanted=list(branch.wanted),
                 reduced=branch.reduced or None,
             )
-            for branch in way.branches
+            for name, branch in way.branches
         ]
         return cls(root=way.root, number=way.number, passed=way.passed, links=links)
 
