@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 
+from twigcast.broker.overlay.node import NodeSettings
+from twigcast.broker.overlay.onyx import OnyxNode
 from twigcast.broker.overlay.wishes import Wish, Wishes
+from twigcast.limits import Limits
+from twigcast.overlay.onyx.model import PROTOCOL, Attached, Hello, LinkState, Recovered, Span
+from twigcast.overlay.onyx.routing import everything
+from twigcast.overlay.onyx.wire.bodies import Bodies
 
 
 def wish(number: int) -> Wish:
@@ -40,3 +46,21 @@ def test_what_was_missed_comes_before_the_subscriptions_of_before_and_not_before
         task.cancel()
 
     asyncio.run(work())
+
+
+def test_a_broker_that_comes_back_works_out_its_wishes_when_it_has_what_it_missed() -> None:
+    """Until it has heard of all that it knew before, and of no more than that."""
+    node = OnyxNode(NodeSettings(1, 2, "", 0, {2: 4}, Bodies()), Limits())
+    assert node.is_catching_up(), "it was linked before, and will be"
+    node.want({"k": everything()}, 0.0)
+    node.link_up(2, 1, 0.0)
+    node.receive(2, Hello(2, 1, PROTOCOL, ("text",)), 0.0)
+    node.receive(2, LinkState(2, 1, 1, ((1, 1),), ""), 0.0)
+    assert node.is_catching_up()
+    node.wake("flush", 0.1)
+    assert node.is_catching_up()
+    node.receive(2, Attached(2, 1, 9), 0.2)
+    assert node.is_catching_up()
+    node.receive(2, Recovered(Span(2, 4, 9, None), (1,)), 0.3)
+    assert not node.is_catching_up()
+    assert not OnyxNode(NodeSettings(1, 1, "", 0, {}, Bodies()), Limits()).is_catching_up(), "it knew nobody"

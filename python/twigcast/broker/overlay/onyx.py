@@ -197,7 +197,8 @@ class OnyxNode:
         """Whether messages of brokers that were known before are missing, and are about to come."""
         node = self._node
         others = [stream for stream in node.streams.values() if stream.root != node.address]
-        if not node.peers:
+        if not node.peers or node.has_moved:
+            # The ways to them are not known yet.
             return any(stream.knowledge.horizon is not None for stream in others)
         return any(
             stream.parent is not None and (not stream.is_confirmed or stream.knowledge.gaps()) for stream in others

@@ -221,7 +221,8 @@ def test_a_slow_link_is_broken_off_and_what_it_did_not_take_comes_later(tmp_path
             wait_joined([north, south])
             south.subscribe("all", "//item")
             time.sleep(1.0)
-            proxy.bytes_a_second = 100_000
+            # Less than is published on a machine that has much else to do, too.
+            proxy.bytes_a_second = 40_000
             text = "x" * 30_000
             for number in range(150):
                 body = f"<feed><item n='{number}'>{text}</item></feed>"
