@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from twigcast.experiments import registry, store
+from twigcast.experiments.verdicts import renewed, verdict_table
 from twigcast.overlay.illustrate import drawings
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "overlays"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "overlays"
 
 
 def test_diagrams_are_what_the_code_draws() -> None:
@@ -23,3 +26,17 @@ def test_diagrams_are_what_the_code_draws() -> None:
 def test_examples(page: Path) -> None:
     failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failed == 0
+
+
+def test_verdicts_on_the_page_are_those_of_the_results() -> None:
+    page = (FOLDER / "figures.md").read_text(encoding="utf-8")
+    runs = store.load_all(ROOT / "results" / "overlays")
+    renew = "python -m twigcast.experiments.verdicts results/overlays docs/overlays/figures.md C- M-"
+    assert renewed(page, verdict_table(runs, ["C-", "M-"])) == page, renew
+
+
+def test_every_figure_has_results() -> None:
+    stored = {(run.experiment, run.scale) for run in store.load_all(ROOT / "results" / "overlays")}
+    for experiment in registry.experiments():
+        if experiment.id.startswith(("C-", "M-")):
+            assert (experiment.id, "small") in stored, experiment.id
