@@ -1,11 +1,12 @@
 //! Many For-Where-Return queries at once, however they are decided and delivered, against each query by itself.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use twigcast_core::document::{Document, Message};
 use twigcast_core::engine::{Delivered, Engine, Matcher, QueryContext, Slot};
 use twigcast_core::eval::{Context, Evaluator};
-use twigcast_core::extract::Payloads;
+use twigcast_core::extract::{Payloads, Sink};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};
@@ -325,5 +326,75 @@ fn what_is_too_much_for_a_guide_is_delivered_all_the_same() {
     let mut matcher = Matcher::new();
     for (number, xml) in messages.iter().enumerate() {
         assert!(check(&engine, &mut matcher, &queries, xml, number as u64) > 0);
+    }
+}
+
+/// Takes all bytes, as they come.
+#[derive(Clone, Default)]
+struct Collected(Arc<Mutex<Vec<u8>>>);
+
+impl Sink for Collected {
+    fn take(&mut self, bytes: &[u8], _: &[usize]) {
+        self.0.lock().expect("no panic before").extend_from_slice(bytes);
+    }
+
+    fn drop_open(&mut self) {
+        panic!("nothing fails here");
+    }
+}
+
+/// The results of many messages go to one buffer that is handed on, also in the middle of a message: what was written of
+/// a message before is copied again only as long as it is there.
+#[test]
+fn results_of_many_messages_are_handed_on_whole() {
+    let texts = [
+        "for $v in //b where $v/c = 7 return <r>{ $v/c }{ $v//d }</r>",
+        "for $v in //b where $v/d = 'x' return <r>{ $v/c }{ $v//d }</r>",
+        "<all>{ for $v in //b where $v/c = 8 return <r>{ $v/c }{ $v/e }</r> }</all>",
+        "for $v in /a/b where $v/d = 'x' return <r>{ $v/e }{ $v/f }</r>",
+        "for $v in /a where $v/b/c = 7 return <s>{ $v/b }</s>",
+        "for $v in /a where $v/b/c = 8 return <s>{ $v/b }</s>",
+    ];
+    let mut engine = Engine::new(Limits::default());
+    for (number, text) in texts.iter().enumerate() {
+        engine.add(&number.to_string(), text, &context(), false).expect(text);
+    }
+    let random = &mut Random(5);
+    let mut messages = Vec::new();
+    for number in 0..24 {
+        let mut xml = format!("<a n='{number}'>");
+        for _ in 0..if number % 3 == 2 { 900 } else { 1 + random.below(40) } {
+            let long = "long ".repeat(random.below(60));
+            let (c, d) = (7 + random.below(3), random.of(&["x", "y"]));
+            xml.push_str(&format!("<b><c>{c}</c><d>{d}</d><d>{long}</d><e>{long}</e></b>"));
+        }
+        xml.push_str("</a>");
+        messages.push(xml);
+    }
+    let sink = Collected::default();
+    let mut payloads = Payloads::into_sink(Box::new(sink.clone()));
+    let mut matcher = Matcher::new();
+    let mut all = Vec::new();
+    for xml in &messages {
+        engine.run_delivering(&mut matcher, xml.as_bytes()).expect(xml);
+        let delivered = engine.deliver(&mut matcher, xml.as_bytes(), &mut payloads);
+        assert!(delivered.failures.is_empty());
+        all.push(delivered);
+    }
+    payloads.close();
+    let bytes = sink.0.lock().expect("no panic before");
+    assert!(bytes.len() > 4 << 20, "{} bytes are too few to be handed on in parts", bytes.len());
+    let place = |number: u32| {
+        let start = if number == 0 { 0 } else { payloads.ends()[number as usize - 1] };
+        start as usize..payloads.ends()[number as usize] as usize
+    };
+    for (xml, delivered) in messages.iter().zip(&all) {
+        let found: BTreeMap<String, &[u8]> = (delivered.slots.iter().zip(&delivered.numbers))
+            .map(|(&slot, &number)| (key(&engine, slot), &bytes[place(number)]))
+            .collect();
+        for (number, text) in texts.iter().enumerate() {
+            let expected = alone(text, xml);
+            assert!(found.get(&number.to_string()).copied() == expected.as_deref(), "{text}\non {xml:.200}");
+        }
     }
 }
