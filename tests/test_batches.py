@@ -136,6 +136,32 @@ def test_keys_share_one_dictionary(subs: SubscriptionSet) -> None:
     assert first.buffers()[2].address == second.buffers()[2].address
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_memory_is_used_again_once_nobody_looks_at_it(grouped: bool) -> None:
+    """Answers that somebody holds stay what they were, while others come into the memory of those that are gone."""
+    seed = 11
+    print("seed", seed)
+    chance = random.Random(seed)
+    subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number % 9}']") for number in range(400))
+    column = "groups" if grouped else "keys"
+    held: list[tuple[pa.Array, list[Any]]] = []
+    addresses = set()
+    for _ in range(60):
+        batch = pa.array([f"<a n='{chance.randrange(12)}'/>" for _ in range(chance.randrange(40))], pa.string())
+        answer = subs.match_batch(batch, grouped=grouped, threads=chance.choice((1, 2))).column(column)
+        numbers = answer.values.indices.buffers()[1]
+        addresses.add(numbers.address if numbers.size else 0)
+        assert not numbers.is_mutable
+        if chance.random() < 0.3:
+            held.append((answer, answer.to_pylist()))
+        if held and chance.random() < 0.3:
+            held.pop(chance.randrange(len(held)))
+        del answer, numbers
+        for kept, told in held:
+            assert kept.to_pylist() == told
+    assert len(addresses) < 60
+
+
 def test_a_table_of_keys_is_made_once_it_has_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", 0)
     subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number // 10}']") for number in range(300))

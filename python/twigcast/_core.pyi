@@ -184,30 +184,32 @@ class Answer:
         """The keys, looked up now."""
 
 @final
+class Numbers:
+    """32-bit numbers, in memory that is used again once nobody looks at them: a buffer of bytes, to be read only."""
+
+    def __len__(self) -> int:
+        """How many numbers there are."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
 class BatchResult:
     """Answers to one batch, as raw little-endian Arrow buffers."""
 
     @property
     def key_offsets(self) -> bytes:
-        """``count + 1`` 32-bit offsets into ``slots``, or ``queries``."""
+        """``count + 1`` 32-bit offsets into ``found``."""
 
     @property
     def slots(self) -> bytes:
         """32-bit slots of all matches, message after message; where there are ``keys``, places in these.
 
-        Copied when asked for; :meth:`write_slots` spares one of the copies.
+        Copied when asked for, from ``found``.
         """
 
     @property
-    def match_count(self) -> int:
-        """How many slots these are."""
-
-    def write_slots(self, place: memoryview) -> None:
-        """Write the slots into a buffer of 32-bit integers (format ``I``) that has room for one a match."""
-
-    @property
-    def queries(self) -> bytes:
-        """The same for queries, where the answer is grouped: 32-bit places in the group table, or in ``groups``."""
+    def found(self) -> Numbers:
+        """The slots; where the answer is grouped, the same for queries: places in the group table, or in ``groups``."""
 
     @property
     def match_counts(self) -> bytes:

@@ -94,7 +94,7 @@ def _match_groups(subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, thre
         errors = {**dict(result.errors), **errors, **{rows[number]: error for number, error in failures.items()}}
     offsets, count = pa.py_buffer(result.key_offsets), len(xml)
     validity = _bitmap(row not in errors for row in range(count)) if errors else None
-    numbers = pa.Array.from_buffers(pa.int32(), len(result.queries) // 4, [None, pa.py_buffer(result.queries)])
+    numbers = pa.Array.from_buffers(pa.int32(), len(result.found), [None, pa.py_buffer(result.found)])
     values = pa.DictionaryArray.from_arrays(numbers, groups, safe=False)
     columns = {
         "groups": pa.Array.from_buffers(GROUPS_TYPE, count, [validity, offsets], len(errors), children=[values]),
@@ -203,9 +203,9 @@ def _ask(
     return result, KeyTable(-1, *result.keys).arrow()
 
 
-def _buffers(xml: pa.LargeBinaryArray) -> tuple[bytes, bytes]:
+def _buffers(xml: pa.LargeBinaryArray) -> tuple[bytes, bytes | memoryview]:
     _, offsets, data = xml.buffers()
-    return bytes(8) if offsets is None else offsets.to_pybytes(), b"" if data is None else data.to_pybytes()
+    return bytes(8) if offsets is None else offsets.to_pybytes(), b"" if data is None else memoryview(data).cast("B")
 
 
 def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _Wanted) -> pa.RecordBatch:
@@ -231,16 +231,12 @@ def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArra
 
 
 def _match_count(result: Answers) -> int:
-    return result.match_count if isinstance(result, BatchResult) else len(result.slots) // 4
+    return len(result.found) if isinstance(result, BatchResult) else len(result.slots) // 4
 
 
 def _slots(result: Answers) -> pa.Buffer:
-    """The slots, where possible in memory that pyarrow uses again and again: new memory is slow at first."""
-    if not isinstance(result, BatchResult):
-        return pa.py_buffer(result.slots)
-    buffer = pa.allocate_buffer(4 * result.match_count)
-    result.write_slots(memoryview(buffer).cast("I"))
-    return buffer
+    """The slots, where they are."""
+    return pa.py_buffer(result.found if isinstance(result, BatchResult) else result.slots)
 
 
 def payload_column(result: Answers, kind: pa.DataType) -> pa.DictionaryArray:

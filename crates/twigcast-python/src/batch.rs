@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice};
+use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
-use twigcast_core::engine::{Delivered, Matcher, Slot};
+use twigcast_core::engine::{Delivered, Matcher};
 use twigcast_core::error::{MessageError, MessageErrorKind};
 use twigcast_core::extract::Payloads;
 
 use crate::engine::{Engine, key_of};
 use crate::errors;
 use crate::keys::{Groups, Keys};
+use crate::numbers::{Numbers, Room};
 use crate::payloads::ToPython;
 
 /// Messages that a thread takes at a time.
@@ -80,11 +80,10 @@ pub struct Wanted {
 struct Share {
     /// Number of the first message.
     start: usize,
-    /// Where each message's slots, or queries, end.
+    /// The thread that answered, and where its list of slots, or queries, stood before.
+    found_by: (usize, usize),
+    /// How many slots, or queries, there are up to the end of each message.
     ends: Vec<usize>,
-    slots: Vec<Slot>,
-    /// Queries, where these are wanted in place of slots.
-    queries: Vec<u32>,
     /// By message: how many subscriptions it matched, where queries are wanted.
     match_counts: Vec<u32>,
     node_counts: Vec<u32>,
@@ -99,6 +98,10 @@ struct Share {
 /// Answers in the order of the messages, and all payloads.
 pub struct Answered {
     shares: Vec<Share>,
+    /// The slots that each message matched, one message after the other; queries where these are wanted in place of slots.
+    found: Vec<u32>,
+    is_grouped: bool,
+    room: Room,
     /// What the slots stand for, where they are places in this.
     keys: Option<Keys>,
     /// The same for queries.
@@ -117,14 +120,13 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, kno
     let mut answered = match_all(engine, &core, rows, wanted, threads);
     let is_known = known.is_none_or(|version| u64::try_from(version) == Ok(core.version()));
     if !is_known && wanted.grouped {
-        answered.groups = Some(Groups::of(&core, answered.shares.iter_mut().map(|share| &mut share.queries)));
+        answered.groups = Some(Groups::of(&core, &mut answered.found));
     } else if !is_known {
-        let matches: usize = answered.shares.iter().map(|share| share.slots.len()).sum();
         // With so many matches, looking at each costs more than all keys do.
-        answered.keys = Some(if matches >= core.slot_bound() {
+        answered.keys = Some(if answered.found.len() >= core.slot_bound() {
             Keys::by_slot(&core)
         } else {
-            Keys::of(&core, answered.shares.iter_mut().map(|share| &mut share.slots))
+            Keys::of(&core, &mut answered.found)
         });
     }
     answered
@@ -135,7 +137,7 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
     let next = AtomicUsize::new(0);
     let work = |mut payloads: Payloads| {
         engine.lend_matcher(|matcher| {
-            let mut mine = Vec::new();
+            let (mut mine, mut found) = (Vec::new(), engine.room().take());
             payloads = payloads.with_room(std::mem::take(&mut matcher.payload_room));
             loop {
                 let start = next.fetch_add(SHARE, Ordering::Relaxed);
@@ -144,27 +146,38 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
                         payloads.close();
                         matcher.payload_room = payloads.take_room();
                     }
-                    return (mine, payloads);
+                    return (mine, found, payloads);
                 }
-                let mut share = Share { start, ..Share::default() };
+                let before = found.len();
+                let mut share = Share { start, found_by: (0, before), ..Share::default() };
                 for row in start..(start + SHARE).min(rows.count) {
                     if let Some(source) = rows.get(row) {
-                        share.answer(core, matcher, (row, source), wanted, &mut payloads);
+                        share.answer(core, matcher, (row, source), wanted, (&mut found, &mut payloads));
                     }
-                    share.ends.push(share.slots.len() + share.queries.len());
+                    share.ends.push(found.len() - before);
                     share.match_counts.resize(if wanted.grouped { share.ends.len() } else { 0 }, 0);
                 }
                 mine.push(share);
             }
         })
     };
-    let sent = ToPython::together();
+    let (sent, room, is_grouped) = (ToPython::together(), engine.room().clone(), wanted.grouped);
+    let answered = |shares, found, payloads| Answered {
+        shares,
+        found,
+        is_grouped,
+        room,
+        keys: None,
+        groups: None,
+        payloads,
+        sent: sent.clone(),
+    };
     if threads == 1 {
-        let (shares, payloads) = work(Payloads::into_sink(Box::new(sent.clone())));
-        return Answered { shares, keys: None, groups: None, payloads: vec![payloads], sent };
+        let (shares, found, payloads) = work(Payloads::into_sink(Box::new(sent.clone())));
+        return answered(shares, found, vec![payloads]);
     }
     let work = || work(Payloads::default());
-    let parts: Vec<(Vec<Share>, Payloads)> = std::thread::scope(|scope| {
+    let parts: Vec<(Vec<Share>, Vec<u32>, Payloads)> = std::thread::scope(|scope| {
         // Where the system gives no more threads, those that there are do all the work.
         let others: Vec<_> =
             (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
@@ -177,26 +190,47 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
         }
         all
     });
-    let (mut shares, mut payloads, mut before) = (Vec::new(), Vec::new(), 0);
-    for (mut part, made) in parts {
-        let numbers = part.iter_mut().flat_map(|share| &mut share.payloads);
-        numbers.filter(|number| **number != Delivered::WHOLE).for_each(|number| *number += before);
+    let (mut shares, mut lists, mut payloads, mut before) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for (thread, (mut part, found, made)) in parts.into_iter().enumerate() {
+        for share in &mut part {
+            share.found_by.0 = thread;
+            let numbers = share.payloads.iter_mut().filter(|number| **number != Delivered::WHOLE);
+            numbers.for_each(|number| *number += before);
+        }
         before += made.len() as u32;
         shares.append(&mut part);
+        lists.push(found);
         payloads.push(made);
     }
     shares.sort_unstable_by_key(|share| share.start);
-    Answered { shares, keys: None, groups: None, payloads, sent }
+    let found = in_order(&shares, lists, engine.room());
+    answered(shares, found, payloads)
+}
+
+/// What several threads found, in the order of the messages.
+fn in_order(shares: &[Share], lists: Vec<Vec<u32>>, room: &Room) -> Vec<u32> {
+    let mut all = room.take();
+    for share in shares {
+        let (thread, start) = share.found_by;
+        all.extend_from_slice(&lists[thread][start..start + share.found_count()]);
+    }
+    lists.into_iter().for_each(|list| room.give_back(list));
+    all
 }
 
 impl Share {
+    /// How many slots, or queries, its messages matched.
+    fn found_count(&self) -> usize {
+        self.ends.last().copied().unwrap_or_default()
+    }
+
     fn answer(
         &mut self,
         engine: &core::Engine,
         matcher: &mut Matcher,
         (row, source): (usize, &[u8]),
         wanted: Wanted,
-        payloads: &mut Payloads,
+        (found, payloads): (&mut Vec<u32>, &mut Payloads),
     ) {
         let rewrites = wanted.deliver && engine.has_rewriting();
         let run = match (wanted.nodes, rewrites) {
@@ -211,24 +245,23 @@ impl Share {
         for (slot, reason) in engine.failures(matcher) {
             self.failures.push((row, key_of(engine, slot), reason));
         }
-        let first = self.slots.len();
+        let first = found.len();
         if wanted.grouped {
-            engine.matched_queries(matcher, &mut self.queries);
+            engine.matched_queries(matcher, found);
             self.match_counts.push(engine.match_count(matcher) as u32);
         } else if rewrites {
             let delivered = engine.deliver(matcher, source, payloads);
-            self.slots.extend_from_slice(&delivered.slots);
+            found.extend_from_slice(&delivered.slots);
             self.payloads.extend_from_slice(&delivered.numbers);
             let failed = delivered.failures.into_iter();
             self.failures.extend(failed.map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
         } else {
-            engine.slots(matcher, &mut self.slots);
-            let payloads = if wanted.deliver { self.slots.len() } else { 0 };
-            self.payloads.resize(payloads, Delivered::WHOLE);
+            engine.slots(matcher, found);
+            let payloads = if wanted.deliver { found.len() - first } else { 0 };
+            self.payloads.resize(self.payloads.len() + payloads, Delivered::WHOLE);
         }
         if wanted.nodes {
-            for index in first..self.slots.len() {
-                let slot = self.slots[index];
+            for &slot in &found[first..] {
                 let count = engine.node_count(matcher, source, slot).unwrap_or_else(|reason| {
                     self.failures.push((row, key_of(engine, slot), reason.to_string()));
                     0
@@ -244,10 +277,9 @@ impl Share {
 pub struct BatchResult {
     #[pyo3(get)]
     key_offsets: Py<PyBytes>,
-    /// In the order of the messages, in parts.
-    slots: Vec<Vec<Slot>>,
     #[pyo3(get)]
-    queries: Py<PyBytes>,
+    found: Py<Numbers>,
+    is_grouped: bool,
     #[pyo3(get)]
     match_counts: Py<PyBytes>,
     #[pyo3(get)]
@@ -275,7 +307,7 @@ pub struct BatchResult {
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, answered: Answered) -> PyResult<Self> {
-        let Answered { shares, keys, groups, payloads, sent } = answered;
+        let Answered { shares, found, is_grouped, room, keys, groups, payloads, sent } = answered;
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -291,7 +323,8 @@ impl BatchResult {
         let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
         Ok(Self {
             key_offsets: bytes(&key_offsets(&shares)?),
-            queries: integers(py, &shares, |share| &share.queries)?,
+            found: Py::new(py, Numbers::new(found, room))?,
+            is_grouped,
             match_counts: integers(py, &shares, |share| &share.match_counts)?,
             groups: groups.map(|groups| groups.buffers(py)).transpose()?,
             keys: keys.map(|keys| keys.buffers(py)).transpose()?,
@@ -303,7 +336,6 @@ impl BatchResult {
             errors: errors.unbind(),
             failures: failures.unbind(),
             needs_conversion,
-            slots: shares.into_iter().map(|share| share.slots).collect(),
         })
     }
 }
@@ -312,25 +344,8 @@ impl BatchResult {
 impl BatchResult {
     #[getter]
     fn slots(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
-        integers(py, &self.slots, |slots| slots)
-    }
-
-    #[getter]
-    fn match_count(&self) -> usize {
-        self.slots.iter().map(Vec::len).sum()
-    }
-
-    /// See the stub file.
-    fn write_slots(&self, place: &Bound<'_, PyMemoryView>) -> PyResult<()> {
-        let py = place.py();
-        let mut start = 0;
-        for slots in &self.slots {
-            let end = start + slots.len() as isize;
-            let mine = place.get_item(PySlice::new(py, start, end, 1))?;
-            PyBuffer::<u32>::get(&mine)?.copy_from_slice(py, slots)?;
-            start = end;
-        }
-        Ok(())
+        let slots = if self.is_grouped { &[] } else { self.found.get().list() };
+        Ok(numbers(py, slots)?.unbind())
     }
 }
 
@@ -347,7 +362,7 @@ fn key_offsets(shares: &[Share]) -> PyResult<Vec<u8>> {
             })?;
             offsets.extend_from_slice(&total.to_le_bytes());
         }
-        before += share.slots.len() + share.queries.len();
+        before += share.found_count();
     }
     Ok(offsets)
 }
@@ -363,7 +378,7 @@ pub fn numbers<'py>(py: Python<'py>, numbers: &[u32]) -> PyResult<Bound<'py, PyB
 }
 
 /// Integers of all shares, one after the other, written where they are to stay.
-fn integers<T>(py: Python<'_>, shares: &[T], of: impl Fn(&T) -> &Vec<u32>) -> PyResult<Py<PyBytes>> {
+fn integers(py: Python<'_>, shares: &[Share], of: impl Fn(&Share) -> &Vec<u32>) -> PyResult<Py<PyBytes>> {
     let total: usize = shares.iter().map(|share| of(share).len()).sum();
     let bytes = PyBytes::new_with(py, total * size_of::<u32>(), |mut buffer| {
         for share in shares {

@@ -19,6 +19,7 @@ use crate::batch::{self, BatchResult};
 use crate::errors;
 use crate::keys::{Groups, Keys};
 use crate::lent::Lender;
+use crate::numbers::Room;
 use crate::payloads::ToPython;
 use crate::queries;
 use crate::results::Results;
@@ -33,6 +34,7 @@ pub struct Engine {
     engine: RwLock<core::Engine>,
     idle: Mutex<Vec<Matcher>>,
     lender: Lender,
+    room: Room,
 }
 
 /// Limits by name; unknown names are refused.
@@ -87,8 +89,18 @@ impl Engine {
         answer
     }
 
+    /// Memory for what batches find.
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+
     fn wrap(engine: core::Engine) -> Self {
-        Self { engine: RwLock::new(engine), idle: Mutex::new(Vec::new()), lender: Lender::default() }
+        Self {
+            engine: RwLock::new(engine),
+            idle: Mutex::new(Vec::new()),
+            lender: Lender::default(),
+            room: Room::default(),
+        }
     }
 }
 

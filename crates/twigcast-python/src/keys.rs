@@ -20,14 +20,14 @@ impl Keys {
         keys
     }
 
-    /// The keys of the slots that stand in some lists, each once; the slots become places in the array.
-    pub fn of<'a>(engine: &core::Engine, lists: impl Iterator<Item = &'a mut Vec<Slot>>) -> Self {
+    /// The keys of the slots that stand in a list, each once; the slots become places in the array.
+    pub fn of(engine: &core::Engine, slots: &mut [Slot]) -> Self {
         const UNSEEN: u32 = 0;
         let mut keys = Self::with_room(0);
         // Places, from 1, by slot. Zeros come from the system, which makes only those real that are touched.
         let mut places = vec![UNSEEN; engine.slot_bound()];
         let mut count = 0;
-        for slot in lists.flatten() {
+        for slot in slots {
             let place = &mut places[*slot as usize];
             if *place == UNSEEN {
                 keys.push(engine.key(*slot));
@@ -81,14 +81,14 @@ impl Groups {
         groups
     }
 
-    /// The subscriptions of the queries that stand in some lists, each once; the queries become places in the array.
-    pub fn of<'a>(engine: &core::Engine, lists: impl Iterator<Item = &'a mut Vec<u32>>) -> Self {
+    /// The subscriptions of the queries that stand in a list, each once; the queries become places in the array.
+    pub fn of(engine: &core::Engine, queries: &mut [u32]) -> Self {
         const UNSEEN: u32 = 0;
         let mut groups = Self::empty();
         let mut slots = Vec::new();
         let mut places = vec![UNSEEN; engine.query_bound()];
         let mut count = 0;
-        for query in lists.flatten() {
+        for query in queries {
             let place = &mut places[*query as usize];
             if *place == UNSEEN {
                 groups.push(engine, *query, &mut slots);

@@ -7,6 +7,7 @@ mod errors;
 mod events;
 mod keys;
 mod lent;
+mod numbers;
 mod packets;
 mod payloads;
 mod queries;
@@ -27,6 +28,8 @@ mod _core {
     use super::engine::Engine;
     #[pymodule_export]
     use super::events::scan_events;
+    #[pymodule_export]
+    use super::numbers::Numbers;
     #[pymodule_export]
     use super::packets::{SpanCodec, packet_frames, packet_of};
     #[pymodule_export]

@@ -26,6 +26,9 @@ impl Engine {
     }
 
     fn subscription_count(&self, matched: &QuerySet) -> usize {
+        if self.registry.is_all_plain() {
+            return matched.len();
+        }
         let count = |(index, word): (usize, u64)| {
             if self.registry.is_plain(index) {
                 return word.count_ones() as usize;
@@ -38,11 +41,10 @@ impl Engine {
     /// The distinct queries that the last message matched and somebody subscribes to, ascending, appended to `queries`.
     pub fn matched_queries(&self, matcher: &Matcher, queries: &mut Vec<u32>) {
         let set = matcher.matched();
-        let has_subscribers = |query: &u32| self.registry.uses(*query) > 0;
-        match (self.dead.is_empty(), query_set::is_dense(set)) {
-            (true, true) => set.words().for_each(|(index, word)| query_set::append_members(index, word, queries)),
-            (true, false) => set.words().for_each(|(index, word)| queries.extend(query_set::members(index, word))),
-            (false, _) => queries.extend(set.iter().filter(has_subscribers)),
+        if self.dead.is_empty() {
+            set.append_to(queries, |_| true, |_, _, _| {});
+        } else {
+            queries.extend(set.iter().filter(|&query| self.registry.uses(query) > 0));
         }
     }
 
@@ -58,28 +60,19 @@ impl Engine {
         if sharing > 1 && matched.len() * sharing > self.slot_bound() / SPARSE {
             return self.slots_by_set(matched, slots);
         }
-        if query_set::is_dense(matched) {
-            self.slots_by_word(matched, slots, query_set::append_members);
-        } else {
-            self.slots_by_word(matched, slots, |index, word, slots| slots.extend(query_set::members(index, word)));
+        if self.registry.is_all_plain() {
+            return matched.append_to(slots, |_| true, |_, _, _| {});
         }
-    }
-
-    /// [`Self::slots`] where most queries have one subscription.
-    #[inline]
-    fn slots_by_word(&self, matched: &QuerySet, slots: &mut Vec<Slot>, append: impl Fn(usize, u64, &mut Vec<Slot>)) {
         let start = slots.len();
         let mut plain = true;
-        for (index, word) in matched.words() {
-            if self.registry.is_plain(index) {
-                append(index, word, slots);
-                continue;
-            }
-            plain = false;
-            for query in query_set::members(index, word) {
-                self.registry.book().append_subscribers(query, slots);
-            }
-        }
+        matched.append_to(
+            slots,
+            |block| self.registry.is_plain(block),
+            |block, word, slots| {
+                plain = false;
+                query_set::members(block, word).for_each(|query| self.registry.book().append_subscribers(query, slots));
+            },
+        );
         if !plain && !slots[start..].is_sorted() {
             put_in_order(&mut slots[start..], self.slot_bound());
         }
@@ -101,8 +94,7 @@ impl Engine {
                 }
             }
         }
-        slots.reserve(set.len() + query_set::GROUP);
-        set.words().for_each(|(index, word)| query_set::append_members(index, word, slots));
+        set.append_to(slots, |_| true, |_, _, _| {});
     }
 }
 

@@ -1,31 +1,18 @@
 //! Sets of query numbers.
 
-/// Members that [`append_members`] writes at a time.
-pub(super) const GROUP: usize = 8;
+/// Words of a set that are looked at together.
+const SPAN: usize = 64;
+/// Members that are gathered before they are appended.
+const GATHERED: usize = 1 << 10;
 
-/// Append the members that one word of a set stands for, ascending. Writes in whole groups and takes back what was too
-/// much: with groups as large as most words need, that costs less than a branch that goes either way at each member.
+/// The first members of a word, and whatever comes where it has no more.
 #[inline]
-pub(super) fn append_members(index: usize, word: u64, members: &mut Vec<u32>) {
-    let base = (index as u32) << 6;
-    let end = members.len() + word.count_ones() as usize;
-    let mut rest = word;
-    while rest != 0 {
-        let mut group = [0; GROUP];
-        for place in &mut group {
-            *place = base | (rest.trailing_zeros() & 63);
-            rest &= rest.wrapping_sub(1);
-        }
-        members.extend_from_slice(&group);
-    }
-    members.truncate(end);
-}
-
-/// Do the words of a set that have members have several, so that [`append_members`] pays? By a sample.
-pub(super) fn is_dense(set: &QuerySet) -> bool {
-    let sample = set.words().take(64);
-    let (words, members) = sample.fold((0, 0), |(n, m), (_, word)| (n + 1, m + word.count_ones()));
-    members > 3 * words
+fn take_group<const SIZE: usize>(base: u32, rest: &mut u64) -> [u32; SIZE] {
+    std::array::from_fn(|_| {
+        let member = base | (rest.trailing_zeros() & 63);
+        *rest &= rest.wrapping_sub(1);
+        member
+    })
 }
 
 /// The members that one word of a set stands for, ascending.
@@ -163,6 +150,67 @@ impl QuerySet {
         self.words.iter().copied().enumerate().filter(|&(_, word)| word != 0)
     }
 
+    /// Append the members, ascending. Of the words that `is_plain` denies, `other` appends what they stand for.
+    pub(super) fn append_to(
+        &self,
+        members: &mut Vec<u32>,
+        is_plain: impl Fn(usize) -> bool,
+        other: impl FnMut(usize, u64, &mut Vec<u32>),
+    ) {
+        // By a sample: how many members words have that have some.
+        let sample = self.words.iter().step_by((self.words.len() / SPAN).max(1)).filter(|&&word| word != 0);
+        let (words, count) = sample.fold((0, 0), |(n, m), word| (n + 1, m + word.count_ones()));
+        if count > 2 * words + words / 2 {
+            self.append_groups::<8>(members, is_plain, other);
+        } else if 5 * count > 6 * words {
+            self.append_groups::<4>(members, is_plain, other);
+        } else {
+            self.append_groups::<2>(members, is_plain, other);
+        }
+    }
+
+    /// [`Self::append_to`]. Of each word the members are written in whole groups, and what was too much is overwritten:
+    /// with groups as large as most words need, that costs less than a branch that goes either way at each member.
+    fn append_groups<const SIZE: usize>(
+        &self,
+        members: &mut Vec<u32>,
+        is_plain: impl Fn(usize) -> bool,
+        mut other: impl FnMut(usize, u64, &mut Vec<u32>),
+    ) {
+        let mut gathered = [0; GATHERED];
+        let mut len = 0;
+        for (span, words) in self.words.chunks(SPAN).enumerate() {
+            // Without a branch, too: whether a word has members is as good as random.
+            let mut there = [0_u8; SPAN];
+            let mut count = 0;
+            for (at, &word) in words.iter().enumerate() {
+                there[count] = at as u8;
+                count += usize::from(word != 0);
+            }
+            for &at in &there[..count] {
+                let index = span * SPAN + usize::from(at);
+                let mut rest = words[usize::from(at)];
+                if !is_plain(index) {
+                    members.extend_from_slice(&gathered[..len]);
+                    len = 0;
+                    other(index, rest, members);
+                    continue;
+                }
+                let mut to = len;
+                len += rest.count_ones() as usize;
+                while rest != 0 {
+                    gathered[to..to + SIZE].copy_from_slice(&take_group::<SIZE>((index as u32) << 6, &mut rest));
+                    to += SIZE;
+                }
+                if len > GATHERED - 64 - SIZE {
+                    members.extend_from_slice(&gathered[..len]);
+                    len = 0;
+                }
+            }
+        }
+        members.extend_from_slice(&gathered[..len]);
+    }
+
     /// How many members.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
@@ -171,5 +219,39 @@ impl QuerySet {
     /// No member?
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sets of all densities: what is appended are the members, in order, and the words that are not plain are left to
+    /// the other way.
+    #[test]
+    fn members_are_appended_in_order() {
+        for seed in 1..60_u64 {
+            println!("seed {seed}");
+            let mut state = seed;
+            let mut random = move |bound: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % bound
+            };
+            let bound = 1 + random(9_000) as u32;
+            let density = [1, 2, 7, 30, 80, 100][seed as usize % 6];
+            let mut set = QuerySet::default();
+            set.reset(bound as usize);
+            (0..bound).for_each(|number| set.insert_if(number, random(100) < density));
+            let expected: Vec<u32> = (0..bound).filter(|&number| set.contains(number)).collect();
+            for odd in [0, 1, 2, 1 + random(20) as usize] {
+                let is_plain = |index: usize| odd == 0 || !index.is_multiple_of(odd);
+                let mut found = vec![u32::MAX];
+                set.append_to(&mut found, is_plain, |index, word, found| {
+                    assert!(!is_plain(index) && word != 0);
+                    found.extend(members(index, word));
+                });
+                assert_eq!((found[0], &found[1..]), (u32::MAX, &expected[..]));
+            }
+        }
     }
 }

@@ -117,6 +117,8 @@ pub(super) struct Registry {
     /// Of each [`BLOCK`] of queries, how many have one subscription, of their own number: after a bulk load most have,
     /// and a block where all have needs no look at who subscribes.
     plain: Vec<u8>,
+    /// How many these are of all queries.
+    plain_count: usize,
     free_sharing: Vec<u32>,
     free_queries: Vec<u32>,
     /// The queries whose text is kept.
@@ -351,9 +353,10 @@ impl Registry {
     fn set_subscribed(&mut self, query: u32, value: u32) {
         let Some(entry) = self.book_mut().subscribed.get_mut(query) else { return };
         let before = std::mem::replace(entry, value);
+        let (was, is) = (before == query | SOLE, value == query | SOLE);
         let plain = &mut self.plain[query as usize / BLOCK];
-        *plain -= u8::from(before == query | SOLE);
-        *plain += u8::from(value == query | SOLE);
+        *plain = *plain - u8::from(was) + u8::from(is);
+        self.plain_count = self.plain_count - usize::from(was) + usize::from(is);
     }
 
     fn drop_query(&mut self, query: u32) {
@@ -393,13 +396,13 @@ impl Registry {
     /// Does each query of a block have one subscription, of the query's own number?
     #[inline]
     pub(super) fn is_plain(&self, block: usize) -> bool {
-        usize::from(self.plain[block]) == BLOCK
+        usize::from(self.plain[block]) == BLOCK.min(self.queries.len() - block * BLOCK)
     }
 
     /// Does each query have one subscription, of the query's own number?
+    #[inline]
     pub(super) fn is_all_plain(&self) -> bool {
-        let plain: usize = self.plain.iter().map(|&count| usize::from(count)).sum();
-        plain == self.queries.len()
+        self.plain_count == self.queries.len()
     }
 
     /// How many subscriptions a query has, on average.

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::book::{Book, Subscribers};
 use super::preparing::{PreparedDeliveries, Subscribed};
-use super::query_set::{self, QuerySet};
+use super::query_set::QuerySet;
 use super::registry::Slot;
 use super::{Engine, Evaluated, Matcher};
 use crate::document::{Message, NodeKind};
@@ -77,7 +77,7 @@ impl Delivered {
             number_of[slot as usize] = number;
         }
         self.slots.clear();
-        slots.words().for_each(|(index, word)| query_set::append_members(index, word, &mut self.slots));
+        slots.append_to(&mut self.slots, |_| true, |_, _, _| {});
         self.numbers.clear();
         self.numbers.extend(self.slots.iter().map(|&slot| number_of[slot as usize]));
     }
