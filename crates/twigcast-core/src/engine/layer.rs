@@ -1,6 +1,6 @@
 //! What a matcher has learnt of one layer of the population, and where in the message in hand it has to decide.
 
-use super::deciding::{Ahead, Decisions, Run};
+use super::deciding::{Decisions, Lookups, Run};
 use super::population::{Paths, Population};
 use super::watch::Watch;
 use crate::automaton::dfa::LazyDfa;
@@ -14,7 +14,7 @@ pub(super) struct LearntPaths {
     memo: Memo,
     /// Elements at which something remains to be decided, with the index of what.
     pub(super) work: Vec<(NodeId, u32)>,
-    ahead: Ahead,
+    lookups: Lookups,
 }
 
 /// Elements for which look-ups are made together: as many as what is looked up stays in the cache for.
@@ -49,15 +49,15 @@ impl LearntPaths {
         paths: &Paths,
         watch: &mut impl Watch,
     ) {
-        let Self { dfa, memo, work, ahead, .. } = self;
+        let Self { dfa, memo, work, lookups, .. } = self;
         let looks_ahead = dfa.bytes() > CACHED_BYTES;
         for (number, elements) in work.chunks(AHEAD).enumerate() {
             if looks_ahead {
-                run.look_ahead(decisions, elements.iter().map(|&(node, id)| (node, &dfa.undecided(id).keyed)), ahead);
+                run.look_up(decisions, elements.iter().map(|&(node, id)| (node, &dfa.undecided(id).keyed)), lookups);
             }
             for (index, &(node, id)) in elements.iter().enumerate() {
-                let ahead = looks_ahead.then(|| ahead.places(index));
-                run.decide(decisions, node, dfa.undecided(id), paths, memo, ahead);
+                let asked = looks_ahead.then(|| lookups.asked(index));
+                run.decide(decisions, node, dfa.undecided(id), paths, memo, asked);
                 if watch.looks_at(number * AHEAD + index) && watch.has_enough(decisions) {
                     return;
                 }

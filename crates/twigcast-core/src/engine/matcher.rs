@@ -13,6 +13,7 @@ use crate::error::MessageError;
 use crate::eval::EvalError;
 use crate::extract::Payloads;
 use crate::extract::guided::Guide;
+use crate::predicate::narrowed::Narrowed;
 use crate::scan::{Scanner, Want};
 use crate::stream::decode::{Checks, Decoder, Reading};
 use crate::stream::dictionary::Dictionary;
@@ -44,6 +45,7 @@ pub struct Matcher {
     walk: Walk,
     shapes: Shapes,
     satisfied: Satisfied,
+    narrowed: Narrowed,
     decided: Decided,
     /// Identity and bulk version of the engine that the tables belong to.
     pub(super) valid_for: (u64, u64),
@@ -92,6 +94,7 @@ impl Matcher {
             + self.walk.bytes()
             + self.shapes.bytes()
             + self.satisfied.bytes()
+            + self.narrowed.bytes()
             + self.decided.bytes()
     }
 
@@ -100,6 +103,7 @@ impl Matcher {
         self.recent.clear();
         self.shapes.clear();
         self.satisfied.clear();
+        self.narrowed.clear();
         self.decided.clear();
     }
 
@@ -248,6 +252,9 @@ impl Matcher {
             self.forget();
             self.overflows += 1;
         }
+        if self.narrowed.bytes() >= engine.limits.cache_bytes_max / 4 {
+            self.narrowed.clear();
+        }
         self.message_number += 1;
         self.decisions.reset(engine.query_bound());
         self.walk.begin(Layers::new(engine, &mut self.main, &mut self.recent));
@@ -276,6 +283,7 @@ impl Matcher {
             shape_of: &self.shape_of,
             shapes: &self.shapes,
             satisfied: &mut self.satisfied,
+            narrowed: &mut self.narrowed,
             decided: &mut self.decided,
         };
         for (learnt, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {

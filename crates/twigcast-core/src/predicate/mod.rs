@@ -8,6 +8,7 @@ pub mod atoms;
 mod attributes;
 mod comparisons;
 pub mod key;
+pub mod narrowed;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The triggers of one automaton state by the key they wait for.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::key::{self, AtomId, Distances, PackedKey};
 use super::waiting::{KeyedTrigger, List, Others, Waiting};
 
@@ -25,7 +27,13 @@ pub struct KeyTable {
     comparisons: Distances,
     /// The same for the further keys that are none.
     also_distances: Distances,
+    /// Some trigger asks (or once asked) for a branch.
+    asks_branches: bool,
+    /// Another one after each change, and no two tables have the same unless one is a clone.
+    stamp: u64,
 }
+
+static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
 
 const FILTER_BITS_PER_KEY: usize = 8;
 /// Tables with so many buckets are in the cache anyhow.
@@ -70,10 +78,29 @@ impl KeyTable {
             table.set(group[0].key, place);
         }
         table.lists.shrink_to_fit();
+        table.change();
         table
     }
 
+    /// Note that what waits is not what waited before.
+    fn change(&mut self) {
+        self.stamp = NEXT_STAMP.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What tells the table, as it is now, from others.
+    #[inline]
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// Does any trigger ask for a branch?
+    #[inline]
+    pub fn asks_branches(&self) -> bool {
+        self.asks_branches
+    }
+
     fn note_distances(&mut self, entry: &KeyedTrigger) {
+        self.asks_branches |= entry.waiting.below.is_some();
         if key::is_comparison(entry.key) { &mut self.comparisons } else { &mut self.distances }.insert(entry.key);
         if let Some(also) = entry.waiting.also
             && !key::is_comparison(also.get())
@@ -160,6 +187,7 @@ impl KeyTable {
 
     /// Add an entry.
     pub fn insert(&mut self, entry: KeyedTrigger) {
+        self.change();
         self.note_distances(&entry);
         if self.buckets.len() * 3 <= (self.keys as usize + 1) * 4 {
             self.make_room((self.keys as usize + 1) * 2);
@@ -203,6 +231,7 @@ impl KeyTable {
 
     /// Remove an entry; whether it was there.
     pub fn remove(&mut self, entry: KeyedTrigger) -> bool {
+        self.change();
         let Some(place) = self.place(entry.key) else { return false };
         if place & LONE != 0 {
             let is_it = entry.waiting.is_lone() && place & !LONE == entry.waiting.query;
@@ -333,20 +362,25 @@ impl KeyTable {
         kept
     }
 
-    /// Replace keys that [`Self::sieve`] has kept by the places of what waits for them; the number of places.
+    /// Look at the buckets of all keys before any answer is waited for: what is not in the cache comes in at the same time.
     #[inline]
-    pub fn locate(&self, keys: &mut [PackedKey]) -> usize {
+    fn look_at_buckets(&self, keys: &[PackedKey]) {
         if self.buckets.len() > CACHED_MAX {
-            // Look at all buckets before any answer is waited for: what is not in the cache comes in at the same time.
             let last = self.buckets.len() - 1;
             let seen = keys.iter().fold(0, |seen, &key| seen ^ self.buckets[mix(key) as usize & last].1);
             std::hint::black_box(seen);
         }
+    }
+
+    /// Write the places of what waits for keys that [`Self::sieve`] has kept; their number. There has to be room for as
+    /// many as there are keys.
+    #[inline]
+    pub fn locate(&self, keys: &[PackedKey], places: &mut [u32]) -> usize {
+        self.look_at_buckets(keys);
         let mut kept = 0;
-        for index in 0..keys.len() {
-            let key = keys[index];
+        for &key in keys {
             let (found, place) = self.buckets[self.bucket(key)];
-            keys[kept] = place;
+            places[kept] = place;
             kept += usize::from(found == key);
         }
         kept
@@ -362,8 +396,15 @@ impl KeyTable {
     /// Replace keys by the places of what waits for them.
     #[inline]
     pub fn select(&self, keys: &mut Vec<PackedKey>) {
-        let kept = self.sieve(keys);
-        let kept = self.locate(&mut keys[..kept]);
+        let sieved = self.sieve(keys);
+        self.look_at_buckets(&keys[..sieved]);
+        let mut kept = 0;
+        for index in 0..sieved {
+            let key = keys[index];
+            let (found, place) = self.buckets[self.bucket(key)];
+            keys[kept] = place;
+            kept += usize::from(found == key);
+        }
         keys.truncate(kept);
         self.look_at(keys);
     }

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::key::{ATOMS_MAX, KeyMask, pack, pack_content, unpack};
+use super::narrowed::Narrowed;
 use super::table::KeyTable;
 use super::waiting::{KeyedTrigger, Waiting};
 use crate::plan::Distance;
@@ -104,4 +105,62 @@ fn a_mask_holds_its_members_and_atoms_beyond_the_last_share_a_key_that_nothing_w
     assert_eq!(pack(Distance::Up(3), u32::MAX), pack(Distance::Up(3), ATOMS_MAX));
     assert_eq!(unpack(pack(Distance::Level(3), 9)), (Distance::Level(3), 9));
     assert_eq!(unpack(pack_content(9)), (Distance::Up(0), 9));
+}
+
+/// What is left of a list at elements of a shape is what a look at each entry leaves, as long as the table does not change.
+#[test]
+fn lists_are_narrowed_down_to_what_holds() {
+    for seed in 1..30_u64 {
+        println!("seed {seed}");
+        let mut state = seed;
+        let mut random = move |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % bound) as u32
+        };
+        let mut table = KeyTable::default();
+        let mut narrowed = Narrowed::default();
+        let mut live: Vec<KeyedTrigger> = Vec::new();
+        let mut known = 0;
+        for query in 0..600 {
+            let mut some = |of: u64| NonZeroU32::new(if random(2) == 0 { 1 + random(of) } else { 0 });
+            let waiting = Waiting {
+                query,
+                also: some(9).filter(|n| n.get() > 5),
+                below: some(8),
+                trigger: some(20).map(u32::from),
+            };
+            let waiting = Waiting { trigger: waiting.trigger.filter(|&number| number > 15), ..waiting };
+            live.push(KeyedTrigger { key: pack(Distance::Up(0), 1 + random(4)), waiting });
+            table.insert(live[live.len() - 1]);
+            if random(3) == 0 {
+                assert!(table.remove(live.swap_remove(random(live.len() as u64) as usize)));
+            }
+            let shape = random(3);
+            let keys: Vec<_> = (1..6).filter(|_| random(2) == 0).map(|atom| pack(Distance::Up(0), atom)).collect();
+            // Of shape 0 nothing holds, of the others some of the branches.
+            let holds = |branch: u32| shape > 0 && branch.is_multiple_of(shape + 2);
+            for _ in 0..2 {
+                let mut places = keys.clone();
+                table.select(&mut places);
+                let start = narrowed
+                    .find(&table, &keys, shape)
+                    .or_else(|| narrowed.insert((&table, &keys, shape), &places, holds));
+                let Some(start) = start else { continue };
+                known += 1;
+                let list = narrowed.get(start);
+                let mut found: Vec<_> =
+                    list.satisfied().map(|query| Waiting { query, also: None, below: None, trigger: None }).collect();
+                found.extend(list.others);
+                let here = live.iter().filter(|entry| keys.contains(&entry.key)).map(|entry| entry.waiting);
+                let mut expected: Vec<_> = here
+                    .filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get())))
+                    .map(|waiting| Waiting { below: None, ..waiting })
+                    .collect();
+                found.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!(found, expected);
+            }
+        }
+        assert!(known > 400, "{known}");
+    }
 }

@@ -81,6 +81,12 @@ pub struct Others<'a> {
 }
 
 impl Others<'_> {
+    /// Are there none?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
     /// Take the first, if it asks for a branch and for nothing else: its query and the branch. Those that do come first.
     #[inline]
     pub fn next_below(&mut self) -> Option<(u32, u32)> {

@@ -1,18 +1,17 @@
 //! Keys: what the values of an element and its ancestors let through at a state of the automaton.
 
-use std::ops::Range;
-
+use super::lookups::Asked;
+use super::values::{append_keys, insert_keys};
 use super::{Decisions, Run};
 use crate::automaton::nfa::StateId;
 use crate::document::{NO_NODE, NodeId};
 use crate::engine::population::Paths;
-use crate::eval::EvalError;
 use crate::plan::Distance;
 use crate::predicate::key::{self, AtomId, KeyMask, PackedKey};
 use crate::predicate::table::KeyTable;
 use crate::predicate::waiting::{List, Others, Waiting};
 use crate::twig::branches::BranchId;
-use crate::twig::shapes::NO_SHAPE;
+use crate::twig::shapes::{NO_SHAPE, ShapeId};
 
 /// What ancestors say to a table.
 #[derive(Clone, Copy, Debug)]
@@ -24,111 +23,59 @@ pub(super) struct Above {
     mask: KeyMask,
 }
 
-pub(super) const NOT_READ: u32 = u32::MAX;
-/// A value at a known level is one of an ancestor: that of the element itself is at distance 0.
-const NO_LEVEL: usize = 0;
-
-/// What waits at some elements for the values that they have themselves.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Ahead {
-    places: Vec<u32>,
-    /// Range in `places` by element.
-    ranges: Vec<Range<usize>>,
-}
-
-impl Ahead {
-    /// What waits at one of the elements.
-    pub(in crate::engine) fn places(&self, index: usize) -> &[u32] {
-        &self.places[self.ranges[index].clone()]
-    }
-}
-
 impl Decisions {
     /// Accept the queries of a list of which nothing else is asked.
     fn accept(&mut self, list: List<'_>) {
-        for query in list.satisfied() {
-            if !self.refuted.contains(query) {
-                self.matched.insert(query);
-            }
+        if self.refuted.is_blank() {
+            list.satisfied().for_each(|query| self.matched.insert(query));
+        } else {
+            let refuted = &self.refuted;
+            list.satisfied().filter(|&query| !refuted.contains(query)).for_each(|query| self.matched.insert(query));
         }
     }
 }
 
 impl Run<'_, '_> {
-    /// Find what waits at elements for the values that they have themselves. That is done for several elements at once,
-    /// one kind of look-up after the other: of tables that are not in the processor's cache, the parts that are needed
-    /// come in at the same time.
-    pub(in crate::engine) fn look_ahead<'k>(
-        &self,
-        decisions: &mut Decisions,
-        elements: impl Iterator<Item = (NodeId, &'k KeyTable)> + Clone,
-        ahead: &mut Ahead,
-    ) {
-        let Ahead { places, ranges } = ahead;
-        places.clear();
-        ranges.clear();
-        for (node, keyed) in elements.clone() {
-            let start = places.len();
-            self.own_keys(decisions, node, keyed, places);
-            ranges.push(start..places.len());
-        }
-        let tables = elements.map(|(_, keyed)| keyed);
-        for (range, keyed) in ranges.iter_mut().zip(tables.clone()) {
-            range.end = range.start + keyed.sieve(&mut places[range.clone()]);
-        }
-        for (range, keyed) in ranges.iter_mut().zip(tables.clone()) {
-            range.end = range.start + keyed.locate(&mut places[range.clone()]);
-        }
-        for (range, keyed) in ranges.iter().zip(tables) {
-            keyed.look_at(&places[range.clone()]);
-        }
-    }
-
-    /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies. `ahead`:
-    /// what [`Self::look_ahead`] found for the element.
-    pub(super) fn decide_keyed(
-        &mut self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        keyed: &KeyTable,
-        ahead: Option<&[u32]>,
-    ) {
-        let mut asked = std::mem::take(&mut decisions.asked);
-        let places = match ahead {
-            Some(places) => places,
-            None => {
-                asked.clear();
-                self.own_keys(decisions, node, keyed, &mut asked);
-                keyed.select(&mut asked);
-                &asked
-            }
-        };
+    /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies. `asked`:
+    /// what [`Self::look_up`] found for the element.
+    pub(super) fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, asked: Asked<'_>) {
         let looks_up = !keyed.distances().union(keyed.comparisons()).is_own();
-        if looks_up || !places.is_empty() {
-            let mask = self.own_mask(decisions, node, keyed);
-            if keyed.all_distances().is_own() {
-                self.ask(decisions, node, keyed, places, &mask);
-            } else {
-                self.chain(decisions, node);
-                self.decide_with_ancestors(decisions, node, keyed, places, mask);
+        if !looks_up && asked.is_empty() {
+            return;
+        }
+        let known = asked.known.or_else(|| self.narrow(node, keyed, asked));
+        if !looks_up && let Some(start) = known {
+            let list = self.narrowed.get(start);
+            if list.others.is_empty() {
+                return decisions.accept(list);
             }
         }
-        decisions.asked = asked;
+        let asked = Asked { known, ..asked };
+        let mut mask = self.own_mask(decisions, node, keyed);
+        if keyed.all_distances().is_own() {
+            return self.ask(decisions, node, keyed, asked, &mask);
+        }
+        self.chain(decisions, node);
+        if looks_up {
+            return self.decide_with_ancestors(decisions, node, keyed, asked, mask);
+        }
+        self.mask_above(decisions, keyed, &mut mask);
+        self.ask(decisions, node, keyed, asked, &mask);
     }
 
-    /// [`Self::decide_keyed`] where some keys are about ancestors. `mask`: the further keys that the element satisfies.
+    /// [`Self::decide_keyed`] where ancestors have keys to be looked up. `mask`: the further keys that the element satisfies.
     fn decide_with_ancestors(
         &mut self,
         decisions: &mut Decisions,
         node: NodeId,
         keyed: &KeyTable,
-        places: &[u32],
+        asked: Asked<'_>,
         mut mask: KeyMask,
     ) {
         let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
         if let Some(&known) = decisions.above_range.get(&site) {
             mask.insert_all(&known.mask);
-            self.ask(decisions, node, keyed, places, &mask);
+            self.ask(decisions, node, keyed, asked, &mask);
             for index in known.start..known.end {
                 let entry = decisions.above[index as usize];
                 if may_pass(&entry, &mask) {
@@ -137,29 +84,26 @@ impl Run<'_, '_> {
             }
             return;
         }
-        let above_mask = self.mask_above(decisions, keyed);
+        let mut above_mask = KeyMask::default();
+        self.mask_above(decisions, keyed, &mut above_mask);
         mask.insert_all(&above_mask);
-        self.ask(decisions, node, keyed, places, &mask);
+        self.ask(decisions, node, keyed, asked, &mask);
         let start = decisions.above.len() as u32;
-        if !keyed.distances().union(keyed.comparisons()).is_own() {
-            self.ask_above(decisions, node, keyed, &mask, &above_mask);
-        }
+        self.ask_above(decisions, node, keyed, &mask, &above_mask);
         let end = decisions.above.len() as u32;
         decisions.above_range.insert(site, Above { start, end, mask: above_mask });
     }
 
-    /// The further keys of a table that the ancestors of the element in hand satisfy.
-    fn mask_above(&self, decisions: &mut Decisions, keyed: &KeyTable) -> KeyMask {
-        let mut mask = KeyMask::default();
+    /// Add the further keys of a table that the ancestors of the element in hand satisfy.
+    fn mask_above(&self, decisions: &mut Decisions, keyed: &KeyTable, mask: &mut KeyMask) {
         let depth = decisions.chain.len();
         for up in 1..depth {
             let prefixes = keyed.also_distances().prefixes(up, depth - up);
             if !prefixes.is_empty() {
                 let atoms = self.attribute_atoms(decisions, decisions.chain[up]);
-                insert_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut mask);
+                insert_keys(&prefixes, &decisions.attribute_atoms[atoms], mask);
             }
         }
-        mask
     }
 
     /// Let through what waits for keys that ancestors satisfy, and note what may hold at a sibling.
@@ -200,9 +144,12 @@ impl Run<'_, '_> {
         decisions.asked_above = asked_above;
     }
 
-    /// Let through what waits at some places of a table.
-    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, places: &[u32], mask: &KeyMask) {
-        for place in places {
+    /// Let through what waits for the keys that an element has.
+    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, asked: Asked<'_>, mask: &KeyMask) {
+        if let Some(start) = asked.known {
+            return self.ask_narrowed(decisions, node, start, mask);
+        }
+        for place in asked.places {
             let mut list = keyed.get(place);
             decisions.accept(list);
             self.accept_below(decisions, node, &mut list.others);
@@ -210,6 +157,42 @@ impl Run<'_, '_> {
                 self.test_waiting(decisions, node, entry);
             }
         }
+    }
+
+    /// Let through what is left at elements of a shape.
+    fn ask_narrowed(&mut self, decisions: &mut Decisions, node: NodeId, start: u32, mask: &KeyMask) {
+        let list = self.narrowed.get(start);
+        decisions.accept(list);
+        if list.others.is_empty() {
+            return;
+        }
+        // Lent out while the rest is at work.
+        let narrowed = std::mem::take(self.narrowed);
+        for entry in narrowed.get(start).others.filter(|entry| may_pass(entry, mask)) {
+            self.test_waiting(decisions, node, entry);
+        }
+        *self.narrowed = narrowed;
+    }
+
+    /// What is left at an element of what waits for its keys, to be remembered from now on; `None` if it is to be gone
+    /// through as it is.
+    fn narrow(&mut self, node: NodeId, keyed: &KeyTable, asked: Asked<'_>) -> Option<u32> {
+        if asked.is_empty() || !keyed.asks_branches() || self.narrowed.bytes() >= self.budget / 4 {
+            return None;
+        }
+        let shape = self.known_shape(node)?;
+        let Self { narrowed, satisfied, shapes, population, .. } = self;
+        narrowed.insert((keyed, asked.keys, shape), asked.places, |branch| {
+            satisfied.take_in_hand(shapes, population.branches.bound(), shape);
+            satisfied.holds(branch)
+        })
+    }
+
+    /// The shape of an element, if what holds there is known.
+    #[inline]
+    pub(super) fn known_shape(&self, element: NodeId) -> Option<ShapeId> {
+        let shape = *self.shape_of.get(element as usize)?;
+        (shape != NO_SHAPE && self.satisfied.knows(shape)).then_some(shape)
     }
 
     /// Decide those that ask for nothing but a branch at the element, if what holds there is known.
@@ -242,80 +225,18 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Append the keys of a table that an element's own values satisfy.
-    fn own_keys(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, keys: &mut Vec<PackedKey>) {
-        let prefixes = keyed.distances().prefixes(0, NO_LEVEL);
-        if !prefixes.is_empty() {
-            let atoms = self.attribute_atoms(decisions, node);
-            append_keys(&prefixes, &decisions.attribute_atoms[atoms], keys);
-        }
-        let asks_values = keyed.distances().union(keyed.comparisons()).content();
-        if asks_values && !self.may_read_values(decisions) {
-            self.give_values_up(decisions, keyed);
-        } else if asks_values {
-            self.own_values(decisions, node, keyed, keys);
-        }
-        self.append_comparisons(decisions, node, &keyed.comparisons().prefixes(0, NO_LEVEL), keys);
-    }
-
-    /// Append the keys of a table that an element's text satisfies.
-    fn own_values(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, keys: &mut Vec<PackedKey>) {
-        if keyed.distances().content() {
-            self.read_content(decisions, node);
-            keys.extend(decisions.content_atoms.iter().map(|&atom| key::pack_content(atom)));
-        }
-        if keyed.comparisons().content() {
-            let Decisions { compared_atoms: found, values_read, .. } = decisions;
-            found.clear();
-            let asked = keyed.ordered_content();
-            self.population.atoms.ordered_values_of(self.message, node, asked, found, values_read);
-            keys.extend(found.iter().map(|&atom| key::pack_content(atom)));
-        }
-    }
-
-    /// Has less been read for values of elements than may be? What nested elements hold is read for each of them.
-    #[inline]
-    fn may_read_values(&self, decisions: &Decisions) -> bool {
-        decisions.values_read <= self.values_max
-    }
-
-    /// No more values are read: what waits for some cannot be decided.
-    #[cold]
-    fn give_values_up(&self, decisions: &mut Decisions, keyed: &KeyTable) {
-        if decisions.without_values.insert(std::ptr::from_ref(keyed) as usize) {
-            keyed.asking_content().for_each(|query| self.fail_for_values(decisions, query));
-        }
-    }
-
-    #[cold]
-    fn fail_for_values(&self, decisions: &mut Decisions, query: u32) {
-        if !decisions.is_decided(query) {
-            decisions.fail(query, EvalError::BudgetExceeded { visits_max: self.values_max });
-        }
-    }
-
-    /// The further keys of a table that an element's own values satisfy.
-    fn own_mask(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) -> KeyMask {
-        let mut mask = KeyMask::default();
-        let prefixes = keyed.also_distances().prefixes(0, NO_LEVEL);
-        if !prefixes.is_empty() {
-            let atoms = self.attribute_atoms(decisions, node);
-            insert_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut mask);
-        }
-        if keyed.also_distances().content() && !self.may_read_values(decisions) {
-            // They fail when they are tested.
-            mask.insert_everything();
-        } else if keyed.also_distances().content() {
-            self.read_content(decisions, node);
-            decisions.content_atoms.iter().for_each(|&atom| mask.insert(key::pack_content(atom)));
-        }
-        mask
-    }
-
     pub(super) fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, paths: &Paths, state: StateId) {
         if let Some(table) = paths.crowded.get(&state) {
-            self.decide_keyed(decisions, node, table, None);
+            self.decide_alone(decisions, node, table);
         }
+    }
+
+    /// [`Self::decide_keyed`] for one element, with what waits there looked up now.
+    pub(super) fn decide_alone(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) {
+        let mut lookups = std::mem::take(&mut decisions.lookups);
+        self.look_up(decisions, std::iter::once((node, keyed)), &mut lookups);
+        self.decide_keyed(decisions, node, keyed, lookups.asked(0));
+        decisions.lookups = lookups;
     }
 
     /// Test what waits for a key that holds, of which [`may_pass`] says that it may be more.
@@ -358,12 +279,9 @@ impl Run<'_, '_> {
     /// Take an element's shape in hand, if what holds there is known.
     #[inline]
     fn take_in_hand(&mut self, element: NodeId) -> bool {
-        let shape = self.shape_of[element as usize];
-        let is_known = shape != NO_SHAPE && self.satisfied.knows(shape);
-        if is_known {
-            self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
-        }
-        is_known
+        let Some(shape) = self.known_shape(element) else { return false };
+        self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
+        true
     }
 
     /// Does a branch hold at an element? A query for which that is too expensive to find out fails.
@@ -456,75 +374,6 @@ impl Run<'_, '_> {
     pub(super) fn any_satisfies(&self, decisions: &mut Decisions, node: NodeId, atom: AtomId) -> bool {
         self.chain(decisions, node);
         (0..decisions.chain.len()).any(|up| self.attribute_holds(decisions, decisions.chain[up], atom))
-    }
-
-    /// Append the keys that are comparisons and that an element's attributes satisfy.
-    fn append_comparisons(
-        &self,
-        decisions: &mut Decisions,
-        element: NodeId,
-        prefixes: &[PackedKey],
-        keys: &mut Vec<PackedKey>,
-    ) {
-        if prefixes.is_empty() {
-            return;
-        }
-        let mut atoms = std::mem::take(&mut decisions.compared_atoms);
-        atoms.clear();
-        for attribute in self.message.document.attributes_of(element) {
-            self.population.atoms.comparisons_of(self.message, attribute, &mut atoms);
-        }
-        append_keys(prefixes, &atoms, keys);
-        decisions.compared_atoms = atoms;
-    }
-
-    /// The atoms that an element's attributes satisfy, found once a message.
-    #[inline]
-    fn attribute_atoms(&self, decisions: &mut Decisions, element: NodeId) -> Range<usize> {
-        match decisions.atom_range.get(element as usize) {
-            Some(&(start, end)) if start != NOT_READ => start as usize..end as usize,
-            _ => self.read_attributes(decisions, element),
-        }
-    }
-
-    /// Find the atoms that an element's text satisfies, unless it was the last one asked for.
-    fn read_content(&self, decisions: &mut Decisions, element: NodeId) {
-        if decisions.content_of != element {
-            decisions.content_of = element;
-            decisions.content_atoms.clear();
-            let Decisions { content_atoms, values_read, .. } = decisions;
-            self.population.atoms.of_content(self.message, element, content_atoms, values_read);
-        }
-    }
-
-    fn read_attributes(&self, decisions: &mut Decisions, element: NodeId) -> Range<usize> {
-        let document = self.message.document;
-        if decisions.atom_range.is_empty() {
-            decisions.atom_range.resize(document.nodes.len(), (NOT_READ, 0));
-        }
-        let start = decisions.attribute_atoms.len();
-        for attribute in document.attributes_of(element) {
-            self.population.atoms.of_attribute(self.message, attribute, &mut decisions.attribute_atoms);
-        }
-        let end = decisions.attribute_atoms.len();
-        decisions.atom_range[element as usize] = (start as u32, end as u32);
-        start..end
-    }
-}
-
-/// Append the keys of atoms with each prefix.
-#[inline]
-fn append_keys(prefixes: &[PackedKey], atoms: &[AtomId], keys: &mut Vec<PackedKey>) {
-    for prefix in prefixes {
-        keys.extend(atoms.iter().map(|&atom| key::with_prefix(*prefix, atom)));
-    }
-}
-
-/// Add the keys of atoms with each prefix to a mask.
-#[inline]
-fn insert_keys(prefixes: &[PackedKey], atoms: &[AtomId], mask: &mut KeyMask) {
-    for prefix in prefixes {
-        atoms.iter().for_each(|&atom| mask.insert(key::with_prefix(*prefix, atom)));
     }
 }
 

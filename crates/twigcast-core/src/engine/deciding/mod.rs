@@ -1,14 +1,16 @@
 //! What remains to be decided where the automaton accepts: twigs, triggers, whole expressions.
 
 mod keyed;
+mod lookups;
 mod simulation;
 mod triggers;
 mod twigs;
+mod values;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::keyed::Above;
-pub(super) use self::keyed::Ahead;
+pub(super) use self::lookups::{Asked, Lookups};
 use super::Engine;
 use super::population::{Paths, Population};
 use super::query_set::QuerySet;
@@ -16,6 +18,7 @@ use crate::automaton::dfa::DfaState;
 use crate::document::{Message, NodeId};
 use crate::eval::{EvalError, Evaluator};
 use crate::predicate::key::{AtomId, PackedKey};
+use crate::predicate::narrowed::Narrowed;
 use crate::predicate::waiting::Waiting;
 use crate::twig::conditions::Decided;
 use crate::twig::memo::Memo;
@@ -31,7 +34,7 @@ pub(super) struct Decisions {
     pub(super) failures: Vec<(u32, EvalError)>,
     failed: QuerySet,
     attribute_atoms: Vec<AtomId>,
-    /// Range in `attribute_atoms` by node; the first entry is [`keyed::NOT_READ`] where nobody asked yet.
+    /// Range in `attribute_atoms` by node; the first entry is [`values::NOT_READ`] where nobody asked yet.
     atom_range: Vec<(u32, u32)>,
     /// The atoms that an element's text satisfies, and the element; 0 where nobody asked yet.
     content_atoms: Vec<AtomId>,
@@ -45,6 +48,7 @@ pub(super) struct Decisions {
     chain: Vec<NodeId>,
     /// Keys that an element satisfies, and those that its ancestors do.
     asked: Vec<PackedKey>,
+    lookups: Lookups,
     asked_above: Vec<PackedKey>,
     /// What waits for keys that the ancestors of an element satisfy and needs further tests at the element itself.
     above: Vec<Waiting>,
@@ -99,11 +103,12 @@ pub(super) struct Run<'a, 't> {
     pub(super) shape_of: &'t [ShapeId],
     pub(super) shapes: &'t Shapes,
     pub(super) satisfied: &'t mut Satisfied,
+    pub(super) narrowed: &'t mut Narrowed,
     pub(super) decided: &'t mut Decided,
 }
 
 impl<'a> Run<'a, '_> {
-    /// Decide all that waits at an element whose DFA state is `state`. `ahead`: what [`Self::look_ahead`] found for it.
+    /// Decide all that waits at an element whose DFA state is `state`. `asked`: what [`Self::look_up`] found for it.
     pub(super) fn decide(
         &mut self,
         decisions: &mut Decisions,
@@ -111,13 +116,15 @@ impl<'a> Run<'a, '_> {
         state: &DfaState,
         paths: &Paths,
         memo: &mut Memo,
-        ahead: Option<&[u32]>,
+        asked: Option<Asked<'_>>,
     ) {
         if state.has_twigs() {
             self.decide_twigs(decisions, node, state, memo);
         }
-        if !state.keyed.is_empty() {
-            self.decide_keyed(decisions, node, &state.keyed, ahead);
+        match asked {
+            _ if state.keyed.is_empty() => {}
+            Some(asked) => self.decide_keyed(decisions, node, &state.keyed, asked),
+            None => self.decide_alone(decisions, node, &state.keyed),
         }
         for attached in &state.attached {
             self.decide_crowd(decisions, node, paths, *attached);

@@ -1,0 +1,99 @@
+//! Looking up what waits for the values of elements, for several elements at once.
+
+use std::ops::Range;
+
+use super::{Decisions, Run};
+use crate::document::NodeId;
+use crate::predicate::key::PackedKey;
+use crate::predicate::table::KeyTable;
+
+/// What waits at some elements for the values that they have themselves.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Lookups {
+    keys: Vec<PackedKey>,
+    places: Vec<u32>,
+    elements: Vec<Element>,
+}
+
+#[derive(Debug)]
+struct Element {
+    /// Range in `keys`.
+    keys: Range<usize>,
+    /// Where the range in `places` ends, which begins where that of the keys does.
+    places_end: usize,
+    known: Option<u32>,
+}
+
+/// What waits at one element for the values that it has itself.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Asked<'a> {
+    /// Keys that it has and that something may wait for.
+    pub(super) keys: &'a [PackedKey],
+    /// The places of what waits for them.
+    pub(super) places: &'a [u32],
+    /// In place of these: where the list begins of what waits at elements of this shape (see
+    /// [`crate::predicate::narrowed`]).
+    pub(super) known: Option<u32>,
+}
+
+impl Asked<'_> {
+    /// Does nothing wait?
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty() && self.known.is_none()
+    }
+}
+
+impl Lookups {
+    /// What waits at one of the elements.
+    #[inline]
+    pub(in crate::engine) fn asked(&self, index: usize) -> Asked<'_> {
+        let Element { keys, places_end, known } = &self.elements[index];
+        Asked { keys: &self.keys[keys.clone()], places: &self.places[keys.start..*places_end], known: *known }
+    }
+}
+
+impl Run<'_, '_> {
+    /// Find what waits at elements for the values that they have themselves. That is done for several elements at once,
+    /// one kind of look-up after the other: of tables that are not in the processor's cache, the parts that are needed
+    /// come in at the same time.
+    pub(in crate::engine) fn look_up<'k>(
+        &self,
+        decisions: &mut Decisions,
+        tables: impl Iterator<Item = (NodeId, &'k KeyTable)> + Clone,
+        lookups: &mut Lookups,
+    ) {
+        let Lookups { keys, places, elements } = lookups;
+        keys.clear();
+        elements.clear();
+        for (node, keyed) in tables.clone() {
+            let start = keys.len();
+            self.own_keys(decisions, node, keyed, keys);
+            let kept = keyed.sieve(&mut keys[start..]);
+            keys.truncate(start + kept);
+            elements.push(Element { keys: start..start + kept, places_end: start, known: None });
+        }
+        places.resize(places.len().max(keys.len()), 0);
+        for (element, (node, keyed)) in elements.iter_mut().zip(tables.clone()) {
+            element.known = self.find_narrowed(node, keyed, &keys[element.keys.clone()]);
+        }
+        for (element, (_, keyed)) in elements.iter_mut().zip(tables.clone()) {
+            if element.known.is_none() {
+                let Range { start, end } = element.keys;
+                element.places_end = start + keyed.locate(&keys[start..end], &mut places[start..end]);
+            }
+        }
+        for (element, (_, keyed)) in elements.iter().zip(tables) {
+            keyed.look_at(&places[element.keys.start..element.places_end]);
+        }
+    }
+
+    /// Where the list begins of what waits at an element, if it is known.
+    #[inline]
+    fn find_narrowed(&self, node: NodeId, keyed: &KeyTable, keys: &[PackedKey]) -> Option<u32> {
+        if keys.is_empty() || !keyed.asks_branches() {
+            return None;
+        }
+        self.narrowed.find(keyed, keys, self.known_shape(node)?)
+    }
+}
