@@ -47,7 +47,7 @@ impl Evaluation {
 }
 
 impl CompiledQuery {
-    /// The entry of a query of which the place says all, nearly: a plain path, or one that ends in a trigger.
+    /// The entry of a query of which the place says all, nearly: a plain path, or one that ends in a trigger or a twig.
     fn as_entry(&self) -> Option<Entry> {
         if self.evaluation.is_some() || self.warning.is_some() {
             return None;
@@ -59,6 +59,7 @@ impl CompiledQuery {
             (&Places::One(Registration::Trigger(number)), Needs { attributes: true, text, rewrites: false }) => {
                 Some(Entry::Trigger { number, text })
             }
+            (&Places::One(Registration::Twig(number)), needs) if needs == Needs::default() => Some(Entry::Twig(number)),
             _ => None,
         }
     }
@@ -115,6 +116,8 @@ enum Entry {
         number: u32,
         text: bool,
     },
+    /// A twig that needs neither.
+    Twig(u32),
     /// Any other query, by its number in the table of these.
     Other(u32),
 }
@@ -138,6 +141,7 @@ impl Packed {
             Entry::Trigger { number, text: false } => (3, number),
             Entry::Trigger { number, text: true } => (4, number),
             Entry::Other(number) => (5, number),
+            Entry::Twig(number) => (6, number),
         };
         (number <= Self::NUMBER).then_some(Self(kind << Self::NUMBER_BITS | number))
     }
@@ -149,6 +153,7 @@ impl Packed {
             1 => Entry::Path(Layer::Main, sole_item(number)),
             2 => Entry::Path(Layer::Recent, sole_item(number)),
             kind @ (3 | 4) => Entry::Trigger { number, text: kind == 4 },
+            6 => Entry::Twig(number),
             _ => Entry::Other(number),
         }
     }
@@ -212,7 +217,7 @@ impl CompiledQueries {
     fn other(&self, query: u32) -> Option<&CompiledQuery> {
         match self.entry(query) {
             Entry::Other(number) => self.others.get(number),
-            Entry::Vacant | Entry::Path(..) | Entry::Trigger { .. } => None,
+            Entry::Vacant | Entry::Path(..) | Entry::Trigger { .. } | Entry::Twig(_) => None,
         }
     }
 
@@ -222,9 +227,9 @@ impl CompiledQueries {
             Entry::Path(layer, item) => Some((layer, item)),
             Entry::Other(number) => match self.others.get(number)?.as_entry()? {
                 Entry::Path(layer, item) => Some((layer, item)),
-                Entry::Vacant | Entry::Trigger { .. } | Entry::Other(_) => None,
+                Entry::Vacant | Entry::Trigger { .. } | Entry::Twig(_) | Entry::Other(_) => None,
             },
-            Entry::Vacant | Entry::Trigger { .. } => None,
+            Entry::Vacant | Entry::Trigger { .. } | Entry::Twig(_) => None,
         }
     }
 
@@ -234,6 +239,7 @@ impl CompiledQueries {
             Entry::Vacant => None,
             Entry::Path(layer, item) => Some(Places::One(Registration::Item(layer, item, Item::Accept(query)))),
             Entry::Trigger { number, .. } => Some(Places::One(Registration::Trigger(number))),
+            Entry::Twig(number) => Some(Places::One(Registration::Twig(number))),
             Entry::Other(number) => self.others.get(number).map(|other| other.places.clone()),
         }
     }
@@ -250,6 +256,10 @@ impl CompiledQueries {
             Entry::Trigger { number, .. } => {
                 // A trigger keeps its number wherever it waits.
                 to(Registration::Trigger(number));
+            }
+            Entry::Twig(number) => {
+                // So does a twig.
+                to(Registration::Twig(number));
             }
             Entry::Other(number) => {
                 let Some(other) = self.others.get_mut(number) else { return };

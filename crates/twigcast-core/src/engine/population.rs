@@ -36,6 +36,9 @@ enum Home {
 /// change would make tables anew.
 const CROWD: u32 = 1024;
 
+/// Marks the home of a twig (the number of its item, which is never as large) that waits in the recent layer.
+const RECENT: u32 = 1 << 31;
+
 /// A table with holes: entries keep their number while others come and go.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
@@ -107,6 +110,8 @@ pub enum Registration {
     Item(Layer, u32, Item),
     /// A trigger, wherever it waits.
     Trigger(u32),
+    /// A twig, wherever it waits.
+    Twig(u32),
     /// A place in the list of queries evaluated on each message.
     Always,
 }
@@ -174,7 +179,7 @@ impl TriggerKeys for Population {
     }
 
     fn branching(&self, twig: u32) -> Option<KeyedTrigger> {
-        let Twig { query, condition: TwigCondition::Branches(all) } = self.twigs.get(twig)? else { return None };
+        let Twig { query, condition: TwigCondition::Branches(all), .. } = self.twigs.get(twig)? else { return None };
         let is_keyed = *query < key::QUERIES_MAX && all.lead != 0;
         is_keyed.then(|| {
             let also = all.others.last().copied().and_then(NonZeroU32::new);
@@ -213,7 +218,11 @@ impl Population {
     fn insert_route(&mut self, query: u32, route: Route, layer: Layer) -> Registration {
         let item = match route.action {
             Action::Accept => Item::Accept(query),
-            Action::Twig(condition) => Item::Twig(self.insert_twig(query, condition, layer)),
+            Action::Twig(condition) => {
+                let number = self.insert_twig(query, condition, layer);
+                self.settle_twig(number, &route.path, layer);
+                return Registration::Twig(number);
+            }
             Action::Trigger { key, verify } => {
                 let key = key.map(|key| self.acquire_key(&key));
                 let trigger = self.trigger(query, key, verify);
@@ -236,6 +245,22 @@ impl Population {
         let nfa = &mut self.paths_mut(layer).nfa;
         let state = nfa.state_of(path);
         Registration::Item(layer, nfa.insert_item(state, item), item)
+    }
+
+    /// Let a twig wait where a path accepts.
+    fn settle_twig(&mut self, number: u32, path: &[LinearStep], layer: Layer) {
+        let nfa = &mut self.paths_mut(layer).nfa;
+        let state = nfa.state_of(path);
+        let item = nfa.insert_item(state, Item::Twig(number));
+        if let Some(twig) = self.twigs.get_mut(number) {
+            twig.home = item | if layer == Layer::Recent { RECENT } else { 0 };
+        }
+    }
+
+    /// Where a twig waits: layer and item.
+    fn home_of_twig(&self, number: u32) -> Option<(Layer, u32)> {
+        let home = self.twigs.get(number)?.home;
+        Some((if home & RECENT == 0 { Layer::Main } else { Layer::Recent }, home & !RECENT))
     }
 
     /// Let a trigger wait where a path accepts.
@@ -344,6 +369,7 @@ impl Population {
         match registration {
             Registration::Always => true,
             Registration::Item(layer, ..) => layer == Layer::Recent,
+            Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Layer::Recent),
             Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
                 !matches!(trigger.home, Home::Item(Layer::Main, _) | Home::Crowd(Layer::Main, _))
             }),
@@ -357,10 +383,17 @@ impl Population {
                 let nfa = &mut self.recent.nfa;
                 let path = nfa.path_of(nfa.state_of_item(number));
                 nfa.remove(number);
-                if let Item::Twig(twig) = item {
-                    self.split_twig(twig);
-                }
                 self.insert_item(&path, item, Layer::Main)
+            }
+            Registration::Twig(number) => {
+                if let Some((Layer::Recent, item)) = self.home_of_twig(number) {
+                    let nfa = &mut self.recent.nfa;
+                    let path = nfa.path_of(nfa.state_of_item(item));
+                    nfa.remove(item);
+                    self.split_twig(number);
+                    self.settle_twig(number, &path, Layer::Main);
+                }
+                registration
             }
             Registration::Trigger(number) => {
                 let asks_structure =
@@ -387,7 +420,7 @@ impl Population {
                 TwigCondition::Expr(Box::new((condition, required)))
             }
         };
-        self.twigs.insert(Twig { query, condition })
+        self.twigs.insert(Twig { query, home: 0, condition })
     }
 
     /// Make a twig's condition one of branches, where it can be. Only for the bulk: matchers that know what holds at a
@@ -402,6 +435,9 @@ impl Population {
     }
 
     fn remove_twig(&mut self, twig: u32) {
+        if let Some((layer, item)) = self.home_of_twig(twig) {
+            self.paths_mut(layer).nfa.remove(item);
+        }
         if let Some(Twig { condition: TwigCondition::Branches(all), .. }) = self.twigs.remove(twig) {
             self.branches.release(&all);
         }
@@ -413,12 +449,8 @@ impl Population {
             match registration {
                 Registration::Always => self.always.retain(|&entry| entry != query),
                 Registration::Trigger(trigger) => self.remove_trigger(trigger),
-                Registration::Item(layer, number, item) => {
-                    self.paths_mut(layer).nfa.remove(number);
-                    if let Item::Twig(twig) = item {
-                        self.remove_twig(twig);
-                    }
-                }
+                Registration::Twig(twig) => self.remove_twig(twig),
+                Registration::Item(layer, number, _) => self.paths_mut(layer).nfa.remove(number),
             }
         }
     }

@@ -25,7 +25,57 @@ pub struct All {
     /// The one with the largest number: common branches come early, so it is likely to be the rarest.
     pub lead: BranchId,
     /// The others, ascending.
-    pub others: Box<[BranchId]>,
+    pub others: BranchList,
+}
+
+/// A list of branches. Up to two stand in the list itself: nearly all lists are as short as that, and the smallest piece
+/// of memory that there is would take twice as much.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum BranchList {
+    /// At most two; a 0 is none.
+    Short([BranchId; 2]),
+    /// More than two.
+    Long(Box<[BranchId]>),
+}
+
+impl Default for BranchList {
+    fn default() -> Self {
+        Self::Short([0, 0])
+    }
+}
+
+impl From<&[BranchId]> for BranchList {
+    fn from(branches: &[BranchId]) -> Self {
+        match *branches {
+            [] => Self::Short([0, 0]),
+            [one] => Self::Short([one, 0]),
+            [one, other] => Self::Short([one, other]),
+            _ => Self::Long(branches.into()),
+        }
+    }
+}
+
+impl std::ops::Deref for BranchList {
+    type Target = [BranchId];
+
+    #[inline]
+    fn deref(&self) -> &[BranchId] {
+        match self {
+            Self::Short([0, _]) => &[],
+            Self::Short(one @ [_, 0]) => &one[..1],
+            Self::Short(both) => both,
+            Self::Long(more) => more,
+        }
+    }
+}
+
+impl BranchList {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Short(_) => 0,
+            Self::Long(more) => size_of_val(&**more),
+        }
+    }
 }
 
 impl All {
@@ -241,7 +291,7 @@ impl Branches {
 
     /// Bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
-        let others: usize = self.entries.iter().map(|branch| branch.needs.others.len() * 4).sum();
+        let others: usize = self.entries.iter().map(|branch| branch.needs.others.heap_bytes()).sum();
         self.entries.capacity() * size_of::<Branch>() + self.known.capacity() * 5 + others + self.free.capacity() * 4
     }
 }

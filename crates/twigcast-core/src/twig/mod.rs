@@ -100,6 +100,8 @@ impl Required {
 pub struct Twig {
     /// The query.
     pub query: u32,
+    /// Where it waits, for the engine.
+    pub home: u32,
     /// What must hold at the element.
     pub condition: TwigCondition,
 }

@@ -16,8 +16,8 @@ use self::items::{ItemEntry, NO_ITEM};
 pub use self::items::{sole_item, state_of_sole};
 use self::labels::{Label, Labels, Ways};
 use self::state::{
-    EPSILON, HAS_ATTACHMENT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES, IS_DESCENDANT, LabelId, NO_EDGE,
-    STAR, State,
+    EPSILON, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES, HAS_STAR,
+    IS_DESCENDANT, LabelId, NO_EDGE, STAR, State,
 };
 use crate::chunked::Chunked;
 use crate::plan::LinearStep;
@@ -52,7 +52,7 @@ fn edge_hash(parent: StateId, label: LabelId) -> u64 {
 pub struct Nfa {
     states: Chunked<State>,
     labels: Labels,
-    /// The states that labelled edges lead to, by where the edge comes from and its label.
+    /// The states that edges lead to, by where the edge comes from and its label.
     edges: HashTable<StateId>,
     items: Chunked<ItemEntry>,
     free_items: Vec<u32>,
@@ -126,15 +126,13 @@ impl Nfa {
                 return;
             }
             let (parent, incoming) = (state.parent, state.incoming);
+            if let Ok(edge) = self.edges.find_entry(edge_hash(parent, incoming), |&target| target == id) {
+                edge.remove();
+            }
             match incoming {
-                NO_EDGE => {}
-                EPSILON => self.states[parent as usize].descendant = NO_STATE,
-                STAR => self.states[parent as usize].star = NO_STATE,
-                label => {
-                    if let Ok(edge) = self.edges.find_entry(edge_hash(parent, label), |&target| target == id) {
-                        edge.remove();
-                    }
-                }
+                EPSILON => self.states[parent as usize].flags_and_uses &= !HAS_DESCENDANT,
+                STAR => self.states[parent as usize].flags_and_uses &= !HAS_STAR,
+                _ => {}
             }
             self.version += 1;
             self.states[id as usize] = State::new(NO_STATE, NO_EDGE, 0);
@@ -183,13 +181,10 @@ impl Nfa {
         let mut state = INITIAL;
         for step in path {
             if step.descendant {
-                state = self.states[state as usize].descendant;
-                if state == NO_STATE {
-                    return None;
-                }
+                state = self.descendant(state)?;
             }
             state = match step.test {
-                NameTest::Any => Some(self.states[state as usize].star).filter(|&target| target != NO_STATE)?,
+                NameTest::Any => self.star(state)?,
                 NameTest::Name(name) => self.target(state, self.labels.find(Label::name(name))?)?,
                 NameTest::Namespace(namespace) => self.target(state, self.labels.find(Label::namespace(namespace))?)?,
                 NameTest::Local(local) => self.target(state, self.labels.find(Label::local(local))?)?,
@@ -198,7 +193,19 @@ impl Nfa {
         Some(state)
     }
 
-    /// Where a labelled edge leads.
+    /// Where the `*` edge of a state leads.
+    #[inline]
+    fn star(&self, from: StateId) -> Option<StateId> {
+        if self.states[from as usize].has(HAS_STAR) { self.target(from, STAR) } else { None }
+    }
+
+    /// Where the epsilon edge of a state leads.
+    #[inline]
+    fn descendant(&self, from: StateId) -> Option<StateId> {
+        if self.states[from as usize].has(HAS_DESCENDANT) { self.target(from, EPSILON) } else { None }
+    }
+
+    /// Where an edge leads.
     #[inline]
     fn target(&self, from: StateId, label: LabelId) -> Option<StateId> {
         let leads = |&target: &StateId| {
@@ -232,35 +239,29 @@ impl Nfa {
     }
 
     fn descendant_child(&mut self, state: StateId) -> StateId {
-        let known = self.states[state as usize].descendant;
-        if known != NO_STATE {
-            return known;
-        }
-        let new = self.new_state(state, EPSILON, IS_DESCENDANT);
-        self.states[state as usize].descendant = new;
-        new
+        self.edge_with(state, EPSILON, HAS_DESCENDANT, IS_DESCENDANT)
     }
 
     fn edge(&mut self, state: StateId, test: NameTest) -> StateId {
         let (label, flag) = match test {
-            NameTest::Any => {
-                let known = self.states[state as usize].star;
-                if known != NO_STATE {
-                    return known;
-                }
-                let new = self.new_state(state, STAR, 0);
-                self.states[state as usize].star = new;
-                return new;
-            }
+            NameTest::Any => return self.edge_with(state, STAR, HAS_STAR, 0),
             NameTest::Name(name) => (Label::name(name), HAS_NAMES),
             NameTest::Namespace(namespace) => (Label::namespace(namespace), HAS_NAMESPACES),
             NameTest::Local(local) => (Label::local(local), HAS_LOCALS),
         };
         let label = self.labels.intern(label);
-        if let Some(known) = self.target(state, label) {
+        self.edge_with(state, label, flag, 0)
+    }
+
+    /// Where the edge with a label leads, which is made if there is none. `flag`: what a state has that such an edge
+    /// leaves; `flags`: those of a state that it leads to.
+    fn edge_with(&mut self, state: StateId, label: LabelId, flag: u32, flags: u32) -> StateId {
+        if self.states[state as usize].has(flag)
+            && let Some(known) = self.target(state, label)
+        {
             return known;
         }
-        let new = self.new_state(state, label, 0);
+        let new = self.new_state(state, label, flags);
         let states = &self.states;
         self.edges.insert_unique(edge_hash(state, label), new, |&target| {
             let target = &states[target as usize];
@@ -276,14 +277,13 @@ impl Nfa {
         target.clear();
         let ways = self.labels.ways(name);
         for &id in active {
-            let state = &self.states[id as usize];
-            self.follow(id, state, ways, target);
-            if state.has(IS_DESCENDANT) {
+            self.follow(id, ways, target);
+            if self.states[id as usize].has(IS_DESCENDANT) {
                 target.push(id);
             }
-            if state.descendant != NO_STATE {
-                self.follow(state.descendant, &self.states[state.descendant as usize], ways, target);
-                target.push(state.descendant);
+            if let Some(descendant) = self.descendant(id) {
+                self.follow(descendant, ways, target);
+                target.push(descendant);
             }
         }
         target.sort_unstable();
@@ -292,10 +292,8 @@ impl Nfa {
 
     /// Rules 1 and 2: the edges of one state that a name takes.
     #[inline]
-    fn follow(&self, id: StateId, state: &State, ways: Ways, target: &mut Vec<StateId>) {
-        if state.star != NO_STATE {
-            target.push(state.star);
-        }
+    fn follow(&self, id: StateId, ways: Ways, target: &mut Vec<StateId>) {
+        target.extend(self.star(id));
         self.follow_labelled(id, ways, None, |next| target.push(next));
     }
 
@@ -327,9 +325,7 @@ impl Nfa {
     /// What leaves a state: whether labelled edges do, and where the `*` edge and the epsilon edge lead.
     #[inline]
     pub(super) fn edges(&self, id: StateId) -> (bool, Option<StateId>, Option<StateId>) {
-        let state = &self.states[id as usize];
-        let some = |target: StateId| (target != NO_STATE).then_some(target);
-        (state.has(HAS_LABELLED), some(state.star), some(state.descendant))
+        (self.states[id as usize].has(HAS_LABELLED), self.star(id), self.descendant(id))
     }
 }
 

@@ -1,13 +1,9 @@
 //! One state of the automaton.
 
-use super::{NO_ITEM, NO_STATE, StateId};
+use super::{NO_ITEM, StateId};
 
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// Target of the `*` edge.
-    pub(super) star: StateId,
-    /// Target of the epsilon edge: the descendant-child state shared by all `//` steps leaving this state.
-    pub(super) descendant: StateId,
     /// [`NO_ITEM`], an only acceptance marked [`SOLE`], or the head of the state's item list.
     pub(super) items: u32,
     /// The state that the one edge into this state leaves.
@@ -36,13 +32,17 @@ pub(super) const HAS_LOCALS: u32 = 8;
 pub(super) const HAS_ATTACHMENT: u32 = 16;
 /// Any edge with a label.
 pub(super) const HAS_LABELLED: u32 = HAS_NAMES | HAS_NAMESPACES | HAS_LOCALS;
-const ONE_USE: u32 = 32;
+/// A `*` edge leaves the state.
+pub(super) const HAS_STAR: u32 = 32;
+/// The epsilon edge leaves it, to the descendant-child state shared by all `//` steps that leave this state.
+pub(super) const HAS_DESCENDANT: u32 = 64;
+const ONE_USE: u32 = 128;
 const FLAGS: u32 = ONE_USE - 1;
 const USES_MAX: u32 = !FLAGS;
 
 impl State {
     pub(super) fn new(parent: StateId, incoming: LabelId, flags: u32) -> Self {
-        Self { star: NO_STATE, descendant: NO_STATE, items: NO_ITEM, parent, incoming, flags_and_uses: flags }
+        Self { items: NO_ITEM, parent, incoming, flags_and_uses: flags }
     }
 
     #[inline]
