@@ -163,7 +163,7 @@ def test_memory_is_used_again_once_nobody_looks_at_it(grouped: bool) -> None:
 
 
 def test_a_table_of_keys_is_made_once_it_has_paid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", 0)
+    monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", 0)
     subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number // 10}']") for number in range(300))
     batch = pa.array([f"<a n='{number % 7}'/>" for number in range(8)])
 
@@ -175,12 +175,12 @@ def test_a_table_of_keys_is_made_once_it_has_paid(monkeypatch: pytest.MonkeyPatc
     assert [keys_at_hand() for _ in range(5)] == [70, 70, 70, 70, 300]  # a round names 80 keys
     subs.remove("key-5")
     assert [keys_at_hand() for _ in range(5)] == [69, 69, 69, 69, 300]
-    assert subs.known_table() is subs.known_table()
+    assert subs.tables.keys() is subs.tables.keys()
 
 
 def test_messages_in_other_encodings_right_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both parts of such a batch bring their own keys."""
-    monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", -(10**9))
+    monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", -(10**9))
     subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number % 5}']") for number in range(20))
     subs.add("late", "for $a in /a where $a/@n = '3' return <r>{ $a/@n }</r>")
     texts = [f"<a n='{number}'>é</a>" for number in (3, 9, 1, 3, 4, 1)]
@@ -195,7 +195,7 @@ def test_messages_in_other_encodings_right_after_a_change(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("table_free", [0, 1_000, -(10**9)])
 def test_batches_while_the_population_changes(monkeypatch: pytest.MonkeyPatch, table_free: int) -> None:
-    monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", table_free)
+    monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", table_free)
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)

@@ -27,7 +27,7 @@ def _seeded() -> random.Random:
 @pytest.mark.parametrize("table_free", [0, 1_000, -(10**9)])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_groups_hold_the_keys_of_each_message(monkeypatch: pytest.MonkeyPatch, table_free: int, threads: int) -> None:
-    monkeypatch.setattr("twigcast.subscriptions._TABLE_FREE", table_free)
+    monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", table_free)
     chance = _seeded()
     subs = _populated(chance, 200)
     for round_ in range(12):

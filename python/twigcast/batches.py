@@ -68,7 +68,7 @@ def match_batch(
 
 
 def _match_keys(subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, wanted: _Wanted) -> pa.RecordBatch:
-    table = subscriptions.known_table()
+    table = subscriptions.tables.keys()
     first, keys = _ask(subscriptions, xml, wanted, table)
     answers = _wrap(first, {**dict(first.errors), **_nulls(xml)}, keys, wanted)
     if first.needs_conversion:
@@ -108,7 +108,7 @@ def _match_groups(subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, thre
 def _ask_groups(
     subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, threads: int
 ) -> tuple[BatchResult, pa.ListArray]:
-    table = subscriptions.known_groups()
+    table = subscriptions.tables.groups()
     offsets, data = _buffers(xml)
     result = subscriptions.engine.match_batch(
         offsets, data, len(xml), None, False, False, min(threads, len(xml)), table.version, True
@@ -116,7 +116,7 @@ def _ask_groups(
     if result.groups is None:
         return result, table.arrow()
     groups = GroupTable(-1, *result.groups).arrow()
-    subscriptions.note_named(len(groups.values))
+    subscriptions.tables.note_named(len(groups.values))
     return result, groups
 
 
@@ -199,7 +199,7 @@ def _ask(
     )
     if result.keys is None:
         return result, table.arrow()
-    subscriptions.note_named(_match_count(result))
+    subscriptions.tables.note_named(_match_count(result))
     return result, KeyTable(-1, *result.keys).arrow()
 
 

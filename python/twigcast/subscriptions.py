@@ -14,18 +14,14 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from twigcast import _core
 from twigcast.answers import (
-    NO_GROUPS,
-    NO_KEYS,
     Deliveries,
-    GroupTable,
     KeyTable,
     Match,
     Matching,
@@ -35,19 +31,24 @@ from twigcast.answers import (
     ask_single,
     in_order,
 )
-from twigcast.characters import NO_CHARACTER, MessageLike, as_bytes, half_pair
+from twigcast.characters import MessageLike, as_bytes
 from twigcast.conversion import to_utf8
 from twigcast.envelope import Envelope
 from twigcast.errors import (
-    InvalidKey,
     NeedsConversion,
-    QuerySyntaxError,
     QueryWarning,
     SnapshotError,
     TwigcastError,
     UndecidedSubscription,
     UnknownKey,
 )
+from twigcast.given import DIALECTS as DIALECTS
+from twigcast.given import Dialect as Dialect
+from twigcast.given import Given, as_subscription, is_text, no_text, runs
+from twigcast.given import Refused as Refused
+from twigcast.given import Subscription as Subscription
+from twigcast.given import no_query as no_query
+from twigcast.known_tables import KnownTables
 from twigcast.limits import Limits
 from twigcast.xquery.adding import add as add_query
 from twigcast.xquery.adding import add_many as add_queries
@@ -58,56 +59,10 @@ if TYPE_CHECKING:
 
     from twigcast.explanation import Explanation
 
-Dialect = Literal["xpath", "legacy", "xquery"]
-"""``xpath``: XPath 1.0 and For-Where-Return as documented; ``legacy``: the spellings of older papers as well;
-``xquery``: what these leave out of XQuery as well, evaluated by Saxon (the extra ``xquery``)."""
-
-DIALECTS: Final[dict[str, Dialect]] = {"xpath": "xpath", "legacy": "legacy", "xquery": "xquery"}
-"""By name."""
-
 _BULK: Final = 20_000
 """Queries handed to the engine at a time by ``add_many``."""
 
-_ATTEMPTS: Final = 3
-"""How often an answer is asked for while other threads change the population, before they are held off."""
-
-_TABLE_FREE: Final = 1_000
-"""A table of so many keys costs nothing to speak of."""
-
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """A subscription as its owner wrote it."""
-
-    key: str
-    """The subscriber's own identifier, unique within a set."""
-
-    query: str
-    """XPath, or For-Where-Return."""
-
-    namespaces: Mapping[str, str] = field(default_factory=dict)
-    """Prefix to namespace; the empty prefix gives the default namespace of element names."""
-
-    dialect: Dialect | None = None
-    """``None``: that of the set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A subscription that was not added."""
-
-    subscription: Subscription
-    error: TwigcastError
-
-    index: int
-    """Its place among those given, from 0."""
-
-    @property
-    def key(self) -> str:
-        """Its key."""
-        return self.subscription.key
 
 
 class SubscriptionSet:
@@ -127,7 +82,7 @@ class SubscriptionSet:
 
     def __init__(
         self,
-        subscriptions: Iterable[Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]] = (),
+        subscriptions: Iterable[Given] = (),
         *,
         namespaces: Mapping[str, str] | None = None,
         dialect: Dialect = "xpath",
@@ -143,10 +98,8 @@ class SubscriptionSet:
         self.engine = _core.Engine(self._limits.as_dict())
         """The compiled engine; internal."""
         self._changing = threading.RLock()
-        self._known_table = NO_KEYS
-        self._known_groups = NO_GROUPS
-        self._named = -1, 0
-        """A version, and how many keys were named at it without a table."""
+        self.tables = KnownTables(self.engine, self._changing)
+        """Keys by slot and by query; internal."""
         for refused in self.add_many(subscriptions):
             raise refused.error
 
@@ -186,13 +139,13 @@ class SubscriptionSet:
                     self.engine, subscription.key, subscription.query, namespaces, dialect, replace=replace
                 )
         except UnicodeEncodeError:
-            raise _no_text(subscription) from None
+            raise no_text(subscription) from None
         for doubt in doubts:
             warnings.warn(f"{subscription.key}: {doubt}", QueryWarning, stacklevel=3)
 
     def add_many(
         self,
-        subscriptions: Iterable[Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]],
+        subscriptions: Iterable[Given],
         *,
         replace: bool = False,
     ) -> list[Refused]:
@@ -207,13 +160,11 @@ class SubscriptionSet:
         index = 0
         while given := list(islice(remaining, _BULK)):
             for position, error in self._add_given(given, replace=replace):
-                refused.append(Refused(_as_subscription(given[position]), error, index + position))
+                refused.append(Refused(as_subscription(given[position]), error, index + position))
             index += len(given)
         return refused
 
-    def _add_given(
-        self, given: Sequence[Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]], *, replace: bool
-    ) -> list[tuple[int, TwigcastError]]:
+    def _add_given(self, given: Sequence[Given], *, replace: bool) -> list[tuple[int, TwigcastError]]:
         """The positions and errors of those refused."""
         if all(type(item) is tuple and len(item) == 2 for item in given):
             keys, queries = zip(*given, strict=True)
@@ -221,8 +172,8 @@ class SubscriptionSet:
                 return self._add_plain(keys, queries, self._dialect, [self._namespaces], replace=replace)
             except UnicodeEncodeError:
                 # Nothing was added yet. Which of them it is, the long way tells.
-                return self._add_group([_as_subscription(item) for item in given], replace=replace)
-        return self._add_group([_as_subscription(item) for item in given], replace=replace)
+                return self._add_group([as_subscription(item) for item in given], replace=replace)
+        return self._add_group([as_subscription(item) for item in given], replace=replace)
 
     def _add_plain(
         self,
@@ -238,13 +189,13 @@ class SubscriptionSet:
 
     def _add_group(self, group: list[Subscription], *, replace: bool) -> list[tuple[int, TwigcastError]]:
         refused: list[tuple[int, TwigcastError]] = []
-        for first, last in _runs([s.dialect or self._dialect for s in group]):
+        for first, last in runs([s.dialect or self._dialect for s in group]):
             run = list(enumerate(group[first:last], start=first))
             try:
                 refused += self._add_run(run, replace=replace)
             except UnicodeEncodeError:
-                broken = [(position, _no_text(s)) for position, s in run if not _is_text(s)]
-                good = [(position, s) for position, s in run if _is_text(s)]
+                broken = [(position, no_text(s)) for position, s in run if not is_text(s)]
+                good = [(position, s) for position, s in run if is_text(s)]
                 refused += sorted(broken + self._add_run(good, replace=replace), key=lambda item: item[0])
         return refused
 
@@ -348,36 +299,6 @@ class SubscriptionSet:
         else:
             xml, (matching, undecided), _ = self._ask(message, self.engine.answer, consistent=False)
         return Match(matching, undecided, partial(self.nodes, xml), partial(self.count_nodes, xml))
-
-    def known_table(self) -> KeyTable:
-        """The keys by slot at the newest version that a table was made of; internal.
-
-        A change makes the table useless, and a new one costs as much as naming some matches by themselves. So it is
-        made once it has paid: when matches have been named since the change as often as the table would have keys.
-        """
-        table = self._known_table
-        version = self.engine.version
-        if table.version != version:
-            named = self._named[1] if self._named[0] == version else 0
-            if named + _TABLE_FREE >= len(self):
-                return self._table()
-        return table
-
-    def known_groups(self) -> GroupTable:
-        """The keys by query, as :meth:`known_table` has them by slot; internal."""
-        table = self._known_groups
-        version = self.engine.version
-        if table.version != version:
-            named = self._named[1] if self._named[0] == version else 0
-            if named + _TABLE_FREE >= len(self):
-                table = self._known_groups = GroupTable(*self.engine.group_table())
-        return table
-
-    def note_named(self, keys: int) -> None:
-        """So many keys were named without a table; internal."""
-        version = self.engine.version
-        before = self._named[1] if self._named[0] == version else 0
-        self._named = version, before + keys
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
         """The nodes that a subscription's query selects in a message, in document order.
@@ -515,25 +436,7 @@ class SubscriptionSet:
             return xml, *self._answer(question, xml, consistent=consistent)
 
     def _answer(self, question: Callable[[bytes], T], xml: bytes, *, consistent: bool) -> tuple[T, KeyTable]:
-        return self._consistently(lambda: question(xml)) if consistent else (question(xml), self._known_table)
-
-    def _consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
-        """An answer in slots, with the keys that the slots had when it was given."""
-        for _ in range(_ATTEMPTS):
-            table = self._table()
-            answer = ask()
-            if self.engine.version == table.version:
-                return answer, table
-        with self._changing:
-            return ask(), self._table()
-
-    def _table(self) -> KeyTable:
-        """The keys by slot, as of some version between the call and the return."""
-        table = self._known_table
-        if self.engine.version != table.version:
-            table = KeyTable(*self.engine.key_table())
-            self._known_table = table
-        return table
+        return self.tables.consistently(lambda: question(xml)) if consistent else (question(xml), self.tables.last)
 
     # Snapshots --------------------------------------------------------------------------------------------------------
 
@@ -561,6 +464,7 @@ class SubscriptionSet:
         """
         loaded = cls(namespaces=namespaces, dialect=dialect, limits=limits)
         loaded.engine = _core.Engine.load(os.fspath(path), loaded._limits.as_dict())
+        loaded.tables = KnownTables(loaded.engine, loaded._changing)
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -581,37 +485,3 @@ def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, li
         except OSError as error:
             raise SnapshotError(str(path), f"it cannot be written: {error.strerror}") from error
         return SubscriptionSet.load(path, namespaces=namespaces, dialect=dialect, limits=limits)
-
-
-def _as_subscription(item: Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]) -> Subscription:
-    return item if isinstance(item, Subscription) else Subscription(*item)
-
-
-def _runs(values: list[Any]) -> Iterator[tuple[int, int]]:
-    """First and past-the-last index of each run of equal values."""
-    first = 0
-    for index in range(1, len(values) + 1):
-        if index == len(values) or values[index] != values[first]:
-            yield first, index
-            first = index
-
-
-def _is_text(subscription: Subscription) -> bool:
-    """Whether a subscription consists of characters; a Python string may hold halves of surrogate pairs besides."""
-    parts = (subscription.key, subscription.query, *subscription.namespaces, *subscription.namespaces.values())
-    return all(half_pair(part) is None for part in parts)
-
-
-def _no_text(subscription: Subscription) -> TwigcastError:
-    """The error for a subscription that is no text."""
-    if half_pair(subscription.key) is not None:
-        return InvalidKey(subscription.key, NO_CHARACTER)
-    return no_query(subscription.query)
-
-
-def no_query(query: str) -> QuerySyntaxError:
-    """The error for a query with half of a surrogate pair, in itself or in its namespaces."""
-    place = half_pair(query)
-    if place is None:
-        return QuerySyntaxError(query, 1, f"in its namespaces, {NO_CHARACTER}")
-    return QuerySyntaxError(query, place + 1, NO_CHARACTER)

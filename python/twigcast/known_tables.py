@@ -1,0 +1,88 @@
+"""Keys by slot, and keys by query, as they were at some version of the engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from twigcast import _core
+from twigcast.answers import NO_GROUPS, NO_KEYS, GroupTable, KeyTable
+
+_ATTEMPTS: Final = 3
+"""How often an answer is asked for while other threads change the population, before they are held off."""
+
+_TABLE_FREE: Final = 1_000
+"""A table of so many keys costs nothing to speak of."""
+
+T = TypeVar("T")
+
+
+class KnownTables:
+    """The newest tables that were made of an engine.
+
+    Args:
+        engine: The engine.
+        changing: What whoever changes its population holds.
+    """
+
+    def __init__(self, engine: _core.Engine, changing: threading.RLock) -> None:
+        self._engine = engine
+        self._changing = changing
+        self._keys = NO_KEYS
+        self._groups = NO_GROUPS
+        self._named = -1, 0
+        """A version, and how many keys were named at it without a table."""
+
+    @property
+    def last(self) -> KeyTable:
+        """The keys by slot that were asked for last, whatever has changed since."""
+        return self._keys
+
+    def keys(self) -> KeyTable:
+        """The keys by slot at the newest version that a table was made of.
+
+        A change makes the table useless, and a new one costs as much as naming some matches by themselves. So it is
+        made once it has paid: when matches have been named since the change as often as the table would have keys.
+        """
+        table = self._keys
+        version = self._engine.version
+        if table.version != version:
+            named = self._named[1] if self._named[0] == version else 0
+            if named + _TABLE_FREE >= len(self._engine):
+                return self.now()
+        return table
+
+    def groups(self) -> GroupTable:
+        """The keys by query, as :meth:`keys` has them by slot."""
+        table = self._groups
+        version = self._engine.version
+        if table.version != version:
+            named = self._named[1] if self._named[0] == version else 0
+            if named + _TABLE_FREE >= len(self._engine):
+                table = self._groups = GroupTable(*self._engine.group_table())
+        return table
+
+    def note_named(self, keys: int) -> None:
+        """So many keys were named without a table."""
+        version = self._engine.version
+        before = self._named[1] if self._named[0] == version else 0
+        self._named = version, before + keys
+
+    def consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
+        """An answer in slots, with the keys that the slots had when it was given."""
+        for _ in range(_ATTEMPTS):
+            table = self.now()
+            answer = ask()
+            if self._engine.version == table.version:
+                return answer, table
+        with self._changing:
+            return ask(), self.now()
+
+    def now(self) -> KeyTable:
+        """The keys by slot, as of some version between the call and the return."""
+        table = self._keys
+        if self._engine.version != table.version:
+            table = KeyTable(*self._engine.key_table())
+            self._keys = table
+        return table
