@@ -1,8 +1,8 @@
 """Workloads on Spark, for more queries or documents than one process makes in reasonable time.
 
 Each task makes a part with a seed of its own. Different parts may hold equal queries, so a set of distinct queries is
-made in rounds: what is missing after one is asked for in the next, and what is too much at the end is left out by a
-hash of the text. The same seed and number of tasks give the same set.
+made in rounds, which ask for more until there are enough; what is too much is left out by a hash of the text. The same
+seed and number of tasks give the same set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 10_000
 DOCUMENT_BATCH_ROWS = 200
-ROUNDS_MAX = 50
 LEAST_GAIN = 0.005
 """A round that adds a smaller share of what it made is the last: nearly everything that there is has been found."""
 
@@ -57,13 +56,13 @@ def path_queries_on_spark(
     parts = tasks or spark.sparkContext.defaultParallelism
     values = domains or draw_domains(schema, seed)
 
-    def make(wanted: int, round_number: int) -> DataFrame:
+    def make(wanted: int) -> DataFrame:
         def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for part in (part for batch in numbers for part in batch.column(0).to_pylist()):
                 made = path_queries(
                     schema,
                     wanted // parts + int(part < wanted % parts),
-                    seed * parts + part + round_number * _ROUND,
+                    seed * parts + part,
                     depth=depth,
                     wildcard=wildcard,
                     descendant=descendant,
@@ -79,32 +78,25 @@ def path_queries_on_spark(
 
         return spark.range(0, parts, 1, parts).mapInArrow(batches, "query string")
 
-    return _distinct(make, count) if distinct else make(count, 0)
+    return _distinct(make, count) if distinct else make(count)
 
 
-_ROUND = 1_000_003
-"""Between the seeds of two rounds: more than there are tasks."""
+def _distinct(make: Callable[[int], DataFrame], count: int) -> DataFrame:
+    """Ask all tasks for more until there are enough different ones, then leave the surplus out.
 
-
-def _distinct(make: Callable[[int, int], DataFrame], count: int) -> DataFrame:
-    """Rounds until there are enough different ones, then the surplus left out."""
-    found = make(count, 0).distinct().persist()
-    have, made = found.count(), count
-    for round_number in range(1, ROUNDS_MAX):
+    More from the same tasks rather than new ones: a new one begins with the common queries, which have been found.
+    """
+    asked, before = count, 0
+    while True:
+        found = make(asked).distinct().persist()
+        have = found.count()
         if have >= count:
             return _without_surplus(found, have - count)
-        # The more of a round was found before, the more has to be asked for.
-        wanted = min(count, (count - have) * 2 + 1_000)
-        more = found.union(make(wanted, round_number)).distinct().persist()
-        gained = more.count() - have
         found.unpersist()
-        found, have, made = more, have + gained, made + wanted
-        if gained < LEAST_GAIN * wanted:
-            break
-    if have >= count:
-        return _without_surplus(found, have - count)
-    found.unpersist()
-    raise WorkloadExhaustedError(count, have, made)
+        if before and have - before < LEAST_GAIN * asked:
+            raise WorkloadExhaustedError(count, have, asked)
+        before = have
+        asked = int(asked * min(2.0, 1.2 * count / max(1, have))) + 100
 
 
 def _without_surplus(frame: DataFrame, surplus: int) -> DataFrame:
