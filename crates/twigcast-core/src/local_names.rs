@@ -1,12 +1,19 @@
 //! Local names as machine words, and the table that finds them.
 //!
 //! A scanner looks a name up for each tag and each attribute. Names are short, so two words tell nearly all of them apart:
-//! nothing is called to hash them, and nothing to compare them.
+//! nothing is called to hash them, and nothing to compare them. Longer ones are hashed and compared to their end: in some
+//! vocabularies most names begin alike.
+
+use std::hash::Hasher;
+
+use rustc_hash::FxHasher;
 
 use crate::vocabulary::LocalId;
 
 /// Bytes of a word.
 const WORD: usize = 8;
+/// Bytes of a key.
+const KEY: usize = 2 * WORD;
 /// Slots of the smallest table. There are always at least twice as many as names.
 const SLOTS_MIN: usize = 16;
 
@@ -40,6 +47,13 @@ impl NameKey {
         self.second >> 56 != 0
     }
 
+    /// A number of which all bits depend on all of `name`, which is the name of this key.
+    #[inline(always)]
+    fn hash_of(self, name: &[u8]) -> usize {
+        let hash = if self.is_cut() { self.hash() ^ hash_behind_key(name) } else { self.hash() };
+        hash as usize
+    }
+
     /// Whether the name of this key, which is `name`, stands in `source` at an offset.
     #[inline(always)]
     pub fn stands_at(self, source: &[u8], at: usize, name: &[u8]) -> bool {
@@ -52,6 +66,14 @@ impl NameKey {
             _ => rest.starts_with(name),
         }
     }
+}
+
+/// A hash of what a key does not tell of a name.
+#[inline(never)]
+fn hash_behind_key(name: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(name.get(KEY..).unwrap_or_default());
+    hasher.finish()
 }
 
 /// Up to eight bytes as a word.
@@ -91,7 +113,7 @@ impl LocalNames {
     #[inline(always)]
     pub fn find(&self, key: NameKey, name: &[u8]) -> LocalId {
         let mask = self.slots.len() - 1;
-        let mut slot = key.hash() as usize & mask;
+        let mut slot = key.hash_of(name) & mask;
         loop {
             let id = self.slots[slot];
             if id == 0 {
@@ -126,7 +148,7 @@ impl LocalNames {
     /// Put an id where it is looked for.
     fn place(&mut self, id: u32) {
         let mask = self.slots.len() - 1;
-        let mut slot = self.keys[id as usize].hash() as usize & mask;
+        let mut slot = self.keys[id as usize].hash_of(self.names[id as usize].as_bytes()) & mask;
         while self.slots[slot] != 0 {
             slot = (slot + 1) & mask;
         }
@@ -170,6 +192,24 @@ mod tests {
             assert_eq!(table.len(), expected.len() + 1);
             assert!(expected.iter().all(|(name, &id)| table.name(id) == name));
         }
+    }
+
+    /// Names that begin alike lie as far apart as any: finding one takes few looks.
+    #[test]
+    fn names_that_begin_alike_are_spread() {
+        let mut table = LocalNames::new("?");
+        let names: Vec<String> =
+            (0..4_096).map(|number| format!("organisation-unit-{number:04}-of-the-year")).collect();
+        names.iter().for_each(|name| _ = table.intern(name));
+        let mask = table.slots.len() - 1;
+        let taken = (0..).zip(&table.slots).filter(|&(_, &id)| id != 0);
+        let looks = taken.map(|(slot, &id): (usize, _)| {
+            let first = table.keys[id as usize].hash_of(table.name(LocalId(id)).as_bytes());
+            slot.wrapping_sub(first) & mask
+        });
+        // At most half of the slots are taken: half a look too many is what is to be expected.
+        let total: usize = looks.sum();
+        assert!(total < 2 * names.len(), "{total} looks too many for {} names", names.len());
     }
 
     /// A name stands where its bytes stand, also shortly before the end of the source and where it goes on.
