@@ -26,7 +26,7 @@ def packet_frames(packet: bytes) -> list[tuple[int, int, int]]:
     Raises ``ValueError`` where it is damaged, cut off, of another form or beyond a bound.
     """
 
-def packet_of(frames: Sequence[bytes]) -> bytes:
+def packet_of(frames: list[bytes]) -> bytes:
     """Frames as one packet, with its sum."""
 
 @final
@@ -274,7 +274,7 @@ class SpanCodec:
         data: bytes,
         start: int,
         end: int,
-        agreed: Mapping[str, tuple[str, Any]] | None = None,
+        agreed: dict[str, tuple[str, Any]] | None = None,
     ) -> tuple[Any, int]:
         """The span that begins at ``start``, in a frame that ends at ``end``; and where the span ends.
 
@@ -283,7 +283,7 @@ class SpanCodec:
         """
 
     def packet(
-        self, kind: int, packet: bytes, agreed: Mapping[str, tuple[str, Any]] | None = None
+        self, kind: int, packet: bytes, agreed: dict[str, tuple[str, Any]] | None = None
     ) -> tuple[list[Any], list[tuple[int, int, int]]]:
         """The spans that a packet begins with, and where the frames behind the last of them lie (``packet_frames``).
 

@@ -49,7 +49,7 @@ impl<'a> Span<'a> {
     /// # Errors
     /// It ends too early, breaks a bound, or says what no span says.
     pub fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), PacketError> {
-        let mut parts = Parts { bytes, at };
+        let mut parts = Parts { bytes, at: at.min(bytes.len()) };
         let (root, after, upto) = (parts.number()?, parts.signed()?, parts.signed()?);
         let message = if parts.flag()? { Some(Carried::read(&mut parts)?) } else { None };
         Ok((Self { root, after, upto, message }, parts.at))

@@ -46,6 +46,9 @@ fn a_span_that_is_cut_off_is_refused() {
     for end in 0..fields.len() {
         assert!(Span::read(&fields[..end], 0).is_err(), "{end} of {} bytes", fields.len());
     }
+    for start in [fields.len(), fields.len() + 1, usize::MAX] {
+        assert!(Span::read(&fields, start).is_err(), "from {start} on");
+    }
 }
 
 #[test]
