@@ -130,7 +130,8 @@ class Wishes:
                 wish = self._fresh.popleft()
                 if self._current.get(wish.id) is not wish:
                     continue
-                if not self._loading:
+                if not (self._loading or self._stored):
+                    # Else what was stored of it, which is older, may still come.
                     del self._current[wish.id]
             elif not may_begin:
                 break
