@@ -4,7 +4,8 @@ The head of an answer waits for what follows it: uvicorn writes head and body on
 system call, and often the client two. Here a head goes out together with what is written next, or by itself in the next
 turn of the event loop.
 
-The head of a request may not go on for ever: its parser would keep all of it, before anybody is asked for a token.
+The head of a request may not go on for ever, nor may the fields behind its body: the parser would keep all of it, before
+anybody is asked for a token.
 """
 
 from __future__ import annotations
@@ -18,34 +19,41 @@ from twigcast.broker.api import problems
 
 _HEAD: Final = b"HTTP/1.1 "
 
-
 HEAD_BYTES_MAX: Final = 64 << 10
-"""Of a request's head that has no end so far."""
+"""Of a request's head, or of the fields behind its body, that have no end so far."""
 
 
 class Protocol(HttpToolsProtocol):
     """A connection of a client."""
 
-    _head_bytes = 0
-    """What came of a request since it began, as long as its head has not ended."""
+    _kept_bytes = 0
+    """What came since the parser has last told of a head, a part of a body or an end."""
     _in_head = True
 
     def data_received(self, data: bytes) -> None:
         """Take what came."""
-        if self._in_head:
-            self._head_bytes += len(data)
+        self._kept_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self._refuse_head()
+        if self._kept_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            if self._in_head:
+                self._refuse_head()
+            else:
+                # It may have its answer already.
+                self.transport.close()
 
     def on_headers_complete(self) -> None:
         """Begin with the request."""
-        self._in_head = False
+        self._in_head, self._kept_bytes = False, 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._kept_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The next request may follow."""
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._kept_bytes = True, 0
         super().on_message_complete()
 
     def _refuse_head(self) -> None:

@@ -171,6 +171,34 @@ def test_a_head_that_comes_in_pieces_is_refused_with_a_problem(party: Party) -> 
     assert json.loads(body)["code"] == "too-large"
 
 
+@pytest.mark.parametrize("begin", ["X: ", "A: b\r\n"])
+def test_fields_without_end_behind_a_body_are_refused(party: Party, begin: str) -> None:
+    more = begin.encode() * 8_000 if begin.endswith("\n") else b"a" * 48_000
+    with connected(party) as connection:
+        head = f"POST /messages HTTP/1.1\r\nHost: {urlsplit(party.url).netloc}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(f"{head}4\r\n<a/>\r\n0\r\n{begin}".encode())
+        with contextlib.suppress(ConnectionError):
+            for _ in range(200):
+                connection.sendall(more)
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(1 << 16):
+                pass
+        assert not sends(connection, more * 200)
+    party.publish("<a/>")
+
+
+def test_bodies_in_many_parts_are_no_head(party: Party) -> None:
+    address = urlsplit(party.url)
+    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": address.netloc, **party.headers()}.items())
+    part = b"1000\r\n" + b"x" * 0x1000 + b"\r\n"
+    with connected(party) as connection:
+        connection.sendall(f"POST /messages HTTP/1.1\r\n{head}Transfer-Encoding: chunked\r\n\r\n3\r\n<a>\r\n".encode())
+        for _ in range(100):
+            connection.sendall(part)
+        connection.sendall(b"4\r\n</a>\r\n0\r\nX: y\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 201 ")
+
+
 def test_large_bodies_and_many_requests_are_no_head(party: Party) -> None:
     for _ in range(3):
         party.publish("<a>" + "x" * 300_000 + "</a>")
