@@ -4,8 +4,8 @@ The head of an answer waits for what follows it: uvicorn writes head and body on
 system call, and often the client two. Here a head goes out together with what is written next, or by itself in the next
 turn of the event loop.
 
-The head of a request may not go on for ever, nor may the fields behind its body: the parser would keep all of it, before
-anybody is asked for a token.
+The head of a request may not go on for ever, nor may the fields behind its body: the parser would keep all of that,
+before anybody is asked for a token.
 """
 
 from __future__ import annotations

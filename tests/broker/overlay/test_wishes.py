@@ -9,8 +9,8 @@ from twigcast.broker.overlay.node import NodeSettings
 from twigcast.broker.overlay.onyx import OnyxNode
 from twigcast.broker.overlay.wishes import Wish, Wishes
 from twigcast.limits import Limits
-from twigcast.overlay.onyx.model import PROTOCOL, Attached, Hello, LinkState, Recovered, Span
-from twigcast.overlay.onyx.routing import RoutingQuery, everything, routing_query
+from twigcast.overlay.onyx.model import PROTOCOL, Attached, Hello, LinkState, Recovered, RoutingQuery, Span
+from twigcast.overlay.onyx.routing import everything, routing_query
 from twigcast.overlay.onyx.wire.bodies import Bodies
 
 
@@ -53,25 +53,18 @@ def test_what_changes_before_it_was_looked_at_is_not_undone_by_what_was_stored()
     has_caught_up = False
 
     async def work() -> None:
-        wishes = Wishes(
-            lambda made, _: wanted.update(made),
-            lambda keys: [wanted.pop(key, None) for key in keys],
-            may_begin=lambda: has_caught_up,
-        )
+        nonlocal has_caught_up
+        wishes = Wishes(lambda made, _: wanted.update(made), lambda _: None, may_begin=lambda: has_caught_up)
         wishes.start_with([wish(number) for number in range(10)])
         wishes.started()
         task = asyncio.create_task(wishes.run())
         other = wish(77)._replace(id=3)
         wishes.change([other], [])
         await until(lambda: 3 in wanted)
-        now_it_is(True)
+        has_caught_up = True
         await until(lambda: 9 in wanted)
         assert wanted[3] == routing_query(other.query, {}, "xpath", "default")
         task.cancel()
-
-    def now_it_is(state: bool) -> None:
-        nonlocal has_caught_up
-        has_caught_up = state
 
     asyncio.run(work())
 
