@@ -145,3 +145,43 @@ impl PreparedDeliveries {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Engine, Matcher, QueryContext};
+    use crate::document::Message;
+    use crate::extract::Payloads;
+    use crate::limits::Limits;
+
+    /// Where elements nest deeply in themselves, each path leads from each binding to nearly all that is below: what that
+    /// means is not found out beyond bounds, nor what is below looked at; and the next message is decided as ever.
+    #[test]
+    fn deep_nesting_is_no_work_for_a_guide() {
+        let mut engine = Engine::new(Limits::default());
+        let context = QueryContext::default();
+        for steps in 0..12 {
+            let text = format!("for $v in //b where $v{}//d = 7 return <r>{{ $v/c }}</r>", "/b".repeat(steps));
+            engine.add(&format!("compares {steps}"), &text, &context, false).expect(&text);
+        }
+        engine.add("returns", "for $v in //b return <r>{ $v//d }</r>", &context, false).expect("a query");
+        let nested =
+            |depth, leaves| format!("{}{}{}", "<b>".repeat(depth), "<d>7</d>".repeat(leaves), "</b>".repeat(depth));
+        let mut matcher = Matcher::new();
+        let mut decided = |xml: &str| {
+            engine.run_delivering(&mut matcher, xml.as_bytes()).expect("a well-formed message");
+            if !matcher.guide.is_ready() {
+                return (false, false);
+            }
+            let message = Message { source: xml.as_bytes(), document: &matcher.document };
+            matcher.guide.find_results(&mut engine.session(message, &mut Payloads::default()));
+            (true, matcher.guide.is_certain(usize::MAX))
+        };
+        // Of label paths and paths; of values and bindings; of nodes and levels up to bindings: each a product too large.
+        for (depth, leaves, expected) in
+            [(1_900, 1, (false, false)), (400, 4_000, (false, false)), (400, 1_000, (true, false))]
+        {
+            assert_eq!(decided(&nested(depth, leaves)), expected, "{leaves} leaves below {depth} elements");
+            assert_eq!(decided(&nested(3, 5)), (true, true), "after {leaves} leaves below {depth} elements");
+        }
+    }
+}

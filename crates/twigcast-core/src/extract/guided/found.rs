@@ -15,6 +15,11 @@ const BINDINGS_MAX: usize = 1024;
 /// Bytes of values that are compared, beyond a few times those of the message.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
+/// Columns that are looked at for values, and steps from nodes up to bindings, at most in one message. Where elements nest
+/// deeply in themselves, each node lies below very many bindings.
+const LOOKS_MAX: usize = 1 << 24;
+pub(super) const STEPS_MAX: usize = 1 << 24;
+
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -36,6 +41,8 @@ pub(super) struct Found {
     bits: Vec<u64>,
     stack: Vec<u64>,
     value_bytes: usize,
+    /// Columns looked at for values.
+    looks: usize,
 }
 
 impl Found {
@@ -133,17 +140,20 @@ impl Found {
     ) -> bool {
         self.bits.clear();
         self.value_bytes = 0;
+        self.looks = 0;
         let most = VALUE_BYTES_MAX + 4 * message.source.len();
         let touched = std::mem::take(&mut self.touched);
         let is_done = touched.iter().all(|&label| {
             let nodes = std::mem::take(&mut self.by_label[label as usize]);
-            for reading in meaning.readings.get(label as usize).into_iter().flatten() {
-                for &node in &nodes {
+            let mut readings = meaning.readings.get(label as usize).into_iter().flatten();
+            let is_done = readings.all(|reading| {
+                nodes.iter().all(|&node| {
                     self.read(reading, node, (selector, interner), message);
-                }
-            }
+                    self.value_bytes <= most && self.looks <= LOOKS_MAX
+                })
+            });
             self.by_label[label as usize] = nodes;
-            self.value_bytes <= most
+            is_done
         });
         self.touched = touched;
         is_done
@@ -187,6 +197,7 @@ impl Found {
         (selector, row): (&Selector, Row),
         message: Message<'_>,
     ) {
+        self.looks += reading.reached.len();
         let mut up = 0;
         for reached in &reading.reached {
             let Some(condition) = selector.condition_of(row, reached.column) else { continue };
@@ -224,18 +235,28 @@ impl Found {
         self.stack = stack;
     }
 
-    /// Finds the nodes that a column leads to, ascending; see [`reached`].
-    pub fn entries(&self, column: &Column, list: ListId, message: Message<'_>, entries: &mut Vec<u64>) {
+    /// Finds the nodes that a column leads to, ascending; see [`reached`]. `None`: that takes more than the steps that are
+    /// left.
+    pub fn entries(
+        &self,
+        (column, list): (&Column, ListId),
+        message: Message<'_>,
+        steps_left: &mut usize,
+        entries: &mut Vec<u64>,
+    ) -> Option<()> {
         entries.clear();
         let number_of = &self.number_of[list as usize];
         for target in &column.targets {
-            for &node in self.by_label.get(target.label as usize).into_iter().flatten() {
+            let nodes = self.by_label.get(target.label as usize).map_or(&[][..], Vec::as_slice);
+            *steps_left = steps_left.checked_sub(nodes.len() * (1 + target.up as usize))?;
+            for &node in nodes {
                 entries.push(reached(number_of[ancestor(message, node, target.up) as usize], node));
             }
         }
         if !entries.is_sorted() {
             entries.sort_unstable();
         }
+        Some(())
     }
 }
 

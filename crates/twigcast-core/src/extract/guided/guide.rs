@@ -29,6 +29,18 @@ pub(super) const ROOT: LabelId = 0;
 /// Label paths that are remembered at most.
 const LABELS_MAX: usize = 2048;
 
+/// Steps from label paths to those below them that it may take to find out what all paths mean; and label paths of lists,
+/// and targets of columns, that are kept, at most. Where elements nest deeply in themselves, each binding has nearly all
+/// label paths below it, for each path anew.
+const STEPS_MAX: usize = 1 << 24;
+const KEPT_MAX: usize = 1 << 21;
+
+/// What may still be done and kept to find a meaning.
+struct Left {
+    steps: usize,
+    kept: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct Label {
     name: Name,
@@ -69,15 +81,17 @@ impl Labels {
         Some(id)
     }
 
-    /// The label paths that a path leads to from one, ascending.
-    fn follow(&self, path: &Linear, start: LabelId) -> Vec<LabelId> {
+    /// The label paths that a path leads to from one, ascending; `None`: that takes more steps than are left.
+    fn follow(&self, path: &Linear, start: LabelId, left: &mut Left) -> Option<Vec<LabelId>> {
         let mut found = Vec::new();
         let mut open = vec![(start, Linear::START)];
         while let Some((label, progress)) = open.pop() {
             if path.accepts(progress) {
                 found.push(label);
             }
-            for &child in &self.list[label as usize].children {
+            let children = &self.list[label as usize].children;
+            left.steps = left.steps.checked_sub(1 + children.len())?;
+            for &child in children {
                 let next = path.advance(progress, self.list[child as usize].name);
                 if next != 0 {
                     open.push((child, next));
@@ -85,7 +99,7 @@ impl Labels {
             }
         }
         found.sort_unstable();
-        found
+        Some(found)
     }
 }
 
@@ -150,13 +164,15 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
-    pub fn of(classes: &Classes, labels: &Labels) -> Self {
+    /// `None`: to find it takes too much, or it is too much to be kept.
+    pub fn of(classes: &Classes, labels: &Labels) -> Option<Self> {
+        let mut left = Left { steps: STEPS_MAX, kept: KEPT_MAX };
         let mut meaning = Self { lists_of_label: vec![Vec::new(); labels.list.len()], ..Self::default() };
         meaning.readings.resize_with(labels.list.len(), Vec::new);
-        meaning.find_lists(classes, labels);
-        meaning.find_columns(classes, labels);
+        meaning.find_lists(classes, labels, &mut left)?;
+        meaning.find_columns(classes, labels, &mut left)?;
         meaning.find_recipes(classes);
-        meaning
+        Some(meaning)
     }
 
     /// Are the same sources, pairs and makes the same, under the same numbers?
@@ -166,24 +182,30 @@ impl Meaning {
             && self.make_of == other.make_of
     }
 
-    fn find_lists(&mut self, classes: &Classes, labels: &Labels) {
+    fn find_lists(&mut self, classes: &Classes, labels: &Labels, left: &mut Left) -> Option<()> {
         self.list_of_source = vec![NONE; classes.sources.bound()];
         let mut known: FxHashMap<Vec<LabelId>, ListId> = FxHashMap::default();
         for (id, source) in classes.sources.iter() {
-            let found = labels.follow(&source.path, ROOT);
+            let found = labels.follow(&source.path, ROOT, left)?;
             if found.is_empty() {
                 continue;
             }
-            self.list_of_source[id as usize] = *known.entry(found).or_insert_with_key(|found| {
-                let list = self.lists.len() as ListId;
-                found.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
-                self.lists.push(List { labels: found.as_slice().into() });
-                list
-            });
+            self.list_of_source[id as usize] = match known.get(&found) {
+                Some(&known) => known,
+                None => {
+                    left.kept = left.kept.checked_sub(found.len())?;
+                    let list = self.lists.len() as ListId;
+                    found.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
+                    self.lists.push(List { labels: found.as_slice().into() });
+                    known.insert(found, list);
+                    list
+                }
+            };
         }
+        Some(())
     }
 
-    fn find_columns(&mut self, classes: &Classes, labels: &Labels) {
+    fn find_columns(&mut self, classes: &Classes, labels: &Labels, left: &mut Left) -> Option<()> {
         self.column_of_pair = vec![NONE; classes.pairs.bound()];
         let mut known: FxHashMap<ColumnKey, ColumnId> = FxHashMap::default();
         let mut is_probed = Vec::new();
@@ -193,7 +215,7 @@ impl Meaning {
             let mut targets = Vec::new();
             for &binding in &bound.labels {
                 let depth = labels.list[binding as usize].depth;
-                let found = labels.follow(&pair.path, binding);
+                let found = labels.follow(&pair.path, binding, left)?;
                 targets.extend(
                     found.into_iter().map(|label| Target { label, up: labels.list[label as usize].depth - depth }),
                 );
@@ -201,11 +223,17 @@ impl Meaning {
             targets.sort_unstable_by_key(|target| (target.label, target.up));
             let targets: Box<[Target]> = targets.into();
             let place = (list, pair.path.attribute, targets.clone());
-            let column = *known.entry(place).or_insert_with(|| {
-                self.columns.push(Column { targets, attribute: pair.path.attribute });
-                is_probed.push(false);
-                self.columns.len() as ColumnId - 1
-            });
+            let column = match known.get(&place) {
+                Some(&known) => known,
+                None => {
+                    left.kept = left.kept.checked_sub(targets.len())?;
+                    self.columns.push(Column { targets, attribute: pair.path.attribute });
+                    is_probed.push(false);
+                    let column = self.columns.len() as ColumnId - 1;
+                    known.insert(place, column);
+                    column
+                }
+            };
             self.column_of_pair[id as usize] = column;
             if pair.compared > 0 && !std::mem::replace(&mut is_probed[column as usize], true) {
                 self.read(list, column);
@@ -214,6 +242,7 @@ impl Meaning {
         for reading in self.readings.iter_mut().flatten() {
             reading.reached.sort_unstable();
         }
+        Some(())
     }
 
     /// Notes that a column is compared.

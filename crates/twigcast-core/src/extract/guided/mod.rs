@@ -74,20 +74,29 @@ impl Guide {
             return false;
         }
         self.follow(engine, classes);
-        if !self.found.label(message, &mut self.labels) {
+        if !self.knows(classes, message) {
             // Many label paths came and went; those of this message may be fewer.
-            self.labels = Labels::default();
-            self.meant = 0;
-            if !self.found.label(message, &mut self.labels) {
+            self.forget_labels();
+            if !self.knows(classes, message) {
+                self.forget_labels();
                 return false;
             }
-        }
-        if self.meant != self.labels.list.len() || self.late.is_due(classes) {
-            self.learn(classes);
         }
         self.is_ready = self.found.bind(&self.meaning, message)
             && self.found.compare(&self.meaning, &self.selector, interner, message);
         self.is_ready
+    }
+
+    /// Tells the label paths of a message, and learns what the queries' paths mean if there are new ones, or many changes;
+    /// `false`: that is too much.
+    fn knows(&mut self, classes: &Classes, message: Message<'_>) -> bool {
+        self.found.label(message, &mut self.labels)
+            && (self.meant == self.labels.list.len() && !self.late.is_due(classes) || self.learn(classes).is_some())
+    }
+
+    fn forget_labels(&mut self) {
+        self.labels = Labels::default();
+        self.meant = 0;
     }
 
     /// Takes notice of the queries that came and went.
@@ -108,9 +117,9 @@ impl Guide {
         }
     }
 
-    /// Finds what the queries' paths mean, and lays them out if that is other than before.
-    fn learn(&mut self, classes: &Classes) {
-        let meaning = Meaning::of(classes, &self.labels);
+    /// Finds what the queries' paths mean, and lays them out if that is other than before; `None`: it is too much.
+    fn learn(&mut self, classes: &Classes) -> Option<()> {
+        let meaning = Meaning::of(classes, &self.labels)?;
         let is_as_before = self.meant > 0 && !self.late.is_any() && meaning.merges_as(&self.meaning);
         self.meaning = meaning;
         self.meant = self.labels.list.len();
@@ -119,6 +128,7 @@ impl Guide {
             self.late.clear();
         }
         self.found.make_room(self.selector.condition_count());
+        Some(())
     }
 
     /// The queries that have to be decided one by one, although the message was decided.

@@ -181,6 +181,12 @@ impl Prepared {
         self.is_too_much |= place == TOO_MUCH;
     }
 
+    /// Notes that a column leads to too much.
+    pub(super) fn add_too_much(&mut self, column: ColumnId) {
+        self.columns[column as usize] = TOO_MUCH;
+        self.is_too_much = true;
+    }
+
     fn try_add_column(
         &mut self,
         column: ColumnId,

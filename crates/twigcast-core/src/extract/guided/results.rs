@@ -7,6 +7,7 @@
 use super::super::ExtractError;
 use super::super::output::{CHUNK_BYTES, Output, Payloads};
 use super::super::run::Session;
+use super::found::STEPS_MAX;
 use super::guide::{ColumnId, ListId, Meaning};
 use super::naming::{Named, Namer};
 use super::prepared::{Make, Prepared};
@@ -23,6 +24,8 @@ pub(super) struct Results {
     fragments: Vec<Fragment>,
     /// What a column leads to.
     nodes: Vec<u64>,
+    /// Steps from nodes up to bindings that may still be taken for the message.
+    steps_left: usize,
 }
 
 impl Guide {
@@ -39,6 +42,7 @@ impl Guide {
         found.walk(selector, |found, list, set, members| {
             prepared.add_group(list, members, found.bindings(list).len() as u32, set);
         });
+        results.steps_left = STEPS_MAX;
         results.find_columns(found, meaning, session);
     }
 
@@ -113,8 +117,10 @@ impl Results {
         if self.prepared.is_known(column) {
             return;
         }
-        found.entries(&meaning.columns[column as usize], list, session.message, &mut self.nodes);
-        if !self.nodes.is_empty() {
+        let asked = (&meaning.columns[column as usize], list);
+        if found.entries(asked, session.message, &mut self.steps_left, &mut self.nodes).is_none() {
+            self.prepared.add_too_much(column);
+        } else if !self.nodes.is_empty() {
             self.prepared.add_column(column, &self.nodes, found.bindings(list).len(), session);
         }
     }
