@@ -93,7 +93,13 @@ class RunningBroker(Broker):
         )
         self._evaluations = Evaluations(self.options)
         self._replays = Replays(
-            store, self._in_thread, self._write_replayed, self._evaluations, self.options, self.metrics
+            store,
+            self._in_thread,
+            self._write_replayed,
+            self._evaluations,
+            self.options,
+            self.metrics,
+            lambda: self.tenants,
         )
         self._retention = Retention(self.change, self.options, self.metrics)
         self._replaying: dict[int, int] = {}

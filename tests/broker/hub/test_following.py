@@ -326,6 +326,28 @@ def test_a_query_that_is_none_is_refused(store: SqlStore, query: str) -> None:
     run(play(), 120)
 
 
+def test_it_keeps_to_the_limit_of_the_tenant(store: SqlStore) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            await broker.change(lambda transaction: transaction.set_tenant_limits(TENANT, {"pending_max": 4}))
+            await broker.tenants_changed()
+            sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
+            await publish(broker, order(("a", 0)))
+            assert len(await bodies(broker, sums, 1)) == 1
+            with held_up(broker):
+                await publish(broker, *(order(("a", n)) for n in range(29)))
+            await until(lambda: store.pending_count(sums.lane_id))
+            got: list[Delivery] = []
+            while len(got) < 29:
+                assert store.pending_count(sums.lane_id) <= 4
+                some = await broker.pull(sums.lane_id, limit=20, wait=30, visibility=60)
+                await broker.acknowledge(sums.lane_id, [delivery.id for delivery in some])
+                got += some
+            assert [delivery.id.seq for delivery in got] == list(range(2, 31))
+
+    run(play(), 120)
+
+
 def test_without_saxon_it_is_refused_and_what_is_stored_is_suspended(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

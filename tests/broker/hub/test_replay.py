@@ -102,9 +102,9 @@ def test_what_is_live_waits_until_the_past_is_through(store: Store, monkeypatch:
             go_on = asyncio.Event()
             room = broker._replays._room
 
-            async def wait(subscription: Subscription) -> None:
+            async def wait(subscription: Subscription) -> int:
                 await go_on.wait()
-                await room(subscription)
+                return await room(subscription)
 
             monkeypatch.setattr(broker._replays, "_room", wait)
             late = await subscribe(broker, "late", "/m", replay_from=1)
@@ -172,6 +172,32 @@ def test_deleting_ends_a_replay(store: Store) -> None:
             again = await subscribe(broker, "late", "/m[@n = 399]", replay_from=300)
             await replayed(broker)
             assert [d.id.seq for d in await drain(broker, again.lane_id)] == [400]
+
+    run(play())
+
+
+@pytest.mark.parametrize("limit", [1, 4, 60])
+def test_replay_keeps_to_the_limit_of_the_tenant(store: Store, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is below the broker's, and what is live is still counted: nobody is suspended because of the past alone."""
+    monkeypatch.setattr(replaying, "CHUNK_MESSAGES", 100)
+    monkeypatch.setattr(replaying, "_FULL_SECONDS", 0.001)
+
+    async def play() -> None:
+        async with running(store) as broker:
+            await broker.change(lambda transaction: transaction.set_tenant_limits(TENANT, {"pending_max": limit}))
+            await broker.tenants_changed()
+            await publish_numbers(broker, 0, 150)
+            late = await subscribe(broker, "late", "/m", replay_from=1)
+            got: list[int] = []
+            while len(got) < 150:
+                assert store.pending_count(late.lane_id) <= limit
+                some = await broker.pull(late.lane_id, limit=20, wait=30, visibility=30)
+                await broker.acknowledge(late.lane_id, [d.id for d in some])
+                got += [d.id.seq for d in some]
+            assert got == list(range(1, 151))
+            await replayed(broker)
+            (live,) = await publish(broker, "<m/>")
+            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [live.seq]
 
     run(play())
 

@@ -124,11 +124,12 @@ class Follower:
         waited = self.is_over or time.monotonic() - self.told >= TOLD_SECONDS
         return bool(self.deliveries or self.errors or (waited and self.position > self.stored_at))
 
-    def step(self, store: Store) -> None:
-        """Look at the next messages; blocks."""
+    def step(self, store: Store, most: int) -> None:
+        """Look at the next messages, at most so many; blocks."""
         end = self._end_before_a_pause(store.last_seq())
+        most = min(most, STEP_MESSAGES)
         found = store.messages(
-            self.member.tenant_id, after=self.position - 1, up_to=end, limit=STEP_MESSAGES, bytes_max=STEP_BYTES
+            self.member.tenant_id, after=self.position - 1, up_to=end, limit=most, bytes_max=STEP_BYTES
         )
         if not found:
             self.position = max(self.position, end + 1)

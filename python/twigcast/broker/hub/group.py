@@ -136,9 +136,7 @@ class Group:
 
     def limit(self, tenant_id: int, name: str) -> int:
         """A limit of a tenant: its own, or the broker's."""
-        tenant = self.tenants.get(tenant_id)
-        default: int = getattr(self.options, name)
-        return default if tenant is None else tenant.limits.get(name, default)
+        return self.options.limit_of(self.tenants.get(tenant_id), name)
 
     # The engine changes together with the store
 

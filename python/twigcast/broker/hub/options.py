@@ -6,6 +6,7 @@ import importlib.util
 from dataclasses import dataclass, field
 from typing import Final
 
+from twigcast.broker.model import Tenant
 from twigcast.limits import Limits
 
 DIALECTS: Final[frozenset[str]] = frozenset({"xpath", "legacy", "xquery"})
@@ -86,3 +87,8 @@ class HubOptions:
 
     upkeep_seconds: float = 10.0
     """Between two looks at what has expired."""
+
+    def limit_of(self, tenant: Tenant | None, name: str) -> int:
+        """A limit of a tenant: its own, or the broker's."""
+        default: int = getattr(self, name)
+        return default if tenant is None else tenant.limits.get(name, default)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
@@ -17,7 +18,7 @@ from twigcast.broker.hub.following import TOLD_SECONDS, Evaluations, Follower, i
 from twigcast.broker.hub.metrics import Metrics
 from twigcast.broker.hub.options import HubOptions, refused_dialect
 from twigcast.broker.hub.population import Member, TenantPopulation
-from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription, SubscriptionState
+from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription, SubscriptionState, Tenant
 from twigcast.broker.store.interface import Pause, Store
 
 T = TypeVar("T")
@@ -73,6 +74,7 @@ class Replays:
         evaluations: Saxon, for queries in XQuery.
         options: Bounds.
         metrics: Counters.
+        tenants: The tenants by number, as they are now.
     """
 
     def __init__(
@@ -83,8 +85,10 @@ class Replays:
         evaluations: Evaluations,
         options: HubOptions,
         metrics: Metrics,
+        tenants: Callable[[], Mapping[int, Tenant]],
     ) -> None:
         self._store = store
+        self._tenants = tenants
         self._in_thread = in_thread
         self._write = write
         self._evaluations = evaluations
@@ -188,8 +192,8 @@ class Replays:
         """Go through what is left of the past; whether it was for the subscription as it is."""
         matcher = _Matcher(subscription, self._options)
         while True:
-            await self._room(subscription)
-            chunk = await self._in_thread(lambda: matcher.chunk(self._store))
+            room = await self._room(subscription)
+            chunk = await self._in_thread(partial(matcher.chunk, self._store, room))
             if not await self._write(matcher.member, chunk.deliveries, matcher.position or 0, chunk.replay_next, ()):
                 return False
             if chunk.replay_next is None:
@@ -207,8 +211,8 @@ class Replays:
                 # Before it is read again: what changes after that is seen, too.
                 self._outdated.discard(subscription.id)
                 return
-            await self._room(subscription)
-            await loop.run_in_executor(thread, follower.step, self._store)
+            room = await self._room(subscription)
+            await loop.run_in_executor(thread, follower.step, self._store, room)
             if follower.is_to_be_told:
                 come_to = follower.position
                 if not await self._write(
@@ -236,11 +240,12 @@ class Replays:
             if not done:
                 return
 
-    async def _room(self, subscription: Subscription) -> None:
-        """Wait until the lane is less than half full, so that replay alone suspends nobody."""
-        bound = self._options.pending_max // 2
+    async def _room(self, subscription: Subscription) -> int:
+        """Wait until the lane is half full at most; how many may come then, so that replay alone suspends nobody."""
+        bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
         while await self._in_thread(lambda: self._store.pending_count(subscription.lane_id)) > bound:
             await asyncio.sleep(_FULL_SECONDS)
+        return max(bound, 1)
 
     async def _as_stored(self, before: Subscription) -> Subscription | None:
         """The subscription as it is now, if its past still is to be seen."""
@@ -266,11 +271,11 @@ class _Matcher:
         for _, error in self._population.add([self.member]):
             raise error
 
-    def chunk(self, store: Store) -> _Chunk:
-        """What the next messages of the past hold for it."""
-        position = self.position or 0
+    def chunk(self, store: Store, most: int) -> _Chunk:
+        """What the next messages of the past, at most so many, hold for it."""
+        position, most = self.position or 0, min(most, CHUNK_MESSAGES)
         found = store.messages(
-            self.member.tenant_id, after=position - 1, up_to=self._end, limit=CHUNK_MESSAGES, bytes_max=CHUNK_BYTES
+            self.member.tenant_id, after=position - 1, up_to=self._end, limit=most, bytes_max=CHUNK_BYTES
         )
         deliveries = self._match(found) if found else []
         # Fewer than asked for may be all that fit: only when nothing comes is the past over.
