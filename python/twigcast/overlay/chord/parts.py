@@ -80,8 +80,12 @@ def part_paths(rows: Codes, cut: int, parts: int) -> Iterator[tuple[int, Integer
 
 
 def trunk_rows(rows: Codes, cut: int) -> Codes:
-    """What the trunk has to know of a part's paths: their beginnings, one label beyond the edges at the cut."""
-    return np.unique(rows[:, : cut + 1], axis=0)
+    """What the trunk has to know of a part's paths: their beginnings, one label beyond the edges at the cut.
+
+    Equal beginnings are one, but a path that ends above the cut is as many queries as there are of it.
+    """
+    longer = _longer(rows, cut)
+    return np.concatenate((rows[~longer, : cut + 1], np.unique(rows[longer, : cut + 1], axis=0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +107,14 @@ class Cut:
     def part(self, paths: EncodedPaths) -> PartTally:
         """Count what concerns the states below the cut."""
         automaton = Automaton(paths)
-        return self._tally(paths, automaton, range(self._first(automaton), len(automaton)), _longer(paths, self.cut))
+        return self._tally(
+            paths, automaton, range(self._first(automaton), len(automaton)), _longer(paths.rows, self.cut)
+        )
 
     def trunk(self, paths: EncodedPaths) -> PartTally:
         """Count what concerns the states above the cut, given the beginnings of all paths."""
         automaton = Automaton(paths)
-        return self._tally(paths, automaton, range(self._first(automaton)), ~_longer(paths, self.cut))
+        return self._tally(paths, automaton, range(self._first(automaton)), ~_longer(paths.rows, self.cut))
 
     def _first(self, automaton: Automaton) -> int:
         return automaton.levels[min(self.cut, len(automaton.levels) - 1)]
@@ -131,10 +137,8 @@ class Cut:
         )
 
 
-def _longer(paths: EncodedPaths, cut: int) -> npt.NDArray[np.bool_]:
+def _longer(rows: Codes, cut: int) -> npt.NDArray[np.bool_]:
     """Which paths end at the cut or below it."""
-    width = paths.rows.shape[1]
-    longer: npt.NDArray[np.bool_] = (
-        paths.rows[:, cut - 1] != 0 if 0 < cut <= width else np.full(len(paths), cut == 0, np.bool_)
-    )
+    count, width = rows.shape
+    longer: npt.NDArray[np.bool_] = rows[:, cut - 1] != 0 if 0 < cut <= width else np.full(count, cut == 0, np.bool_)
     return longer
