@@ -96,6 +96,14 @@ def test_fewer_messages_change_nothing_else() -> None:
                 assert point.x == other.x
 
 
+def test_a_place_is_found_however_its_number_is_written() -> None:
+    experiment = registry.experiment_by_id("D-F4.12")
+    assert [point.x for point in experiment.at(["0", "0.20"]).sweep["small"]] == [0.0, 0.2]
+    assert [point.x for point in experiment.at(["nothing"]).sweep["small"]] == []
+    (some, *_) = registry.experiment_by_id("D-F4.6").sweep["small"]
+    assert [point.x for point in registry.experiment_by_id("D-F4.6").at([f"{some.x}.0"]).sweep["small"]] == [some.x]
+
+
 def test_results_are_medians() -> None:
     assert SAMPLE.value("low", 1) == 1
     assert SAMPLE.curve("high") == [(1, 5), (10, 50), (100, 500)]

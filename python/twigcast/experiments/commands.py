@@ -35,7 +35,7 @@ def register(parent: typer.Typer) -> None:
 
 @app.command("list")
 def list_command() -> None:
-    """Name every figure and table of the three chapters, and what each shows."""
+    """Name every figure and table of the sources, and what each shows."""
     registry = _registry()
     rows = [(e.id, "measured", e.title, e.source) for e in registry.experiments()]
     rows += [(i.id, "shown in", f"{i.title}: {i.where}", i.source) for i in registry.illustrations()]
@@ -46,7 +46,9 @@ def list_command() -> None:
 
 @app.command("run")
 def run_command(
-    ids: Annotated[list[str], typer.Argument(help="Which: ids (D-F4.6, ...), prefixes with *, chord, codd, or all.")],
+    ids: Annotated[
+        list[str], typer.Argument(help="Which: ids (D-F4.6, ...), prefixes with *, chord, codd, onyx, or all.")
+    ],
     scale: Annotated[str, typer.Option(help="'small': minutes on two cores; 'paper': the published sizes.")] = "small",
     results: Results = DEFAULT_RESULTS,
     master: Annotated[str, typer.Option(help="Spark master; each point is a task.")] = "local[*]",
@@ -60,6 +62,9 @@ def run_command(
     ] = None,
 ) -> None:
     """Run experiments and store their raw results as Parquet.
+
+    What is stored takes the place of an earlier run of the same experiment and
+    scale, also where only some of its points or messages are asked for.
 
     Where the real NITF data is found, some experiments are run on it too, under the same id with @nitf.
     """

@@ -160,6 +160,16 @@ class Table:
     x_label: str = ""
 
 
+def _is_at(x: X, place: str) -> bool:
+    """Whether a place on the x axis is the one written so: 1 and 1.0 are the same."""
+    if isinstance(x, str):
+        return x == place
+    try:
+        return float(place) == x
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """A figure or table of a publication, to be measured again."""
@@ -196,7 +206,7 @@ class Experiment:
         """The same with the points at these places on the x axis alone."""
 
         def chosen(points: Sequence[Point]) -> list[Point]:
-            return [point for point in points if str(point.x) in places]
+            return [point for point in points if any(_is_at(point.x, place) for place in places)]
 
         return replace(self, sweep={scale: chosen(points) for scale, points in self.sweep.items()})
 
