@@ -50,7 +50,7 @@ EXPERIMENTS = (
             )
             .made_at(100_000),
             sublinear("YFilter grows far less than the number of queries", "YFilter", share=0.5).because(
-                "Its transitions grow 4.4 times. In time it was 7 times on a quiet machine; beside other work the "
+                "Its transitions grow 4.4 times. In time it was 7.5 times on a quieter machine; beside other work the "
                 "caches hold less of an automaton, the more so the larger it is."
             ),
             ratio(

@@ -26,8 +26,8 @@ EXPERIMENTS = (
             ),
             custom("Joins gain, but much less than on Bib (1.6 and 1.8 times)", joins_fall(1.3)).because(
                 "A hash table is one operation in C, a merge join a loop in Python that touches every tuple: the "
-                "join that the optimisation brings in costs here what it saves. The numbers of hash and merge "
-                "operators fall as published (tables 9 and 11)."
+                "joins that the optimisation brings in cost here about what they save (Semijoin) or more "
+                "(OuterJoin-Select). The numbers of hash operators fall as published (tables 9 and 11)."
             ),
             custom("DupElim shrinks to a fraction, it does not vanish (a nineteenth)", dup_elim_share(0.2)),
         ),
