@@ -45,7 +45,7 @@ def path_queries_on_spark(
 ) -> DataFrame:
     """Path queries as a data frame with the column ``query``; parameters as in ``path_queries``.
 
-    Distinct ones are kept in Spark's storage until ``unpersist`` or the end of the session.
+    Distinct ones are kept in Spark's storage until ``spark.catalog.clearCache()`` or the end of the session.
 
     ``tasks``: into how many parts to divide the work; 0: as many as Spark runs at once. The same seed and number of
     tasks give the same queries, in no particular order.
