@@ -31,12 +31,12 @@ EXPERIMENTS = (
             ordered("Without optimisation -FW is lowest, -FWR highest", (FW, F, FWR), at="no opt").because(
                 "What made -FWR dear in the source, duplicate elimination and hash joins of return paths, are "
                 "operations on hash tables in C here, while tree search, which -F does most of, is a loop in Python: "
-                "so at the published size -F is highest. With a twentieth of the queries the searches are few: -F is "
-                "lowest by some per cent, and -FWR highest, as published."
+                "so at the published size -F is highest. With a twentieth of the queries the searches are few: -F and "
+                "-FW are level, and -FWR is highest, as published."
             ),
             ordered("-FW beats -FWR with Opt(q)", ("PathSharing-FW", "PathSharing-FWR"), at="Opt(q)"),
             custom("-FWR is best with Opt(q+dtd)", _leads).because(
-                "-FWR and -FW are within a tenth here: reading all return paths off the automaton, a loop in Python, "
+                "-FWR and -FW are within an eighth here: reading all return paths off the automaton, a loop in Python, "
                 "costs what the tree searches of the surviving bindings cost."
             ),
         ),
