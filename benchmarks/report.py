@@ -49,8 +49,8 @@ _NOTES = {
         " NFA, in fixed memory."
     ),
     "mixed": (
-        "Half of the changes are removals. `ten changes after each message`: one thread does both in turn, and "
-        "processor time is told. Else one thread matches and another changes, and times are the clock's. "
+        "Half of the changes are removals; one thread changes and matches in turn. `ten changes after each message`: "
+        "processor time. Else the changes that are due come before each message, and times are the clock's. "
         "`match_us` is the mean, `worst_match_us` the longest match."
     ),
     "threads": "By the clock, not by processor time.",
