@@ -50,8 +50,8 @@ EXPERIMENTS = (
             )
             .made_at(100_000),
             sublinear("YFilter grows far less than the number of queries", "YFilter", share=0.5).because(
-                "Its transitions grow 4.4 times. In time it was 6.8 times with a core of its own, and 9.6 times with one "
-                "shared with other work."
+                "Its transitions grow 4.4 times. In time it was 6.8 times with a core of its own, and 9.6 times with "
+                "one shared with other work."
             ),
             ratio(
                 "XFilter follows many times the transitions of YFilter (7.4 at 100,000)",
