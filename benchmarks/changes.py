@@ -67,17 +67,15 @@ def measure_insertion() -> list[Row]:
 
 def measure_mixed() -> list[Row]:
     """As many changes as can be, ten after each message, and a steady rate of them beside none."""
-    return [_in_turn(), *(_at_rate(rate) for rate in (0, RATE))]
+    many = path_queries(bundled_dtd("news"), MANY + FURTHER, workloads.SEED, depth=8)
+    return [_in_turn(), *(_at_rate(rate, many[:MANY], many[MANY:]) for rate in (0, RATE))]
 
 
 def _in_turn(seconds: float = 5.0) -> Row:
     """Ten changes after each message: five removals and five additions."""
     feed, base, further = _population()
     messages = workloads.messages(feed)
-    subscriptions = SubscriptionSet()
-    subscriptions.add_many([(f"b{number}", query) for number, query in enumerate(base)])
-    for message in messages:
-        subscriptions.match(message)
+    subscriptions = _warm(base, messages)
     changing = 0.0
     spent: list[float] = []
     start = time.perf_counter()
@@ -96,25 +94,20 @@ def _in_turn(seconds: float = 5.0) -> Row:
     }
 
 
-def _at_rate(rate: int, seconds: float = 10.0) -> Row:
-    """A million subscriptions: before each message, the changes that are due at ``rate`` a second. By the clock.
+def _at_rate(rate: int, base: list[str], further: list[str], seconds: float = 10.0) -> Row:
+    """Many subscriptions: before each message, the changes that are due at ``rate`` a second. By the clock.
 
     One thread does both: of two, Python lets the one that changes run every five milliseconds only.
     """
-    made = path_queries(bundled_dtd("news"), MANY + FURTHER, workloads.SEED, depth=8)
-    base, further = made[:MANY], made[MANY:]
     messages = workloads.messages("news")
-    subscriptions = SubscriptionSet()
-    subscriptions.add_many([(f"b{number}", query) for number, query in enumerate(base)])
-    for message in messages:
-        subscriptions.match(message)
+    subscriptions = _warm(base, messages)
     changed, changing = 0, 0.0
     spent: list[float] = []
     start = before = time.perf_counter()
     while before - start < seconds:
         due = int((before - start) * rate)
         while changed < due:
-            _change(subscriptions, f"b{changed // 2 % MANY}", further[changed // 2 % FURTHER])
+            _change(subscriptions, f"b{changed // 2 % len(base)}", further[changed // 2 % len(further)])
             changed += 2
         begin = time.perf_counter()
         changing += begin - before
@@ -128,6 +121,15 @@ def _at_rate(rate: int, seconds: float = 10.0) -> Row:
         "changes_per_s_alone": changed / changing if rate else None,
         **_pauses(spent, before - start),
     }
+
+
+def _warm(base: list[str], messages: list[bytes]) -> SubscriptionSet:
+    """A set that has seen all messages once."""
+    subscriptions = SubscriptionSet()
+    subscriptions.add_many([(f"b{number}", query) for number, query in enumerate(base)])
+    for message in messages:
+        subscriptions.match(message)
+    return subscriptions
 
 
 def _change(subscriptions: SubscriptionSet, key: str, query: str) -> None:
