@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -258,6 +260,19 @@ def test_tokens(broker: RunningBroker) -> None:
         assert party.http.delete(f"/tokens/{made['id']}").status_code == 204
         check_problem(http.get("/me"), 401, "unauthorized")
     party.problem("DELETE", f"/tokens/{made['id']}", 404, "not-found")
+
+
+def test_many_requests_at_once_do_not_get_past_a_limit_together(broker: RunningBroker) -> None:
+    party = broker.party(tokens_max=10, sources_max=5)
+    with ThreadPoolExecutor(16) as pool:
+        wanted = [
+            pool.submit(party.http.post, "/tokens", json={"name": f"t{n}", "scopes": ["publish"]}) for n in range(16)
+        ]
+        wanted += [pool.submit(party.http.put, f"/sources/s{n}", json={}) for n in range(16)]
+        statuses = Counter(future.result().status_code for future in wanted)
+    tokens, sources = (len(party.ok("GET", path)[path[1:]]) for path in ("/tokens", "/sources"))
+    assert (tokens, sources) == (10, 5)
+    assert statuses[409] == 32 - statuses[201] > 0, statuses
 
 
 def test_operators_cannot_lock_themselves_out(own_broker: Any) -> None:

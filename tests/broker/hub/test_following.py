@@ -17,6 +17,8 @@ from twigcast.broker.hub import options as options_module
 from twigcast.broker.model import Delivery, DeliverySettings, NewSubscription, Subscription, SubscriptionState
 from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.store import SqlStore
+from twigcast.errors import QueryLimitExceeded
+from twigcast.limits import Limits
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("saxonche") is None, reason="Saxon is not installed: pip install 'twigcast[xquery]'"
@@ -369,5 +371,39 @@ def test_without_saxon_it_is_refused_and_what_is_stored_is_suspended(
             await broker.set_state(found, SubscriptionState.ACTIVE)
             await publish(broker, order(("a", 2)))
             assert await bodies(broker, found, 1) == [b'<sum shop="a">2</sum>']
+
+    run(play(), 120)
+
+
+def test_one_over_limits_that_are_lower_now_is_suspended_at_start_and_loses_nothing(
+    store: SqlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
+            paused = await subscribe(broker, "paused", SUMS, dialect="xquery")
+            short = await subscribe(broker, "short", "count(/order)", dialect="xquery")
+            await publish(broker, order(("a", 1)))
+            await broker.set_state(paused, SubscriptionState.PAUSED)
+        async with running(store, limits=Limits(query_bytes_max=len(SUMS) - 1)) as broker:
+            found = store.subscription(TENANT, "sums")
+            assert found is not None
+            assert found.state is SubscriptionState.SUSPENDED
+            assert any("query_bytes_max" in record.reason for record in store.errors(sums.id, 10))
+            await publish(broker, order(("b", 2)))
+            assert len(await bodies(broker, short, 2)) == 2, "the others go on"
+            with pytest.raises(QueryLimitExceeded):
+                await broker.set_state(found, SubscriptionState.ACTIVE)
+            refused = await broker.subscribe([NewSubscription(TENANT, "more", SUMS, dialect="xquery")])
+            assert isinstance(refused[0], QueryLimitExceeded)
+            assert store.subscription(TENANT, "more") is None
+        assert not [record for record in caplog.records if record.exc_info]
+        async with running(store) as broker:
+            found = store.subscription(TENANT, "sums")
+            assert found is not None
+            await broker.set_state(found, SubscriptionState.ACTIVE)
+            await publish(broker, order(("c", 3)))
+            assert await bodies(broker, sums, 2) == [b'<sum shop="a">1</sum>', b'<sum shop="c">3</sum>']
+            assert await bodies(broker, paused, 1) == [b'<sum shop="a">1</sum>']
 
     run(play(), 120)

@@ -12,7 +12,7 @@ from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, Context, PathName, Shared
 from twigcast.broker.api.models import SourceIn, SourceOut, SourcesOut
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.errors import Invalid, LimitReached, NotFound
+from twigcast.broker.errors import Invalid, NotFound
 from twigcast.broker.model import Source
 from twigcast.errors import MissingExtra
 from twigcast.schema.dtd import SchemaError, read_dtd
@@ -45,9 +45,6 @@ async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: S
         await asyncio.to_thread(_check_dtd, body.dtd)
     known = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
     is_new = all(source.name != name for source in known)
-    most = principal.limits.sources_max
-    if is_new and len(known) >= most:
-        raise LimitReached.of("sources", "sources_max", most)
     stored = await shared.broker.change(
         lambda transaction: transaction.put_source(
             principal.tenant_id,
@@ -57,6 +54,7 @@ async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: S
             interval=body.interval,
             dtd=body.dtd,
             paused=body.paused,
+            sources_max=principal.limits.sources_max,
         )
     )
     shared.sources_changed()

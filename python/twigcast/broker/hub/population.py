@@ -122,8 +122,17 @@ class TenantPopulation:
         reason = refused_dialect("xquery")
         if reason is not None:
             return [(index, Invalid(reason)) for index in members]
-        self.followers.update((member.id, member) for member in members.values())
-        return []
+        refused: list[tuple[int, TwigcastError]] = []
+        # By the limits as they are now, as the engine does with all others: each follower has an engine of its own.
+        trial = TenantPopulation(self.engine.limits)
+        for index, member in members.items():
+            try:
+                trial.let_in(member)
+            except QueryError as error:
+                refused.append((index, error))
+            else:
+                self.followers[member.id] = member
+        return refused
 
     def _add_others(self, members: Sequence[Member], followers: Container[int]) -> list[tuple[int, TwigcastError]]:
         places = [index for index in range(len(members)) if index not in followers]

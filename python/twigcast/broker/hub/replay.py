@@ -20,6 +20,7 @@ from twigcast.broker.hub.options import HubOptions, refused_dialect
 from twigcast.broker.hub.population import Member, TenantPopulation
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription, SubscriptionState, Tenant
 from twigcast.broker.store.interface import Pause, Store
+from twigcast.errors import QueryError
 
 T = TypeVar("T")
 
@@ -183,6 +184,10 @@ class Replays:
                     await self._follow(current)
                 elif await self._through(current):
                     return
+            except QueryError as error:
+                # Its past stays where it is in the store, and is looked at once the limits are higher again.
+                logger.warning("subscription %d is not followed any further: %s", subscription.id, error)
+                return
             except StoreUnavailable as error:
                 logger.log(logging.DEBUG if waited else logging.WARNING, "replay waits: %s", error)
                 waited = True

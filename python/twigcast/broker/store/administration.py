@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from twigcast.broker.errors import Conflict, NotFound
+from twigcast.broker.errors import Conflict, LimitReached, NotFound
 from twigcast.broker.model import Scope, Source, SourceKind, Tenant, Token
 from twigcast.broker.store.base import Reads, Writes
 from twigcast.broker.store.database import Row
@@ -105,7 +105,17 @@ class AdministrationWrites(Writes):
             raise NotFound("there is no such tenant")
         self.counters.take("access")
 
-    def add_token(self, tenant_id: int, name: str, scopes: frozenset[Scope], digest: bytes, *, at: float) -> Token:
+    def add_token(
+        self,
+        tenant_id: int,
+        name: str,
+        scopes: frozenset[Scope],
+        digest: bytes,
+        *,
+        at: float,
+        tokens_max: int | None = None,
+    ) -> Token:
+        self._refuse_over("tokens", tenant_id, tokens_max)
         token = Token(self.counters.take("token"), tenant_id, name, scopes, digest, at)
         self.session.execute(
             f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?)",
@@ -128,6 +138,7 @@ class AdministrationWrites(Writes):
         interval: float,
         dtd: str | None,
         paused: bool,
+        sources_max: int | None = None,
     ) -> Source:
         condition = "tenant_id = ? AND name = ?"
         settings = (kind, url, interval, dtd, int(paused))
@@ -136,12 +147,21 @@ class AdministrationWrites(Writes):
             (*settings, tenant_id, name),
         )
         if not changed:
+            self._refuse_over("sources", tenant_id, sources_max)
             self.session.execute(
                 f"INSERT INTO sources ({_SOURCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '{{}}')",
                 (self.counters.take("source"), tenant_id, name, *settings),
             )
         (row,) = self.session.rows(f"SELECT {_SOURCE} FROM sources WHERE {condition}", (tenant_id, name))
         return _source(row)
+
+    def _refuse_over(self, table: str, tenant_id: int, most: int | None) -> None:
+        # Counted in the transaction that adds one: of two requests at once the second sees what the first has added.
+        if most is None:
+            return
+        ((count,),) = self.session.rows(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = ?", (tenant_id,))
+        if count >= most:
+            raise LimitReached.of(table, f"{table}_max", most)
 
     def set_source_state(self, source_id: int, state: Mapping[str, Any]) -> None:
         if not self.session.execute("UPDATE sources SET state = ? WHERE id = ?", (json.dumps(dict(state)), source_id)):

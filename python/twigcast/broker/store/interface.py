@@ -276,8 +276,17 @@ class Transaction(Protocol):
     def set_tenant_limits(self, tenant_id: int, limits: Mapping[str, int]) -> None:
         """Give a tenant limits of its own."""
 
-    def add_token(self, tenant_id: int, name: str, scopes: frozenset[Scope], digest: bytes, *, at: float) -> Token:
-        """Keep the digest of a new token."""
+    def add_token(
+        self,
+        tenant_id: int,
+        name: str,
+        scopes: frozenset[Scope],
+        digest: bytes,
+        *,
+        at: float,
+        tokens_max: int | None = None,
+    ) -> Token:
+        """Keep the digest of a new token. Raises LimitReached when the tenant has that many."""
 
     def delete_token(self, token_id: int) -> None:
         """Forget a token."""
@@ -292,8 +301,9 @@ class Transaction(Protocol):
         interval: float,
         dtd: str | None,
         paused: bool,
+        sources_max: int | None = None,
     ) -> Source:
-        """Register a source, or change the settings of one."""
+        """Register a source, or change one. Raises LimitReached for a new one when the tenant has that many."""
 
     def set_source_state(self, source_id: int, state: Mapping[str, Any]) -> None:
         """Remember what polling needs."""
