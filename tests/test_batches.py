@@ -162,6 +162,41 @@ def test_memory_is_used_again_once_nobody_looks_at_it(grouped: bool) -> None:
     assert len(addresses) < 60
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_memory_of_payloads_is_used_again_once_nobody_looks_at_them(threads: int) -> None:
+    """Large payloads and small ones come into memory of others; what somebody holds stays what it was."""
+    seed = 12
+    print("seed", seed)
+    chance = random.Random(seed)
+    queries = ["for $b in /a/b return <x>{ $b }{ $b/c }</x>", "for $b in /a/b where $b/@n = 1 return <y>{ $b }</y>"]
+    subs = SubscriptionSet((str(number), query) for number, query in enumerate(queries))
+    held: list[tuple[pa.Array, list[Any]]] = []
+    addresses = []
+    for _ in range(60):
+        text = "x" * chance.choice((0, 10, 5000))
+        bodies, expected = [], []
+        for number in range(chance.randrange(40)):
+            child = f"<c>{number}</c>"
+            element = f'<b n="{number % 3}">{text}{child}</b>'
+            bodies.append(f"<a>{element * number}</a>")
+            results = [f"<x>{element}{child}</x>" * number, f"<y>{element}</y>" * number]
+            expected.append([result.encode() for result in results[: 1 + (number % 3 == 1)] if number])
+        answer = subs.match_batch(pa.array(bodies, pa.string()), deliver=True, threads=threads).column("payloads")
+        assert answer.to_pylist() == expected
+        data = answer.values.dictionary.buffers()[2]
+        assert not data.is_mutable
+        addresses.append(data.address if data.size > 1 << 17 else 0)
+        if chance.random() < 0.3:
+            held.append((answer, expected))
+        if held and chance.random() < 0.3:
+            held.pop(chance.randrange(len(held)))
+        del answer, data
+        for kept, told in held:
+            assert kept.to_pylist() == told
+    large = [address for address in addresses if address]
+    assert len(set(large)) < len(large)
+
+
 def test_a_table_of_keys_is_made_once_it_has_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", 0)
     subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number // 10}']") for number in range(300))

@@ -193,6 +193,15 @@ class Numbers:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
+class Bytes:
+    """Bytes, in memory that is used again once nobody looks at them: a buffer, to be read only."""
+
+    def __len__(self) -> int:
+        """How many bytes there are."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
 class BatchResult:
     """Answers to one batch, as raw little-endian Arrow buffers."""
 
@@ -243,7 +252,7 @@ class BatchResult:
         """64-bit offsets into ``payloads``, one more than there are different payloads."""
 
     @property
-    def payloads(self) -> bytes:
+    def payloads(self) -> Bytes:
         """All different payloads, one after the other."""
 
     @property

@@ -406,11 +406,12 @@ def ask_single(engine: _core.Engine, xml: bytes, *, deliver: bool = False, nodes
     if result.needs_conversion:
         raise NeedsConversion(1, 1, "the message is to be converted")
     ends = _integers("q", result.payload_offsets)
+    payloads = memoryview(result.payloads)
     return Single(
         _integers("i", result.slots),
         _integers("i", result.node_counts),
         _integers("i", result.payload_numbers),
-        [result.payloads[start:end] for start, end in pairwise(ends)],
+        [bytes(payloads[start:end]) for start, end in pairwise(ends)],
         [(error.key, error.reason) for _, error in result.failures if isinstance(error, UndecidedSubscription)],
     )
 

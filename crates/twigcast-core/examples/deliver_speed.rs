@@ -27,19 +27,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{} queries in {:.2} s", engine.len(), started.elapsed().as_secs_f64());
     let messages = read_folder(Path::new(folder))?;
-    let mut matcher = Matcher::new();
+    let (mut matcher, mut room) = (Matcher::new(), Vec::new());
     for round in 0..rounds {
         let started = processor_seconds();
         let (mut deliveries, mut different, mut bytes) = (0, 0, 0);
         for message in &messages {
-            let room = std::mem::take(&mut matcher.payload_room);
-            let mut payloads = Payloads::default().with_room(room);
+            let mut payloads = Payloads::default().with_room(std::mem::take(&mut room));
             engine.run_delivering(&mut matcher, message).map_err(|error| error.to_string())?;
             let delivered = engine.deliver(&mut matcher, message, &mut payloads);
             deliveries += delivered.slots.len();
             different += payloads.len();
             bytes += payloads.bytes().len();
-            matcher.payload_room = payloads.take_room();
+            (room, _) = payloads.into_parts();
         }
         let made = processor_seconds();
         for message in &messages {

@@ -12,8 +12,7 @@ use twigcast_core::extract::Payloads;
 use crate::engine::{Engine, key_of};
 use crate::errors;
 use crate::keys::{Groups, Keys};
-use crate::numbers::{Numbers, Room};
-use crate::payloads::ToPython;
+use crate::numbers::{Bytes, Numbers, Room};
 
 /// Messages that a thread takes at a time.
 const SHARE: usize = 16;
@@ -101,15 +100,18 @@ pub struct Answered {
     /// The slots that each message matched, one message after the other; queries where these are wanted in place of slots.
     found: Vec<u32>,
     is_grouped: bool,
-    room: Room,
     /// What the slots stand for, where they are places in this.
     keys: Option<Keys>,
     /// The same for queries.
     groups: Option<Groups>,
-    /// In the order of their numbers, in parts.
-    payloads: Vec<Payloads>,
-    /// Where the bytes of an only part went.
-    sent: ToPython,
+    payloads: Made,
+}
+
+/// Payloads in the order of their numbers: their bytes, and where each ends.
+#[derive(Default)]
+struct Made {
+    bytes: Vec<u8>,
+    ends: Vec<u64>,
 }
 
 /// Match all rows, on several threads, against the population as it is at one moment.
@@ -135,18 +137,17 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, kno
 fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> Answered {
     let threads = threads.min(rows.count.div_ceil(SHARE)).clamp(1, THREADS_MAX);
     let next = AtomicUsize::new(0);
-    let work = |mut payloads: Payloads| {
+    let rewrites = wanted.deliver && core.has_rewriting();
+    let work = || {
         engine.lend_matcher(|matcher| {
             let (mut mine, mut found) = (Vec::new(), engine.room().take());
-            payloads = payloads.with_room(std::mem::take(&mut matcher.payload_room));
+            let memory = if rewrites { engine.payload_room().take() } else { Vec::new() };
+            let mut payloads = Payloads::default().with_room(memory);
             loop {
                 let start = next.fetch_add(SHARE, Ordering::Relaxed);
                 if start >= rows.count {
-                    if payloads.has_sink() {
-                        payloads.close();
-                        matcher.payload_room = payloads.take_room();
-                    }
-                    return (mine, found, payloads);
+                    let (bytes, ends) = payloads.into_parts();
+                    return (mine, found, Made { bytes, ends });
                 }
                 let before = found.len();
                 let mut share = Share { start, found_by: (0, before), ..Share::default() };
@@ -161,23 +162,18 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
             }
         })
     };
-    let (sent, room, is_grouped) = (ToPython::together(), engine.room().clone(), wanted.grouped);
-    let answered = |shares, found, payloads| Answered {
+    let answered = |(shares, found, payloads)| Answered {
         shares,
         found,
-        is_grouped,
-        room,
+        is_grouped: wanted.grouped,
         keys: None,
         groups: None,
         payloads,
-        sent: sent.clone(),
     };
     if threads == 1 {
-        let (shares, found, payloads) = work(Payloads::into_sink(Box::new(sent.clone())));
-        return answered(shares, found, vec![payloads]);
+        return answered(work());
     }
-    let work = || work(Payloads::default());
-    let parts: Vec<(Vec<Share>, Vec<u32>, Payloads)> = std::thread::scope(|scope| {
+    let parts: Vec<(Vec<Share>, Vec<u32>, Made)> = std::thread::scope(|scope| {
         // Where the system gives no more threads, those that there are do all the work.
         let others: Vec<_> =
             (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
@@ -190,25 +186,39 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
         }
         all
     });
-    let (mut shares, mut lists, mut payloads, mut before) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut shares, mut lists, mut payloads) = (Vec::new(), Vec::new(), Made::default());
     for (thread, (mut part, found, made)) in parts.into_iter().enumerate() {
+        let before = payloads.ends.len() as u32;
         for share in &mut part {
             share.found_by.0 = thread;
             let numbers = share.payloads.iter_mut().filter(|number| **number != Delivered::WHOLE);
             numbers.for_each(|number| *number += before);
         }
-        before += made.len() as u32;
         shares.append(&mut part);
         lists.push(found);
-        payloads.push(made);
+        payloads.append(made, engine.payload_room());
     }
     shares.sort_unstable_by_key(|share| share.start);
     let found = in_order(&shares, lists, engine.room());
-    answered(shares, found, payloads)
+    answered((shares, found, payloads))
+}
+
+impl Made {
+    /// Adds those of another thread, whose memory goes back to the room.
+    fn append(&mut self, others: Self, room: &Room<u8>) {
+        if self.ends.is_empty() {
+            room.give_back(std::mem::replace(self, others).bytes);
+            return;
+        }
+        let before = self.bytes.len() as u64;
+        self.bytes.extend_from_slice(&others.bytes);
+        self.ends.extend(others.ends.iter().map(|end| before + end));
+        room.give_back(others.bytes);
+    }
 }
 
 /// What several threads found, in the order of the messages.
-fn in_order(shares: &[Share], lists: Vec<Vec<u32>>, room: &Room) -> Vec<u32> {
+fn in_order(shares: &[Share], lists: Vec<Vec<u32>>, room: &Room<u32>) -> Vec<u32> {
     let mut all = room.take();
     for share in shares {
         let (thread, start) = share.found_by;
@@ -295,7 +305,7 @@ pub struct BatchResult {
     #[pyo3(get)]
     payload_validity: Py<PyBytes>,
     #[pyo3(get)]
-    payloads: Py<PyBytes>,
+    payloads: Py<Bytes>,
     #[pyo3(get)]
     errors: Py<PyList>,
     #[pyo3(get)]
@@ -306,8 +316,8 @@ pub struct BatchResult {
 
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
-    pub fn new(py: Python<'_>, answered: Answered) -> PyResult<Self> {
-        let Answered { shares, found, is_grouped, room, keys, groups, payloads, sent } = answered;
+    pub fn new(py: Python<'_>, engine: &Engine, answered: Answered) -> PyResult<Self> {
+        let Answered { shares, found, is_grouped, keys, groups, payloads } = answered;
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -323,7 +333,7 @@ impl BatchResult {
         let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
         Ok(Self {
             key_offsets: bytes(&key_offsets(&shares)?),
-            found: Py::new(py, Numbers::new(found, room))?,
+            found: Py::new(py, Numbers::new(found, engine.room()))?,
             is_grouped,
             match_counts: integers(py, &shares, |share| &share.match_counts)?,
             groups: groups.map(|groups| groups.buffers(py)).transpose()?,
@@ -331,8 +341,8 @@ impl BatchResult {
             node_counts: integers(py, &shares, |share| &share.node_counts)?,
             payload_numbers: integers(py, &shares, |share| &share.payloads)?,
             payload_validity: bytes(&validity(&shares)),
-            payload_offsets: bytes(&payload_offsets(&payloads)),
-            payloads: payload_bytes(py, payloads, &sent)?,
+            payload_offsets: payload_offsets(py, &payloads.ends)?,
+            payloads: Py::new(py, Bytes::new(payloads.bytes, engine.payload_room()))?,
             errors: errors.unbind(),
             failures: failures.unbind(),
             needs_conversion,
@@ -406,28 +416,12 @@ fn validity(shares: &[Share]) -> Vec<u8> {
     bits
 }
 
-fn payload_offsets(parts: &[Payloads]) -> Vec<u8> {
-    let mut offsets = 0_u64.to_le_bytes().to_vec();
-    let mut before = 0;
-    for part in parts {
-        offsets.extend(part.ends().iter().flat_map(|end| (before + end).to_le_bytes()));
-        before += part.ends().last().copied().unwrap_or_default();
-    }
-    offsets
-}
-
-/// The bytes of all payloads. Those of a single part are with Python already.
-fn payload_bytes(py: Python<'_>, parts: Vec<Payloads>, sent: &ToPython) -> PyResult<Py<PyBytes>> {
-    if parts.len() == 1 {
-        return sent.bytes(py);
-    }
-    let ended = |part: &Payloads| part.ends().last().map_or(0, |&end| end as usize);
-    let size = parts.iter().map(ended).sum();
-    let bytes = PyBytes::new_with(py, size, |mut place| {
-        for part in parts {
-            let (this, rest) = place.split_at_mut(ended(&part));
-            this.copy_from_slice(&part.bytes()[..this.len()]);
-            place = rest;
+/// Where each payload begins and ends, as the offsets of an Arrow array, written where they are to stay.
+fn payload_offsets(py: Python<'_>, ends: &[u64]) -> PyResult<Py<PyBytes>> {
+    let bytes = PyBytes::new_with(py, (1 + ends.len()) * size_of::<u64>(), |buffer| {
+        // The first offset is 0, as the buffer is.
+        for (place, end) in buffer[size_of::<u64>()..].chunks_exact_mut(size_of::<u64>()).zip(ends) {
+            place.copy_from_slice(&end.to_le_bytes());
         }
         Ok(())
     })?;

@@ -34,7 +34,8 @@ pub struct Engine {
     engine: RwLock<core::Engine>,
     idle: Mutex<Vec<Matcher>>,
     lender: Lender,
-    room: Room,
+    room: Room<u32>,
+    payload_room: Room<u8>,
 }
 
 /// Limits by name; unknown names are refused.
@@ -90,8 +91,13 @@ impl Engine {
     }
 
     /// Memory for what batches find.
-    pub fn room(&self) -> &Room {
+    pub fn room(&self) -> &Room<u32> {
         &self.room
+    }
+
+    /// Memory for the payloads of batches.
+    pub fn payload_room(&self) -> &Room<u8> {
+        &self.payload_room
     }
 
     fn wrap(engine: core::Engine) -> Self {
@@ -100,6 +106,7 @@ impl Engine {
             idle: Mutex::new(Vec::new()),
             lender: Lender::default(),
             room: Room::default(),
+            payload_room: Room::default(),
         }
     }
 }
@@ -339,7 +346,7 @@ impl Engine {
         py: Python<'py>,
         xml: &[u8],
     ) -> PyResult<(Vec<Slot>, Vec<Option<u32>>, Bound<'py, PyList>, Vec<(String, String)>)> {
-        let sent = ToPython::each();
+        let sent = ToPython::default();
         let (slots, numbers, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
@@ -360,7 +367,7 @@ impl Engine {
 
     /// See the stub file.
     fn results<'py>(&self, py: Python<'py>, xml: Bound<'py, PyBytes>) -> PyResult<(Results, Vec<(String, String)>)> {
-        let sent = ToPython::each();
+        let sent = ToPython::default();
         let source = xml.as_bytes();
         let (found, failures) = py
             .detach(|| {
@@ -402,7 +409,7 @@ impl Engine {
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
         let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
         self.lender.take_back(data);
-        BatchResult::new(py, answered)
+        BatchResult::new(py, self, answered)
     }
 
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {

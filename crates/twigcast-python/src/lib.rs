@@ -29,7 +29,7 @@ mod _core {
     #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]
-    use super::numbers::Numbers;
+    use super::numbers::{Bytes, Numbers};
     #[pymodule_export]
     use super::packets::{SpanCodec, packet_frames, packet_of};
     #[pymodule_export]

@@ -1,5 +1,5 @@
-//! Lists of numbers that Python looks at where they are, in memory that is used again and again: memory that comes anew
-//! from the system is slow at first, and the lists of a batch are long.
+//! Lists of numbers or bytes that Python looks at where they are, in memory that is used again and again: memory that
+//! comes anew from the system is slow at first, and what a batch finds is long.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,62 +11,109 @@ use pyo3::prelude::*;
 const LISTS_MAX: usize = 8;
 const BYTES_MAX: usize = 64 << 20;
 
-/// Memory of lists that are in no use any more.
-#[derive(Clone, Default)]
-pub struct Room(Arc<Mutex<Vec<Vec<u32>>>>);
+/// A list that takes no more than one part of so many of its memory is given memory of its own, if that is worth it.
+const SPARSE: usize = 8;
+const SPARSE_BYTES: usize = 1 << 16;
 
-impl Room {
-    fn lists(&self) -> MutexGuard<'_, Vec<Vec<u32>>> {
+/// Memory of lists that are in no use any more.
+pub struct Room<T>(Arc<Mutex<Vec<Vec<T>>>>);
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Clone for Room<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+fn memory_of<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
+}
+
+impl<T: Copy> Room<T> {
+    fn lists(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An empty list, with the most room that there is.
-    pub fn take(&self) -> Vec<u32> {
+    pub fn take(&self) -> Vec<T> {
         let mut lists = self.lists();
         let largest = (0..lists.len()).max_by_key(|&index| lists[index].capacity());
         largest.map(|index| lists.swap_remove(index)).unwrap_or_default()
     }
 
     /// Take a list back that is in no use any more.
-    pub fn give_back(&self, mut list: Vec<u32>) {
+    pub fn give_back(&self, mut list: Vec<T>) {
         list.clear();
         let mut lists = self.lists();
-        let bytes = |list: &Vec<u32>| list.capacity() * size_of::<u32>();
-        let kept: usize = lists.iter().map(bytes).sum();
-        if lists.len() < LISTS_MAX && kept + bytes(&list) <= BYTES_MAX {
+        let kept: usize = lists.iter().map(memory_of).sum();
+        if lists.len() < LISTS_MAX && kept + memory_of(&list) <= BYTES_MAX {
             lists.push(list);
         }
     }
+
+    /// A list that may be looked at for long: then it should not hold much more memory than it needs.
+    fn lend(&self, list: Vec<T>) -> Held<T> {
+        let list = if memory_of(&list) > SPARSE_BYTES && list.len() < list.capacity() / SPARSE {
+            let few = list.as_slice().to_vec();
+            self.give_back(list);
+            few
+        } else {
+            list
+        };
+        Held { list, room: self.clone() }
+    }
+}
+
+/// A list whose memory goes back to the room in the end.
+struct Held<T: Copy> {
+    list: Vec<T>,
+    room: Room<T>,
+}
+
+impl<T: Copy> Drop for Held<T> {
+    fn drop(&mut self) {
+        self.room.give_back(std::mem::take(&mut self.list));
+    }
+}
+
+/// Fills in Python's view of a list that an object owns.
+///
+/// # Safety
+/// `view` points to a view to be filled. The list is neither written nor moved as long as the owner lives.
+unsafe fn fill_view<T>(list: &[T], owner: &Bound<'_, PyAny>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    // SAFETY: the view holds the owner, and is handed out as one to be read only. There is no other way to let pyarrow
+    // look at memory that Rust owns, and to copy it took a sixth of the time of matching, more of that of rewriting.
+    let filled = unsafe {
+        let (start, bytes) = (list.as_ptr().cast_mut().cast(), size_of_val(list) as ffi::Py_ssize_t);
+        ffi::PyBuffer_FillInfo(view, owner.as_ptr(), start, bytes, 1, flags)
+    };
+    if filled == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
 }
 
 /// 32-bit numbers as a buffer of bytes. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
-pub struct Numbers {
-    list: Vec<u32>,
-    room: Room,
-}
+pub struct Numbers(Held<u32>);
 
 impl Numbers {
     /// The numbers of a list, whose memory goes back to the room in the end.
-    pub fn new(list: Vec<u32>, room: Room) -> Self {
-        Self { list, room }
+    pub fn new(list: Vec<u32>, room: &Room<u32>) -> Self {
+        Self(room.lend(list))
     }
 
     pub fn list(&self) -> &[u32] {
-        &self.list
-    }
-}
-
-impl Drop for Numbers {
-    fn drop(&mut self) {
-        self.room.give_back(std::mem::take(&mut self.list));
+        &self.0.list
     }
 }
 
 #[pymethods]
 impl Numbers {
     fn __len__(&self) -> usize {
-        self.list.len()
+        self.0.list.len()
     }
 
     /// The bytes, to be read only.
@@ -74,14 +121,34 @@ impl Numbers {
     /// # Safety
     /// As Python calls it: `view` points to a view to be filled.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let list = slf.get().list();
-        // SAFETY: the list is written by nobody as long as the object lives (the class is frozen, and only `drop` takes it
-        // out), and the view that is filled holds the object. It is handed out as one to be read only. There is no other
-        // way to let pyarrow look at memory that Rust owns, and to copy it took a sixth of the time of matching.
-        let filled = unsafe {
-            let (start, bytes) = (list.as_ptr().cast_mut().cast(), size_of_val(list) as ffi::Py_ssize_t);
-            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, bytes, 1, flags)
-        };
-        if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
+        // SAFETY: the class is frozen, and only `drop` takes the list out.
+        unsafe { fill_view(&slf.get().0.list, slf.as_any(), view, flags) }
+    }
+}
+
+/// Bytes as a buffer. See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct Bytes(Held<u8>);
+
+impl Bytes {
+    /// The bytes of a list, whose memory goes back to the room in the end.
+    pub fn new(list: Vec<u8>, room: &Room<u8>) -> Self {
+        Self(room.lend(list))
+    }
+}
+
+#[pymethods]
+impl Bytes {
+    fn __len__(&self) -> usize {
+        self.0.list.len()
+    }
+
+    /// The bytes, to be read only.
+    ///
+    /// # Safety
+    /// As Python calls it: `view` points to a view to be filled.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        // SAFETY: the class is frozen, and only `drop` takes the list out.
+        unsafe { fill_view(&slf.get().0.list, slf.as_any(), view, flags) }
     }
 }

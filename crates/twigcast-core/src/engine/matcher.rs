@@ -58,8 +58,6 @@ pub struct Matcher {
     pub(super) in_order: super::selection::InOrder,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
-    /// Memory for the bytes of payloads, for whoever makes some.
-    pub payload_room: Vec<u8>,
 }
 
 impl Matcher {

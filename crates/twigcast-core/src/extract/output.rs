@@ -9,9 +9,6 @@ use super::ExtractError;
 /// Bytes that wait for a sink before they are handed over.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// Memory that is kept for other results.
-const ROOM_MAX: usize = 4 * CHUNK_BYTES;
-
 /// The text between two runs that may not arise from them is no longer than this and one more.
 const LOOK_BACK: usize = 2;
 
@@ -55,15 +52,10 @@ impl Payloads {
         self
     }
 
-    /// Takes the memory of the bytes, which are forgotten, to be used again; unless it is large.
-    pub fn take_room(&mut self) -> Vec<u8> {
-        let room = std::mem::take(&mut self.bytes);
-        if room.capacity() <= ROOM_MAX { room } else { Vec::new() }
-    }
-
-    /// Do they go to a sink?
-    pub fn has_sink(&self) -> bool {
-        self.sink.is_some()
+    /// The bytes of all results, where no sink took any, and where each ends.
+    pub fn into_parts(mut self) -> (Vec<u8>, Vec<u64>) {
+        self.drop_open();
+        (self.bytes, self.ends)
     }
 
     /// How many there are.

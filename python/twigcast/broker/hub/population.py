@@ -250,7 +250,8 @@ class TenantPopulation:
         )
         ends, slots = _integers("i", result.key_offsets), _integers("i", result.slots)
         numbers = _integers("i", result.payload_numbers)
-        different = [result.payloads[first:last] for first, last in pairwise(_integers("q", result.payload_offsets))]
+        payloads = memoryview(result.payloads)
+        different = [bytes(payloads[first:last]) for first, last in pairwise(_integers("q", result.payload_offsets))]
         outcomes = []
         for start, end in pairwise(ends):
             mine: list[bytes | None] | None = None
