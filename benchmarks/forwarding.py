@@ -119,7 +119,9 @@ class _Link:
                     self._comes.learn(each)
                     continue
                 self._packets.append(packet([frame(each)]))
-                received = self._comes.incoming(each).message
+                # As it comes over the wire: with the dictionary that was learnt there.
+                (arrived,) = messages_of(self._packets[-1], self._comes.agreed)
+                received = self._comes.incoming(arrived).message
                 assert received is not None
                 self.messages.append(received)
         # Brokers send many more messages than they teach dictionaries.

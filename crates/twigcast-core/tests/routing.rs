@@ -208,13 +208,17 @@ fn what_cannot_be_decided_is_sent() {
 fn a_name_that_begins_within_a_character_is_refused() {
     let mut table = RoutingTable::new(Limits::default());
     table.add(&[("/a/b", QueryContext::default())], vec![0]).expect("a valid path");
-    // The value of the attribute, which is passed over, is the first half of a letter; the name that follows the other.
-    let values = "a>c>\u{e9}:b>".as_bytes();
-    let structure = [2, 1, 1, 0, 1, 1, 1, 3, 0, 0];
-    let header = [b'T', b'W', 1, 0, structure.len() as u8, values.len() as u8, 0];
-    let stream = [&header[..], &structure, values].concat();
-    let error = table.route_stream(&mut Matcher::new(), &stream, &Dictionary::default(), &[(0, 0)]);
-    assert!(error.expect_err("damaged").reason.contains("within a character"));
+    // What is declared is the first half of a letter, the name that follows the other; the second stream's are within an
+    // element that is passed over.
+    let declaring = [6, 1, 1, 0, 5, 1, 1, 3, 0, 0];
+    for (structure, names) in
+        [(declaring.to_vec(), "a>xmlns>\u{e9}:b>"), ([&[1, 1], &declaring[..], &[0]].concat(), "c>a>xmlns>\u{e9}:b>")]
+    {
+        let header = [b'T', b'W', 2, 0, structure.len() as u8, 1, names.len() as u8, 0, 0];
+        let stream = [&header[..], &structure, &[0], names.as_bytes()].concat();
+        let error = table.route_stream(&mut Matcher::new(), &stream, &Dictionary::default(), &[(0, 0)]);
+        assert!(error.expect_err("damaged").reason.contains("within a character"));
+    }
 }
 
 #[test]

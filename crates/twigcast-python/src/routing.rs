@@ -52,7 +52,8 @@ impl Asked<'_> {
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct RoutingTable {
     table: RwLock<core::RoutingTable>,
-    idle: Mutex<Vec<Matcher>>,
+    /// Boxed, since a matcher is large to move.
+    idle: Mutex<Vec<Box<Matcher>>>,
 }
 
 // As with `Engine`: a panic leaves the data as consistent as Rust keeps it.

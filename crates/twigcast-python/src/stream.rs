@@ -45,7 +45,7 @@ impl NameDictionary {
 pub fn with_dictionary<T>(given: Option<&NameDictionary>, work: impl FnOnce(&Dictionary) -> T) -> T {
     match given {
         Some(given) => work(&given.names),
-        None => work(&Dictionary::default()),
+        None => work(Dictionary::none()),
     }
 }
 

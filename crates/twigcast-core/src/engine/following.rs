@@ -1,12 +1,11 @@
 //! Paths that ask for nothing but structure, led along an element stream: no document is made of it.
 
-use super::deciding::Decisions;
 use super::walk::{Layers, NOWHERE, OUTSET, PlaceId, Walk};
 use super::watch::Watch;
-use crate::stream::reader::{Follow, Onward};
+use crate::stream::lead::{Follow, Onward};
 use crate::vocabulary::Name;
 
-/// Elements after which it is asked for the first time whether what has been found is enough; then after twice as many.
+/// Elements after which it is looked for the first time whether what has been found is enough; then after twice as many.
 const ASKED_AT_FIRST: usize = 8;
 
 /// How far a stream was followed.
@@ -27,7 +26,6 @@ pub(super) struct Follower<'a, W> {
     walk: &'a mut Walk,
     layers: Layers<'a>,
     message_number: u64,
-    decisions: &'a mut Decisions,
     watch: &'a mut W,
     /// Places of the elements around that in hand.
     around: &'a mut Vec<PlaceId>,
@@ -42,7 +40,6 @@ impl<'a, W: Watch> Follower<'a, W> {
     pub(super) fn new(
         (walk, layers, around): (&'a mut Walk, Layers<'a>, &'a mut Vec<PlaceId>),
         message_number: u64,
-        decisions: &'a mut Decisions,
         watch: &'a mut W,
     ) -> Self {
         around.clear();
@@ -51,7 +48,6 @@ impl<'a, W: Watch> Follower<'a, W> {
             walk,
             layers,
             message_number,
-            decisions,
             watch,
             around,
             here: OUTSET,
@@ -68,8 +64,6 @@ impl<'a, W: Watch> Follower<'a, W> {
 }
 
 impl<W: Watch> Follow for Follower<'_, W> {
-    const RECORDS: bool = false;
-
     #[inline(always)]
     fn enter(&mut self, name: Name) -> Onward {
         let place = match self.walk.enter(&mut self.layers, self.here, name, self.message_number, self.watch) {
@@ -77,10 +71,13 @@ impl<W: Watch> Follow for Follower<'_, W> {
             Ok(None) => return self.stop(Followed::NeedsDocument),
             Err(_) => return self.stop(Followed::CacheIsFull),
         };
+        if self.watch.is_satisfied() {
+            return self.stop(Followed::Enough);
+        }
         self.elements += 1;
         if self.elements == self.asked_at {
             self.asked_at *= 2;
-            if self.watch.has_enough(self.decisions) {
+            if self.watch.is_told_enough() {
                 return self.stop(Followed::Enough);
             }
         }

@@ -37,7 +37,8 @@ pub struct Matcher {
     scanner: Scanner,
     /// The message last scanned.
     pub(super) document: Document,
-    decoder: Decoder,
+    /// Not there while it is lent out.
+    decoder: Option<Box<Decoder>>,
     /// Scratch for following a stream.
     around: Vec<PlaceId>,
     main: LearntPaths,
@@ -118,10 +119,9 @@ impl Matcher {
         work: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> Result<T, MessageError> {
         let reading = reading(engine, dictionary, want, Checks::All);
-        // Lent out while the rest of the matcher is at work.
-        let mut decoder = std::mem::take(&mut self.decoder);
+        let mut decoder = self.decoder.take().unwrap_or_default();
         let answer = decoder.decode(stream, reading, &mut self.document).map(|()| work(self, decoder.source()));
-        self.decoder = decoder;
+        self.decoder = Some(decoder);
         answer
     }
 
@@ -155,7 +155,7 @@ impl Matcher {
     }
 
     /// Match a message that comes as an element stream, as far as `watch` wants to know and without what rewrites. It is
-    /// read no further than that, and checked only where it is looked into.
+    /// read no further than that, and checked only where it is looked into; `watch` has looked at what was found.
     pub(super) fn run_stream_watched(
         &mut self,
         engine: &Engine,
@@ -164,10 +164,9 @@ impl Matcher {
         watch: &mut impl Watch,
     ) -> Result<(), MessageError> {
         let reading = reading(engine, dictionary, want, Checks::Recorded);
-        // Lent out while the rest of the matcher is at work.
-        let mut decoder = std::mem::take(&mut self.decoder);
+        let mut decoder = self.decoder.take().unwrap_or_default();
         let answer = self.run_reading(engine, &mut decoder, (stream, reading), watch);
-        self.decoder = decoder;
+        self.decoder = Some(decoder);
         answer
     }
 
@@ -183,16 +182,21 @@ impl Matcher {
         let is_structure = !reading.want.attributes && !reading.want.text && always.is_empty();
         if !needs_all && is_structure {
             match self.follow_stream(engine, decoder, (stream, reading), watch)? {
-                Followed::ToTheEnd | Followed::Enough => return Ok(()),
+                Followed::ToTheEnd | Followed::Enough => {
+                    watch.is_told_enough();
+                    return Ok(());
+                }
                 Followed::NeedsDocument | Followed::CacheIsFull => {}
             }
         }
         if needs_all {
             decoder.decode(stream, reading, &mut self.document)?;
             self.run_watched(engine, decoder.source(), watch);
-            return Ok(());
+        } else {
+            self.run_in_steps(engine, decoder, (stream, reading), watch)?;
         }
-        self.run_in_steps(engine, decoder, (stream, reading), watch)
+        watch.has_enough(&mut self.decisions);
+        Ok(())
     }
 
     /// Lead the automata along a stream of which no document is made.
@@ -207,8 +211,8 @@ impl Matcher {
         watch.begin(&mut self.decisions);
         let layers = Layers::new(engine, &mut self.main, &mut self.recent);
         let ways = (&mut self.walk, layers, &mut self.around);
-        let mut follower = Follower::new(ways, self.message_number, &mut self.decisions, watch);
-        decoder.open(stream, reading, &mut self.document)?.lead(&mut follower)?;
+        let mut follower = Follower::new(ways, self.message_number, watch);
+        decoder.open_elements(stream, reading, &mut self.document)?.lead(&mut follower)?;
         Ok(follower.followed)
     }
 

@@ -269,7 +269,6 @@ impl RoutingTable {
             self.engine.catch_up(matcher);
             self.engine.warm.store(true, std::sync::atomic::Ordering::Relaxed);
             matcher.run_stream_watched(&self.engine, (stream, dictionary), self.want(), &mut reaching)?;
-            reaching.look(matcher.decisions_mut());
         }
         Ok(reaching.reached)
     }
@@ -318,6 +317,7 @@ impl RoutingTable {
             table: self,
             missing: of_set.iter().fold(0, |all, targets| all | targets),
             of_set,
+            useful_sets: 0,
             reached: 0,
             seen: QuerySet::default(),
             useless: QuerySet::default(),
@@ -326,6 +326,7 @@ impl RoutingTable {
             come: QuerySet::default(),
             incomplete: Vec::new(),
         };
+        reaching.note_useful_sets();
         for &id in &self.always {
             if let Some(conjunction) = self.conjunctions.get(id) {
                 reaching.reach(conjunction.labels);
@@ -345,6 +346,8 @@ struct Reaching<'a> {
     table: &'a RoutingTable,
     /// By label set: the targets that its labels stand for.
     of_set: Vec<Targets>,
+    /// The label sets that stand for some missing target, as bits.
+    useful_sets: u64,
     reached: Targets,
     /// Targets that some conjunction may still reach.
     missing: Targets,
@@ -364,8 +367,12 @@ struct Reaching<'a> {
 
 impl Reaching<'_> {
     fn reach(&mut self, labels: SetId) {
-        self.reached |= self.of_set[labels as usize] & self.missing;
-        self.missing &= !self.reached;
+        let targets = self.of_set[labels as usize] & self.missing;
+        if targets != 0 {
+            self.reached |= targets;
+            self.missing &= !targets;
+            self.note_useful_sets();
+        }
     }
 
     /// Look at what has come to hold.
@@ -428,10 +435,10 @@ impl Reaching<'_> {
         }
     }
 
-    /// The label sets that stand for some missing target, as bits.
-    fn useful_sets(&self) -> u64 {
+    fn note_useful_sets(&mut self) {
         let is_useful = |&(_, targets): &(usize, &Targets)| targets & self.missing != 0;
-        self.of_set.iter().enumerate().filter(is_useful).fold(0, |sets, (set, _)| sets | set_bit(set))
+        self.useful_sets =
+            self.of_set.iter().enumerate().filter(is_useful).fold(0, |sets, (set, _)| sets | set_bit(set));
     }
 
     /// The label sets whose conjunctions have some of these paths, as bits.
@@ -462,7 +469,7 @@ impl Reaching<'_> {
 
 impl Watch for Reaching<'_> {
     fn begin(&mut self, decisions: &mut Decisions) {
-        self.seen.clear();
+        self.seen.reset(self.table.engine.query_bound());
         self.incomplete.clear();
         self.useless.clear();
         self.in_vain = 0;
@@ -481,7 +488,7 @@ impl Watch for Reaching<'_> {
             return;
         }
         match *noted {
-            Noted::Groups(sets) if sets & self.useful_sets() == 0 => return,
+            Noted::Groups(sets) if sets & self.useful_sets == 0 => return,
             Noted::Groups(_) => {}
             Noted::Nothing => *noted = Noted::Once,
             Noted::Once => *noted = Noted::Groups(self.sets_of(queries)),
@@ -492,6 +499,18 @@ impl Watch for Reaching<'_> {
                 self.test_waiting(path);
             }
         }
+    }
+
+    #[inline(always)]
+    fn is_satisfied(&self) -> bool {
+        self.missing == 0
+    }
+
+    fn is_told_enough(&mut self) -> bool {
+        if std::mem::take(&mut self.has_news) {
+            self.test_incomplete();
+        }
+        self.missing == 0
     }
 
     fn notes_of(&self) -> (u64, u64) {

@@ -26,6 +26,8 @@ struct Place {
     main: DfaId,
     recent: DfaId,
     told: (Told, Told),
+    /// More is to be decided here.
+    is_open: bool,
     /// What somebody has noted of the acceptances.
     noted: (Noted, Noted),
 }
@@ -138,13 +140,13 @@ impl Walk {
     ) -> Result<Option<PlaceId>, BudgetReached> {
         let id = self.after(layers, from, name)?;
         let place = &mut self.places[id as usize];
-        let (main, recent) = place.told;
         if place.seen != message_number {
             place.seen = message_number;
+            let (main, recent) = place.told;
             watch.matched(layers.main.dfa.accepts(main), &mut place.noted.0);
             watch.matched(layers.recent.dfa.accepts(recent), &mut place.noted.1);
         }
-        Ok((main.undecided().is_none() && recent.undecided().is_none()).then_some(id))
+        Ok((!place.is_open).then_some(id))
     }
 
     /// Forget notes that are not those of this one.
@@ -186,7 +188,8 @@ impl Walk {
     fn place(&mut self, layers: &Layers<'_>, main: DfaId, recent: DfaId) -> PlaceId {
         *self.known.entry((main, recent)).or_insert_with(|| {
             let told = (layers.main.dfa.told(main), layers.recent.dfa.told(recent));
-            self.places.push(Place { seen: 0, main, recent, told, noted: <_>::default() });
+            let is_open = told.0.undecided().is_some() || told.1.undecided().is_some();
+            self.places.push(Place { seen: 0, main, recent, told, is_open, noted: <_>::default() });
             self.places.len() as PlaceId - 1
         })
     }

@@ -29,6 +29,12 @@ pub(super) trait Watch {
     /// Until when notes are good: whose they are, and its state.
     fn notes_of(&self) -> (u64, u64);
 
+    /// Is what was told of by [`Self::matched`] enough, as far as that is seen without a look?
+    fn is_satisfied(&self) -> bool;
+
+    /// Is what was told of by [`Self::matched`] enough, and nothing was found in another way?
+    fn is_told_enough(&mut self) -> bool;
+
     /// Is what has been decided enough? May rule out what need not be decided any more.
     fn has_enough(&mut self, decisions: &mut Decisions) -> bool;
 }
@@ -47,6 +53,14 @@ impl Watch for Unwatched {
 
     fn notes_of(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    fn is_satisfied(&self) -> bool {
+        false
+    }
+
+    fn is_told_enough(&mut self) -> bool {
+        false
     }
 
     fn has_enough(&mut self, _: &mut Decisions) -> bool {

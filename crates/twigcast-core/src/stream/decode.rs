@@ -1,8 +1,10 @@
 //! An element stream to a document. Nothing in a stream is trusted: what comes out could have been scanned from a text.
 
 use super::dictionary::Dictionary;
-use super::reader::{Reader, Strings, Written};
-use super::{MAGIC, WITH_DICTIONARY, number};
+use super::lead::Lead;
+use super::parts::{Parts, parts};
+use super::reader::Reader;
+use super::section::{Section, Strings, Written};
 use crate::document::{Document, NodeId};
 use crate::error::{MessageError, MessageErrorKind};
 use crate::limits::Limits;
@@ -10,16 +12,6 @@ use crate::scan::characters::{self, Checked};
 use crate::scan::fault::Fault;
 use crate::scan::{Scanner, Want};
 use crate::vocabulary::Vocabulary;
-
-/// A stream's parts.
-struct Parts<'a> {
-    with_dictionary: bool,
-    structure: &'a [u8],
-    /// Values, then texts, then markup.
-    strings: &'a [u8],
-    /// Where texts and markup begin in `strings`.
-    starts: [usize; 2],
-}
 
 /// What of a stream is checked. Its structure always is as far as it is read, so that nothing can be read that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,18 +46,39 @@ type State = (u64, u64, usize);
 /// Dictionaries whose names stay looked up, besides that in use.
 const OTHERS_MAX: usize = 15;
 
+/// Names by number, as streams refer to them: those of a dictionary, and behind them those that the last message has
+/// spelled out to be remembered.
+#[derive(Debug, Default)]
+struct Known {
+    of_elements: Vec<Written>,
+    of_attributes: Vec<Written>,
+}
+
+impl Known {
+    fn new(dictionary: &Dictionary, source: &[u8], vocabulary: &Vocabulary) -> Self {
+        let names: Vec<Written> =
+            dictionary.names().iter().map(|&name| Written::new(source, name, vocabulary)).collect();
+        Self { of_elements: names.clone(), of_attributes: names }
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.of_elements.truncate(count);
+        self.of_attributes.truncate(count);
+    }
+}
+
 /// Reads streams one after the other, reusing its memory.
 #[derive(Debug, Default)]
 pub struct Decoder {
     scanner: Scanner,
     /// What the spans of the last message index into: the names of `dictionary`, then the message's strings.
     source: String,
-    /// The names of the dictionary that `source` begins with, as `known` says; then those remembered.
-    names: Vec<Written>,
+    /// The names of the dictionary that `source` begins with, as `state` says.
+    known: Known,
     /// Whose names they are.
-    known: Option<State>,
-    /// Names of other dictionaries, looked up before, maybe with some that were remembered behind them.
-    others: Vec<(State, Vec<Written>)>,
+    state: Option<State>,
+    /// Names of other dictionaries, looked up before.
+    others: Vec<(State, Known)>,
     /// By name of the dictionary: the last element that has an attribute of this name.
     owners: Vec<NodeId>,
 }
@@ -101,134 +114,142 @@ impl Decoder {
         reading: Reading<'a>,
         document: &'a mut Document,
     ) -> Result<Reader<'a>, MessageError> {
-        let parts = parts(stream, reading.dictionary)?;
-        let none = Dictionary::default();
-        self.begin(Reading { dictionary: if parts.with_dictionary { reading.dictionary } else { &none }, ..reading });
-        let skipped = self.source.len();
-        let bytes_max = reading.limits.message_bytes_max.min(u32::MAX as usize - 1);
-        if stream.len().max(skipped + parts.strings.len()) > bytes_max {
-            return Err(Fault::limit(0, "message_bytes_max", bytes_max, "more bytes").into_error_of_stream(0));
-        }
+        let parts = self.begin(stream, &reading)?;
         let Reading { vocabulary, limits, want, checks, .. } = reading;
         let checks_all = checks == Checks::All;
-        let [texts_start, markup_start] = parts.starts;
-        // Without text, only names and values may be looked into.
-        let looked_at = if checks_all || want.text { parts.strings } else { &parts.strings[..texts_start] };
-        let strings = characters::check(looked_at).map_err(|fault| fault.into_error_of_stream(0))?;
-        if !parts.starts.iter().all(|&start| start > looked_at.len() || strings.text.is_char_boundary(start)) {
-            return Err(malformed("element stream: one of its parts ends within a character".into()));
-        }
+        let [values_start, texts_start, markup_start] = parts.starts;
+        let looked_at = if checks_all || want.text {
+            parts.strings.len()
+        } else if want.attributes {
+            texts_start
+        } else {
+            values_start
+        };
+        let start = self.source.len();
+        let strings = checked_strings(&parts, looked_at)?;
         self.source.push_str(strings.text);
         let checked = Checked { text: &self.source, ..strings };
-        let (values, texts) = (&parts.strings[..texts_start], &parts.strings[texts_start..markup_start]);
-        let [texts_start, markup_start] = [skipped + texts_start, skipped + markup_start];
-        let end = skipped + parts.strings.len();
         let mut pass = self.scanner.pass(checked, vocabulary, limits, want, document);
-        pass.document_node(skipped);
+        pass.document_node(start);
+        let values = strings.text.as_bytes().get(values_start..texts_start);
+        let texts = strings.text.as_bytes().get(texts_start..markup_start);
+        let strings = |from: usize, to: usize, plain: bool| Strings { next: start + from, end: start + to, plain };
         Ok(Reader {
             pass,
-            names: &mut self.names,
-            spelled_out: None,
-            structure: parts.structure,
-            at: 0,
-            values: Strings { next: skipped, end: texts_start, plain: is_plain_values(values) },
-            texts: Strings {
-                next: texts_start,
-                end: markup_start,
-                plain: looked_at.len() > values.len() && is_plain_texts(texts),
+            structure: Section {
+                numbers: parts.structure,
+                at: 0,
+                names: &mut self.known.of_elements,
+                strings: strings(0, values_start, false),
+                checks: checks_all,
             },
-            markup: Strings { next: markup_start, end, plain: false },
+            attributes: Section {
+                numbers: parts.attributes,
+                at: 0,
+                names: &mut self.known.of_attributes,
+                strings: strings(values_start, texts_start, values.is_some_and(is_plain_values)),
+                checks: checks_all,
+            },
+            texts: strings(texts_start, markup_start, texts.is_some_and(is_plain_texts)),
+            markup: strings(markup_start, parts.strings.len(), false),
             owners: &mut self.owners,
             checks_all,
-            strings_start: skipped,
+            strings_start: start,
             seen_root: false,
             after_text: false,
         })
     }
 
-    /// Leaves the names of the dictionary alone in `source`.
-    fn begin(&mut self, reading: Reading<'_>) {
-        let Reading { dictionary, vocabulary, identity, checks, .. } = reading;
+    /// Begins to read `stream` for somebody who asks for its elements alone.
+    ///
+    /// # Errors
+    /// As for [`Self::decode`].
+    pub(crate) fn open_elements<'a>(
+        &'a mut self,
+        stream: &'a [u8],
+        reading: Reading<'a>,
+        document: &'a mut Document,
+    ) -> Result<Lead<'a>, MessageError> {
+        let parts = self.begin(stream, &reading)?;
+        let Reading { vocabulary, limits, want, .. } = reading;
+        let [values_start, texts_start, markup_start] = parts.starts;
+        let start = self.source.len();
+        let names = checked_strings(&parts, values_start)?;
+        self.source.push_str(names.text);
+        let checked = Checked { text: &self.source, ..names };
+        Ok(Lead {
+            pass: self.scanner.pass(checked, vocabulary, limits, want, document),
+            structure: Section {
+                numbers: parts.structure,
+                at: 0,
+                names: &mut self.known.of_elements,
+                strings: Strings { next: start, end: start + values_start, plain: false },
+                checks: false,
+            },
+            texts: Strings { next: texts_start, end: markup_start, plain: false },
+            markup: Strings { next: markup_start, end: parts.strings.len(), plain: false },
+            strings_start: start,
+            depth: 0,
+            scopes: Vec::new(),
+            seen_root: false,
+        })
+    }
+
+    /// Tells the parts of a stream from one another, and leaves the names of its dictionary alone in `source`.
+    fn begin<'a>(&mut self, stream: &'a [u8], reading: &Reading<'_>) -> Result<Parts<'a>, MessageError> {
+        let parts = parts(stream, reading.dictionary)?;
+        let dictionary = if parts.with_dictionary { reading.dictionary } else { Dictionary::none() };
         self.owners.clear();
-        if checks == Checks::All {
+        if reading.checks == Checks::All {
             self.owners.resize(dictionary.len(), 0);
         }
-        let state = (dictionary.fingerprint(), identity, vocabulary.local_count());
-        if self.known == Some(state) {
-            self.source.truncate(dictionary.prelude().len());
-            self.names.truncate(dictionary.len());
-            return;
+        self.take_dictionary(dictionary, reading);
+        let bytes_max = reading.limits.message_bytes_max.min(u32::MAX as usize - 1);
+        if stream.len().max(self.source.len() + parts.strings.len()) > bytes_max {
+            return Err(Fault::limit(0, "message_bytes_max", bytes_max, "more bytes").into_error_of_stream(0));
         }
-        self.source.clear();
-        self.source.push_str(dictionary.prelude());
-        self.take_names(state, dictionary, vocabulary);
+        Ok(parts)
+    }
+
+    fn take_dictionary(&mut self, dictionary: &Dictionary, reading: &Reading<'_>) {
+        let state = (dictionary.fingerprint(), reading.identity, reading.vocabulary.local_count());
+        if self.state == Some(state) {
+            self.source.truncate(dictionary.prelude().len());
+        } else {
+            self.source.clear();
+            self.source.push_str(dictionary.prelude());
+            self.take_names(state, dictionary, reading.vocabulary);
+        }
+        self.known.truncate(dictionary.len());
     }
 
     /// Makes the names of a dictionary those in use, and keeps the others for the next message that needs them: brokers
     /// get messages of many sources by turns.
     fn take_names(&mut self, state: State, dictionary: &Dictionary, vocabulary: &Vocabulary) {
-        if let Some(before) = self.known.replace(state) {
+        if let Some(before) = self.state.replace(state) {
             if self.others.len() >= OTHERS_MAX {
                 self.others.remove(0);
             }
-            self.others.push((before, std::mem::take(&mut self.names)));
+            self.others.push((before, std::mem::take(&mut self.known)));
         }
-        self.names = match self.others.iter().position(|(other, _)| *other == state) {
+        self.known = match self.others.iter().position(|(other, _)| *other == state) {
             Some(place) => self.others.remove(place).1,
-            None => {
-                let source = self.source.as_bytes();
-                dictionary.names().iter().map(|&name| Written::new(source, name, vocabulary)).collect()
-            }
+            None => Known::new(dictionary, self.source.as_bytes(), vocabulary),
         };
-        self.names.truncate(dictionary.len());
     }
+}
+
+/// The first strings of a stream, so many bytes of them: characters that may stand in a message, and whole ones.
+fn checked_strings<'a>(parts: &Parts<'a>, bytes: usize) -> Result<Checked<'a>, MessageError> {
+    let strings = characters::check(&parts.strings[..bytes]).map_err(|fault| fault.into_error_of_stream(0))?;
+    if !parts.starts.iter().all(|&start| start > bytes || strings.text.is_char_boundary(start)) {
+        return Err(malformed("element stream: one of its parts ends within a character".into()));
+    }
+    Ok(strings)
 }
 
 pub(super) fn malformed(reason: String) -> MessageError {
     MessageError { kind: MessageErrorKind::Malformed, reason, line: 1, column: 1 }
-}
-
-fn parts<'a>(stream: &'a [u8], dictionary: &Dictionary) -> Result<Parts<'a>, MessageError> {
-    let refused = |reason: String| Err(malformed(format!("element stream: {reason}")));
-    let Some(([m0, m1, version], rest)) = stream.split_first_chunk::<3>() else {
-        return refused("it ends before its header does".into());
-    };
-    if [*m0, *m1] != MAGIC[..2] {
-        return refused("these bytes are no element stream".into());
-    }
-    if *version != MAGIC[2] {
-        return refused(format!("it is of version {version}, this is version {}", MAGIC[2]));
-    }
-    let Some((&flags, mut rest)) = rest.split_first() else {
-        return refused("it ends before its header does".into());
-    };
-    if flags & !WITH_DICTIONARY != 0 {
-        return refused(format!("its flags 0x{flags:02X} are unknown"));
-    }
-    let with_dictionary = flags == WITH_DICTIONARY;
-    if with_dictionary {
-        let Some((bytes, behind)) = rest.split_first_chunk::<8>() else {
-            return refused("it ends before its header does".into());
-        };
-        let id = u64::from_le_bytes(*bytes);
-        if id != dictionary.id() {
-            return refused(format!("it was written with the dictionary {id:016x}, not with {:016x}", dictionary.id()));
-        }
-        rest = behind;
-    }
-    let mut at = 0;
-    let mut length = || number::read(rest, &mut at).and_then(|length| usize::try_from(length).ok());
-    let (Some(structure), Some(values), Some(texts)) = (length(), length(), length()) else {
-        return refused("it ends before its header does".into());
-    };
-    // Each length has at most 35 bits, so this cannot overflow.
-    let starts = [values, values + texts];
-    match rest[at..].split_at_checked(structure) {
-        Some((structure, strings)) if starts[1] <= strings.len() => {
-            Ok(Parts { with_dictionary, structure, strings, starts })
-        }
-        _ => refused("it ends before its parts do".into()),
-    }
 }
 
 /// Whether no value needs a look: no `<`, no reference, no white space to normalise, not both kinds of quotes.

@@ -16,6 +16,8 @@ pub const NAMES_MAX: usize = 1 << 16;
 /// What fingerprints of this process are keyed with.
 static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
+static NONE: LazyLock<Dictionary> = LazyLock::new(Dictionary::default);
+
 /// Names as written (prefix included), numbered from 0. Dictionaries with one id have the same names, unless somebody
 /// has made them so that they do not.
 #[derive(Clone, Debug)]
@@ -77,6 +79,11 @@ impl Dictionary {
         dictionary.id = fnv(&dictionary.prelude.as_bytes()[1..]);
         dictionary.fingerprint = SECRET.hash_one(&dictionary.prelude);
         Ok(dictionary)
+    }
+
+    /// That without names, for streams that are written without one.
+    pub fn none() -> &'static Self {
+        &NONE
     }
 
     fn push(&mut self, name: &str) -> Result<(), DictionaryError> {

@@ -7,13 +7,13 @@ use rustc_hash::FxHashMap;
 
 use super::dictionary::Dictionary;
 use super::{
-    COMMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, ITEM_BITS, MAGIC, NAME_END, PROCESSING_INSTRUCTION,
-    REMEMBERED, SPELLED_OUT, TEXT, WITH_DICTIONARY, number,
+    COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, ITEM_BITS, MAGIC, NAME_END,
+    PROCESSING_INSTRUCTION, REMEMBERED, SPELLED_OUT, TEXT, WITH_DICTIONARY, number,
 };
-use crate::document::{Attribute, Message, NamespaceDeclaration, NodeId, NodeKind, Span};
+use crate::document::{Message, NamespaceDeclaration, NodeId, NodeKind, Span};
 
-/// Magic bytes, flags, a dictionary's id, three lengths.
-const HEADER_BYTES_MAX: usize = 3 + 1 + 8 + 3 * 5;
+/// Magic bytes, flags, a dictionary's id, five lengths.
+const HEADER_BYTES_MAX: usize = 3 + 1 + 8 + 5 * 5;
 
 /// How names are written.
 #[derive(Clone, Copy, Debug)]
@@ -31,30 +31,101 @@ pub fn encode(message: Message<'_>, names: Names<'_>) -> Vec<u8> {
     encode_naming(message, names).0
 }
 
-/// The stream of a message, and the names that it spells out to be remembered, in their order.
+/// The stream of a message, and the names that it spells out to be remembered: those of elements, then those of
+/// attributes alone, each in their order.
 pub fn encode_naming<'a>(message: Message<'a>, names: Names<'a>) -> (Vec<u8>, Vec<&'a [u8]>) {
     let mut encoder = Encoder {
         message,
         names,
-        remembered: FxHashMap::default(),
-        structure: Vec::with_capacity(4 * message.document.nodes.len()),
-        values: Vec::with_capacity(message.source.len() / 2),
+        structure: Section::with_capacity(3 * message.document.nodes.len()),
+        attributes: Section::with_capacity(3 * message.document.attributes.len()),
         texts: Vec::with_capacity(message.source.len() / 2),
         markup: Vec::new(),
         declarations: &message.document.declarations,
     };
     encoder.all();
-    let mut remembered: Vec<(u32, &[u8])> = encoder.remembered.iter().map(|(&name, &number)| (number, name)).collect();
-    remembered.sort_unstable();
-    (encoder.finished(), remembered.into_iter().map(|(_, name)| name).collect())
+    let mut remembered = encoder.structure.in_order();
+    let of_elements = &encoder.structure.remembered;
+    remembered.extend(encoder.attributes.in_order().into_iter().filter(|name| !of_elements.contains_key(name)));
+    (encoder.finished(), remembered)
+}
+
+/// The structure, or the attributes.
+#[derive(Default)]
+struct Section<'a> {
+    numbers: Vec<u8>,
+    /// Names spelled out, and values.
+    strings: Vec<u8>,
+    remembered: FxHashMap<&'a [u8], u32>,
+}
+
+impl<'a> Section<'a> {
+    fn with_capacity(numbers: usize) -> Self {
+        Self { numbers: Vec::with_capacity(numbers), strings: Vec::with_capacity(4 * numbers), ..Self::default() }
+    }
+
+    fn number(&mut self, number: u64) {
+        number::write(number, &mut self.numbers);
+    }
+
+    fn item(&mut self, item: u32, argument: u32) {
+        self.number(u64::from(argument) << ITEM_BITS | u64::from(item));
+    }
+
+    /// A name, alone or as the argument of an item.
+    fn name(&mut self, item: Option<u32>, name: &'a [u8], names: Names<'_>) {
+        let (reference, in_full) = self.reference(name, names);
+        match item {
+            Some(item) => self.item(item, reference),
+            None => self.number(u64::from(reference)),
+        }
+        if in_full {
+            self.number(name.len() as u64);
+            self.strings.extend_from_slice(name);
+            self.strings.push(NAME_END);
+        }
+    }
+
+    /// How to refer to a name, and whether it has to be spelled out.
+    fn reference(&mut self, name: &'a [u8], names: Names<'_>) -> (u32, bool) {
+        let known = match names {
+            Names::InFull => return (SPELLED_OUT, true),
+            Names::Once => 0,
+            Names::By(dictionary) => {
+                if let Some(number) = dictionary.number(name) {
+                    return (number + FIRST_NAME, false);
+                }
+                dictionary.len() as u32
+            }
+        };
+        let next = known + self.remembered.len() as u32;
+        match self.remembered.entry(name) {
+            Entry::Occupied(entry) => (entry.get() + FIRST_NAME, false),
+            Entry::Vacant(entry) => {
+                entry.insert(next);
+                (REMEMBERED, true)
+            }
+        }
+    }
+
+    fn value(&mut self, value: &[u8]) {
+        self.number(value.len() as u64);
+        self.strings.extend_from_slice(value);
+    }
+
+    /// The names remembered, in their order.
+    fn in_order(&self) -> Vec<&'a [u8]> {
+        let mut remembered: Vec<(u32, &[u8])> = self.remembered.iter().map(|(&name, &number)| (number, name)).collect();
+        remembered.sort_unstable();
+        remembered.into_iter().map(|(_, name)| name).collect()
+    }
 }
 
 struct Encoder<'a> {
     message: Message<'a>,
     names: Names<'a>,
-    remembered: FxHashMap<&'a [u8], u32>,
-    structure: Vec<u8>,
-    values: Vec<u8>,
+    structure: Section<'a>,
+    attributes: Section<'a>,
     texts: Vec<u8>,
     markup: Vec<u8>,
     /// Those of the elements still to come.
@@ -87,7 +158,7 @@ impl<'a> Encoder<'a> {
     fn close(&mut self, open: &mut Vec<NodeId>, next: NodeId) {
         while open.last().is_some_and(|&end| end <= next) {
             open.pop();
-            self.item(END, 0);
+            self.structure.item(END, 0);
         }
     }
 
@@ -97,43 +168,35 @@ impl<'a> Encoder<'a> {
         let own = self.declarations.iter().take_while(|declaration| declaration.owner == id).count();
         let (declarations, rest) = self.declarations.split_at(own);
         self.declarations = rest;
-        if attributes.is_empty() && own == 0 {
-            return self.name(Some(ELEMENT), name);
+        let item = match (declarations, attributes) {
+            ([], []) => return self.structure.name(Some(ELEMENT), name, self.names),
+            ([], _) => ELEMENT_WITH_ATTRIBUTES,
+            _ => DECLARING_ELEMENT,
+        };
+        self.structure.name(Some(item), name, self.names);
+        if item == DECLARING_ELEMENT {
+            self.declare(declarations);
         }
-        self.name(Some(ELEMENT_WITH_ATTRIBUTES), name);
-        number::write((attributes.len() + own) as u64, &mut self.structure);
-        self.attributes(attributes, declarations);
-    }
-
-    /// Both kinds in the order in which they were written.
-    fn attributes(&mut self, mut attributes: &'a [Attribute], mut declarations: &'a [NamespaceDeclaration]) {
-        loop {
-            match (attributes.split_first(), declarations.split_first()) {
-                (Some((first, rest)), other) if other.is_none_or(|(d, _)| first.value.start < d.uri.start) => {
-                    self.attribute(first.qname.of(self.message.source), first.value);
-                    attributes = rest;
-                }
-                (_, Some((first, rest))) => {
-                    let prefix = first.prefix.of(self.message.source);
-                    if prefix.is_empty() {
-                        self.attribute(b"xmlns", first.uri);
-                    } else {
-                        // The name as written is the prefix and what stands before it.
-                        let name = Span { start: first.prefix.start - b"xmlns:".len() as u32, end: first.prefix.end };
-                        self.attribute(name.of(self.message.source), first.uri);
-                    }
-                    declarations = rest;
-                }
-                _ => return,
-            }
+        self.attributes.number(attributes.len() as u64);
+        for attribute in attributes {
+            self.attributes.name(None, attribute.qname.of(self.message.source), self.names);
+            self.attributes.value(attribute.value.of(self.message.source));
         }
     }
 
-    fn attribute(&mut self, name: &'a [u8], value: Span) {
-        self.name(None, name);
-        let value = value.of(self.message.source);
-        number::write(value.len() as u64, &mut self.structure);
-        self.values.extend_from_slice(value);
+    fn declare(&mut self, declarations: &[NamespaceDeclaration]) {
+        self.structure.number(declarations.len() as u64);
+        for declaration in declarations {
+            let name: &[u8] = if declaration.prefix.start == declaration.prefix.end {
+                b"xmlns"
+            } else {
+                // The name as written is the prefix and what stands before it.
+                let start = declaration.prefix.start - b"xmlns:".len() as u32;
+                Span { start, end: declaration.prefix.end }.of(self.message.source)
+            };
+            self.structure.name(None, name, self.names);
+            self.structure.value(declaration.uri.of(self.message.source));
+        }
     }
 
     fn text(&mut self, span: Span, encoded: bool) {
@@ -142,58 +205,20 @@ impl<'a> Encoder<'a> {
             true => Cow::Owned(without_cdata(raw)),
             false => Cow::Borrowed(raw),
         };
-        self.item(TEXT, raw.len() as u32);
+        self.structure.item(TEXT, raw.len() as u32);
         self.texts.extend_from_slice(&raw);
     }
 
     fn markup(&mut self, item: u32, span: Span) {
-        self.item(item, span.end - span.start);
+        self.structure.item(item, span.end - span.start);
         self.markup.extend_from_slice(span.of(self.message.source));
     }
 
-    fn item(&mut self, item: u32, argument: u32) {
-        number::write(u64::from(argument) << ITEM_BITS | u64::from(item), &mut self.structure);
-    }
-
-    /// A name, alone or as the argument of an item.
-    fn name(&mut self, item: Option<u32>, name: &'a [u8]) {
-        let (reference, in_full) = self.reference(name);
-        match item {
-            Some(item) => self.item(item, reference),
-            None => number::write(u64::from(reference), &mut self.structure),
-        }
-        if in_full {
-            number::write(name.len() as u64, &mut self.structure);
-            self.values.extend_from_slice(name);
-            self.values.push(NAME_END);
-        }
-    }
-
-    /// How to refer to a name, and whether it has to be spelled out.
-    fn reference(&mut self, name: &'a [u8]) -> (u32, bool) {
-        let known = match self.names {
-            Names::InFull => return (SPELLED_OUT, true),
-            Names::Once => 0,
-            Names::By(dictionary) => {
-                if let Some(number) = dictionary.number(name) {
-                    return (number + FIRST_NAME, false);
-                }
-                dictionary.len() as u32
-            }
-        };
-        let next = known + self.remembered.len() as u32;
-        match self.remembered.entry(name) {
-            Entry::Occupied(entry) => (entry.get() + FIRST_NAME, false),
-            Entry::Vacant(entry) => {
-                entry.insert(next);
-                (REMEMBERED, true)
-            }
-        }
-    }
-
     fn finished(self) -> Vec<u8> {
-        let strings = self.values.len() + self.texts.len() + self.markup.len();
-        let mut stream = Vec::with_capacity(self.structure.len() + strings + HEADER_BYTES_MAX);
+        let Self { structure, attributes, texts, markup, .. } = self;
+        let parts = [structure.numbers, attributes.numbers, structure.strings, attributes.strings, texts, markup];
+        let bytes: usize = parts.iter().map(Vec::len).sum();
+        let mut stream = Vec::with_capacity(bytes + HEADER_BYTES_MAX);
         stream.extend_from_slice(&MAGIC);
         match self.names {
             Names::By(dictionary) => {
@@ -202,12 +227,9 @@ impl<'a> Encoder<'a> {
             }
             Names::InFull | Names::Once => stream.push(0),
         }
-        number::write(self.structure.len() as u64, &mut stream);
-        number::write(self.values.len() as u64, &mut stream);
-        number::write(self.texts.len() as u64, &mut stream);
-        for part in [self.structure, self.values, self.texts, self.markup] {
-            stream.extend_from_slice(&part);
-        }
+        // The last part goes on to the end.
+        parts[..parts.len() - 1].iter().for_each(|part| number::write(part.len() as u64, &mut stream));
+        parts.iter().for_each(|part| stream.extend_from_slice(part));
         stream
     }
 }

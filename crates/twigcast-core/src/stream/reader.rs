@@ -1,123 +1,25 @@
 //! The items of a stream, one after the other, into a document.
 
-use super::decode::malformed;
+use super::section::{
+    Read, Section, Strings, Written, Wrong, checked_reference, item, too_deep, too_many_attributes, wrong,
+};
 use super::{
-    COMMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, ITEM_BITS, NAME_END, PROCESSING_INSTRUCTION,
-    REMEMBERED, SPELLED_OUT, TEXT, number,
+    COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, PROCESSING_INSTRUCTION, TEXT,
 };
 use crate::document::{Attribute, Document, Node, NodeId, NodeKind, Span};
 use crate::error::MessageError;
 use crate::local_names::NameKey;
-use crate::scan::bytes::{byte, value_stop};
-use crate::scan::characters::Checked;
+use crate::scan::bytes::byte;
 use crate::scan::fault::{Fault, Step};
-use crate::scan::names::{QName, qname};
 use crate::scan::tags::Open;
-use crate::scan::{Pass, leaf, plain_text_end, references, span};
-use crate::vocabulary::{LocalId, Name, NamespaceId, Vocabulary};
-
-/// What is wrong. One word wide, so that the paths without faults pass little around.
-enum Wrong {
-    #[allow(clippy::box_collection)]
-    Structure(Box<String>),
-    Strings(Fault),
-}
-
-impl From<Fault> for Wrong {
-    fn from(fault: Fault) -> Self {
-        Self::Strings(fault)
-    }
-}
-
-type Read<T> = Result<T, Wrong>;
-
-#[cold]
-fn wrong<T>(reason: impl Into<String>) -> Read<T> {
-    Err(Wrong::Structure(Box::new(reason.into())))
-}
-
-/// A name in the source, looked up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Written {
-    start: u32,
-    end: u32,
-    /// As in [`QName`].
-    colon: u32,
-    local: LocalId,
-    /// `xmlns`, or `xmlns:` and more.
-    declares: bool,
-}
-
-impl Written {
-    pub(super) fn new(source: &[u8], (start, name): (usize, QName), vocabulary: &Vocabulary) -> Self {
-        let local = if name.colon == 0 { start } else { name.colon + 1 };
-        let prefix_end = if name.colon == 0 { name.end } else { name.colon };
-        Self {
-            start: start as u32,
-            end: name.end as u32,
-            colon: name.colon as u32,
-            local: vocabulary.local(&source[local..name.end]),
-            declares: &source[start..prefix_end] == b"xmlns",
-        }
-    }
-
-    fn span(&self) -> Span {
-        Span { start: self.start, end: self.end }
-    }
-
-    fn qname(&self) -> QName {
-        QName { end: self.end as usize, colon: self.colon as usize }
-    }
-}
-
-/// Somebody who is led along the elements of a stream.
-pub(crate) trait Follow {
-    /// Whether what is read is recorded.
-    const RECORDS: bool;
-
-    /// An element begins.
-    fn enter(&mut self, name: Name) -> Onward;
-
-    /// The element entered last and not left yet ends; one that was passed is not left.
-    fn leave(&mut self);
-}
-
-/// Where to go from the start of an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Onward {
-    /// To what it holds.
-    In,
-    /// To what follows it.
-    Past,
-    /// Nowhere.
-    NoFurther,
-}
-
-/// Nobody follows: all is recorded.
-struct Nobody;
-
-impl Follow for Nobody {
-    const RECORDS: bool = true;
-
-    #[inline(always)]
-    fn enter(&mut self, _: Name) -> Onward {
-        Onward::In
-    }
-
-    #[inline(always)]
-    fn leave(&mut self) {}
-}
+use crate::scan::{Pass, leaf, plain_text_end};
+use crate::vocabulary::{Name, NamespaceId};
 
 /// A stream on its way into a document.
 pub struct Reader<'a> {
     pub(super) pass: Pass<'a>,
-    pub(super) names: &'a mut Vec<Written>,
-    /// The name spelled out last, if it was not remembered.
-    pub(super) spelled_out: Option<Written>,
-    pub(super) structure: &'a [u8],
-    /// Where the next number stands.
-    pub(super) at: usize,
-    pub(super) values: Strings,
+    pub(super) structure: Section<'a>,
+    pub(super) attributes: Section<'a>,
     pub(super) texts: Strings,
     pub(super) markup: Strings,
     /// By name of the dictionary: the last element that has an attribute of this name.
@@ -130,70 +32,14 @@ pub struct Reader<'a> {
     pub(super) after_text: bool,
 }
 
-/// Strings in the source, one behind the other.
-pub(super) struct Strings {
-    /// Where the next one starts.
-    pub(super) next: usize,
-    pub(super) end: usize,
-    /// None of them needs a look.
-    pub(super) plain: bool,
-}
-
-impl Strings {
-    /// The next string, of that many bytes. What was passed over may have ended within a character, so both ends count.
-    #[inline(always)]
-    fn take(&mut self, length: u64, checked: Checked<'_>) -> Read<Span> {
-        let start = self.next;
-        let left = self.end - start;
-        if length > left as u64 {
-            return wrong(format!("a string of {length} bytes is named where {left} are left"));
-        }
-        self.next = start + length as usize;
-        let bounds = [start, self.next];
-        if !checked.ascii && !bounds.iter().all(|&bound| checked.text.is_char_boundary(bound)) {
-            return wrong("a string begins or ends within a character");
-        }
-        Ok(span(start, self.next))
-    }
-
-    /// Passes over the next string, which need not be in the source.
-    #[inline(always)]
-    fn pass_over(&mut self, length: u64) -> Read<()> {
-        let left = self.end - self.next;
-        if length > left as u64 {
-            return wrong(format!("a string of {length} bytes is named where {left} are left"));
-        }
-        self.next += length as usize;
-        Ok(())
-    }
-}
-
 impl Reader<'_> {
     /// Reads up to so many items more; whether that was the last of them.
     ///
     /// # Errors
     /// As [`super::decode::Decoder::decode`].
     pub fn read(&mut self, items: usize) -> Result<bool, MessageError> {
-        let read = self.some(items, &mut Nobody);
-        read.map_err(|error| self.error(error))
-    }
-
-    /// Leads somebody along the elements, until the end or as long as he likes, and records nothing.
-    ///
-    /// # Errors
-    /// As [`super::decode::Decoder::decode`], for what has been read.
-    pub(crate) fn lead(&mut self, follower: &mut impl Follow) -> Result<(), MessageError> {
-        let read = self.some(usize::MAX, follower);
-        read.map(|_| ()).map_err(|error| self.error(error))
-    }
-
-    fn error(&self, error: Wrong) -> MessageError {
-        match error {
-            Wrong::Strings(fault) => fault.into_error_of_stream(self.strings_start),
-            Wrong::Structure(reason) => {
-                malformed(format!("element stream: {reason} (byte {} of its structure)", self.at))
-            }
-        }
+        let read = self.some(items);
+        read.map_err(|error: Wrong| error.into_error(self.structure.at, self.strings_start))
     }
 
     /// What has been read so far: elements still open end with their last descendant that has been read, or before it.
@@ -201,27 +47,15 @@ impl Reader<'_> {
         self.pass.document
     }
 
-    #[inline(always)]
-    fn some<F: Follow>(&mut self, items: usize, follower: &mut F) -> Read<bool> {
+    fn some(&mut self, items: usize) -> Read<bool> {
         for _ in 0..items {
-            if self.at == self.structure.len() {
+            if self.structure.is_at_end() {
                 return self.finish().map(|()| true);
             }
-            let number = self.number()?;
-            let (item, argument) = (number as u32 & ((1 << ITEM_BITS) - 1), (number >> ITEM_BITS) as u32);
+            let (item, argument) = item(self.structure.number()?);
             match item {
-                END => {
-                    self.end(argument, F::RECORDS)?;
-                    follower.leave();
-                }
-                ELEMENT | ELEMENT_WITH_ATTRIBUTES => {
-                    let name = self.element(argument, item == ELEMENT_WITH_ATTRIBUTES, F::RECORDS)?;
-                    match follower.enter(name) {
-                        Onward::In => {}
-                        Onward::Past => self.pass_over_element()?,
-                        Onward::NoFurther => return Ok(true),
-                    }
-                }
+                END => self.end(argument)?,
+                ELEMENT | ELEMENT_WITH_ATTRIBUTES | DECLARING_ELEMENT => self.element(item, argument)?,
                 TEXT if self.after_text => return wrong("a text follows a text"),
                 TEXT => self.text(argument)?,
                 COMMENT | PROCESSING_INSTRUCTION => self.markup(item, argument)?,
@@ -232,34 +66,6 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    /// Passes over what the element that is open holds, and its end. Only names that may be referred to later are of
-    /// interest.
-    fn pass_over_element(&mut self) -> Read<()> {
-        let mut depth = 1;
-        while depth > 0 {
-            let number = self.number()?;
-            let (item, argument) = (number as u32 & ((1 << ITEM_BITS) - 1), (number >> ITEM_BITS) as u32);
-            match item {
-                END => depth -= 1,
-                ELEMENT | ELEMENT_WITH_ATTRIBUTES => {
-                    depth += 1;
-                    self.name(argument)?;
-                    let count = if item == ELEMENT { 0 } else { self.number()? };
-                    for _ in 0..count {
-                        let reference = self.number()?;
-                        self.name(u32::try_from(reference).unwrap_or(u32::MAX))?;
-                        let length = self.number()?;
-                        self.values.pass_over(length)?;
-                    }
-                }
-                TEXT => self.texts.pass_over(u64::from(argument))?,
-                COMMENT | PROCESSING_INSTRUCTION => self.markup.pass_over(u64::from(argument))?,
-                _ => return wrong(format!("there is no item {item}")),
-            }
-        }
-        self.end(0, false)
-    }
-
     fn finish(&mut self) -> Read<()> {
         if !self.seen_root {
             return wrong("it has no root element");
@@ -267,8 +73,14 @@ impl Reader<'_> {
         if !self.pass.open.is_empty() {
             return wrong(format!("it ends where {} elements are open", self.pass.open.len()));
         }
-        if [&self.values, &self.texts, &self.markup].iter().any(|strings| strings.next != strings.end) {
+        let mut strings = [&self.structure.strings, &self.texts, &self.markup].into_iter();
+        let all_named =
+            strings.all(Strings::is_at_end) && (!self.reads_attributes() || self.attributes.strings.is_at_end());
+        if !all_named {
             return wrong("it has more strings than its structure names");
+        }
+        if self.reads_attributes() && !self.attributes.is_at_end() {
+            return wrong("it has attributes of more elements than its structure names");
         }
         let nodes = self.pass.document.nodes.len() as NodeId;
         self.pass.document.nodes[0].end = nodes;
@@ -276,125 +88,83 @@ impl Reader<'_> {
     }
 
     #[inline(always)]
-    fn number(&mut self) -> Read<u64> {
-        match number::read(self.structure, &mut self.at) {
-            Some(number) => Ok(number),
-            None => wrong("a number is cut off or too long"),
-        }
-    }
-
-    /// The name that is referred to, until the next.
-    #[inline(always)]
-    fn name(&mut self, reference: u32) -> Read<&Written> {
-        if reference < FIRST_NAME {
-            return self.spelled_out(reference);
-        }
-        let number = reference - FIRST_NAME;
-        match self.names.get(number as usize) {
-            Some(name) => Ok(name),
-            None => wrong(format!("there is no name {number} yet")),
-        }
-    }
-
-    #[inline(never)]
-    fn spelled_out(&mut self, reference: u32) -> Read<&Written> {
-        debug_assert!(matches!(reference, SPELLED_OUT | REMEMBERED));
-        let length = self.number()?;
-        let name = self.values.take(length, self.pass.checked)?;
-        let behind = self.values.take(1, self.pass.checked)?;
-        let read = if self.checks_all {
-            let read = qname(self.pass.checked, name.start as usize, "element or attribute")?;
-            if read.end != name.end as usize || behind.of(self.pass.source) != [NAME_END] {
-                return wrong("what should be a name is none");
-            }
-            read
-        } else {
-            let colon = memchr::memchr(b':', name.of(self.pass.source));
-            QName { end: name.end as usize, colon: colon.map_or(0, |colon| name.start as usize + colon) }
-        };
-        let written = Written::new(self.pass.source, (name.start as usize, read), self.pass.vocabulary);
-        if reference == REMEMBERED {
-            self.names.push(written);
-            return Ok(&self.names[self.names.len() - 1]);
-        }
-        Ok(self.spelled_out.insert(written))
+    fn reads_attributes(&self) -> bool {
+        self.checks_all || self.pass.want.attributes
     }
 
     #[inline(always)]
-    fn element(&mut self, reference: u32, with_attributes: bool, records: bool) -> Read<Name> {
+    fn element(&mut self, item: u32, reference: u32) -> Read<()> {
         if self.seen_root && self.pass.open.is_empty() {
             return wrong("a second root element begins");
         }
         self.seen_root = true;
-        let name = *self.name(reference)?;
+        let name = self.structure.name(reference, &self.pass)?;
         let depth_max = self.pass.limits.depth_max;
         if self.pass.open.len() >= depth_max {
-            return Err(Fault::limit(self.values.next, "depth_max", depth_max, "more open elements").into());
+            return Err(too_deep(self.structure.strings.next, depth_max));
         }
         let node = self.pass.document.nodes.len() as NodeId;
         let outer = (self.pass.bindings.count(), self.pass.bindings.default);
         let attributes_start = self.pass.document.attributes.len() as u32;
-        if with_attributes {
-            self.attributes(node)?;
+        if item != ELEMENT {
+            self.attributes(item == DECLARING_ELEMENT, node)?;
         }
         let pass = &mut self.pass;
         let namespace = match name.colon {
             0 => pass.bindings.default,
-            colon => pass.bindings.resolve(pass.checked.text, Span { start: name.start, end: colon })?.id,
+            _ => pass.bindings.resolve(pass.checked.text, name.prefix())?.id,
         };
-        let expanded = Name { namespace, local: name.local };
         let parent = pass.open.last().map_or(0, |open| open.node);
         let key = NameKey::default(); // no end tags are read here
         pass.open.push(Open { node, name: name.span(), key, bindings: outer.0, default: outer.1 });
-        if records {
-            pass.document.nodes.push(Node {
-                name: expanded,
-                end: node + 1,
-                // The name stands one byte behind the start, as in a tag; nothing else of the span is of use.
-                content_start: name.end + 1,
-                attributes_start,
-                attributes_end: pass.document.attributes.len() as u32,
-                ..leaf(NodeKind::Element, name.start as usize - 1, name.end as usize, parent)
-            });
-        }
-        Ok(expanded)
+        pass.document.nodes.push(Node {
+            name: Name { namespace, local: name.local },
+            end: node + 1,
+            // The name stands one byte behind the start, as in a tag; nothing else of the span is of use.
+            content_start: name.end + 1,
+            attributes_start,
+            attributes_end: pass.document.attributes.len() as u32,
+            ..leaf(NodeKind::Element, name.start as usize - 1, name.end as usize, parent)
+        });
+        Ok(())
     }
 
-    fn attributes(&mut self, owner: NodeId) -> Read<()> {
-        let count = self.number()?;
-        let limit = self.pass.limits.attributes_max;
-        if count > limit as u64 {
-            return Err(
-                Fault::limit(self.values.next, "attributes_max", limit, "more attributes on one element").into()
-            );
+    /// Reads what an element declares and its attributes.
+    fn attributes(&mut self, declares: bool, owner: NodeId) -> Read<()> {
+        let declared = if declares {
+            self.structure.declarations(&mut self.pass, owner)?
+        } else {
+            self.pass.names.clear();
+            0
+        };
+        if !self.reads_attributes() {
+            return Ok(());
         }
-        if count == 0 {
+        let count = self.attributes.number()?;
+        let limit = self.pass.limits.attributes_max;
+        if count > (limit - declared) as u64 {
+            return Err(too_many_attributes(self.attributes.strings.next, limit));
+        }
+        if count == 0 && declared == 0 {
             return wrong("an element with attributes has none");
         }
-        self.pass.names.clear();
-        let mut numbered = true;
+        // One declaration has another name than all attributes.
+        let mut numbered = declared < 2;
         for _ in 0..count {
-            let reference = self.number()?;
-            let Ok(reference) = u32::try_from(reference) else {
-                return wrong("the number of a name is too large");
-            };
-            let name = *self.name(reference)?;
-            let length = self.number()?;
-            if !self.checks_all && !self.pass.want.attributes && !name.declares {
-                self.values.pass_over(length)?;
-                continue;
+            let reference = self.attributes.reference()?;
+            let name = self.attributes.name(reference, &self.pass)?;
+            if name.declares {
+                return wrong("a namespace declaration stands among the attributes");
             }
-            let value = self.values.take(length, self.pass.checked)?;
-            let encoded = !self.values.plain && self.value(value)?;
-            if !self.checks_all {
-                self.attribute(owner, name, value, encoded)?;
-                continue;
+            let length = self.attributes.number()?;
+            let (value, encoded) = self.attributes.value(length, &self.pass)?;
+            if self.checks_all {
+                numbered &= self.is_new_by_number(reference, owner)?;
+                self.pass.names.push(name.span());
             }
-            numbered &= self.is_new_by_number(reference, owner)?;
-            self.pass.names.push(name.span());
-            self.attribute(owner, name, value, encoded)?;
+            self.attribute(owner, name, value, encoded);
         }
-        if !numbered {
+        if self.checks_all && !numbered {
             self.pass.unique_names()?;
         }
         if !self.pass.prefixed.is_empty() {
@@ -417,73 +187,28 @@ impl Reader<'_> {
     }
 
     #[inline(always)]
-    fn attribute(&mut self, owner: NodeId, name: Written, value: Span, encoded: bool) -> Step<()> {
+    fn attribute(&mut self, owner: NodeId, name: Written, value: Span, encoded: bool) {
         let pass = &mut self.pass;
-        if name.declares {
-            return pass.declaration(owner, name.start as usize, name.qname(), value, encoded);
-        }
         if name.colon != 0 {
-            let prefix = Span { start: name.start, end: name.colon }.of(pass.source);
+            let prefix = name.prefix().of(pass.source);
             pass.record(owner, name.start as usize, (name.qname(), NameKey::of(prefix)), value, encoded);
-            return Ok(());
-        }
-        if pass.want.attributes {
+        } else if pass.want.attributes {
             let qname = name.span();
             let name = Name { namespace: NamespaceId::NONE, local: name.local };
             pass.document.attributes.push(Attribute { name, encoded, owner, qname, value });
         }
-        Ok(())
-    }
-
-    /// Checks an attribute value; whether it has to be decoded.
-    #[inline(always)]
-    fn value(&self, value: Span) -> Step<bool> {
-        let end = value.end as usize;
-        let source = &self.pass.source[..end];
-        let mut at = value.start as usize;
-        let (mut encoded, mut quotes) = (false, [false; 2]);
-        loop {
-            at = value_stop(source, at);
-            match byte(source, at) {
-                0 => return Ok(encoded),
-                quote @ (b'"' | b'\'') => {
-                    quotes[usize::from(quote == b'\'')] = true;
-                    if quotes[0] && quotes[1] {
-                        return Err(Fault::malformed(at, "an attribute value holds both kinds of quotes"));
-                    }
-                    at += 1;
-                }
-                b'\t' | b'\n' | b'\r' => {
-                    encoded = true;
-                    at += 1;
-                }
-                b'&' => {
-                    encoded = true;
-                    at = self.reference(at, end)?;
-                }
-                _ => return Err(Fault::malformed(at, "\"<\" may not stand in an attribute value")),
-            }
-        }
-    }
-
-    /// Checks the reference at `at`, which has to end by `end`; answers with its end.
-    fn reference(&self, at: usize, end: usize) -> Step<usize> {
-        let behind = references::check(self.pass.checked, at, Fault::malformed)?;
-        if behind > end { Err(Fault::malformed(at, "a reference runs over the end of its string")) } else { Ok(behind) }
     }
 
     #[inline(always)]
-    fn end(&mut self, argument: u32, records: bool) -> Read<()> {
+    fn end(&mut self, argument: u32) -> Read<()> {
         let pass = &mut self.pass;
         let Some(open) = pass.open.pop().filter(|_| argument == 0) else {
             return wrong("an element ends where none is open");
         };
         pass.bindings.truncate(pass.checked.text, open.bindings);
         pass.bindings.default = open.default;
-        if records {
-            let end = pass.document.nodes.len() as NodeId;
-            pass.document.nodes[open.node as usize].end = end;
-        }
+        let end = pass.document.nodes.len() as NodeId;
+        pass.document.nodes[open.node as usize].end = end;
         Ok(())
     }
 
@@ -520,7 +245,7 @@ impl Reader<'_> {
                 0 => return Ok(encoded),
                 b'&' => {
                     encoded = true;
-                    at = self.reference(at, end)?;
+                    at = checked_reference(&self.pass, at, end)?;
                 }
                 b']' if !source[at..].starts_with(b"]]>") => at += 1,
                 _ => return Err(Fault::malformed(at, "\"<\" and \"]]>\" may not stand in text")),

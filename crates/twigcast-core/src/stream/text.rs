@@ -7,7 +7,7 @@ use crate::document::{Message, NodeId, NodeKind, Span};
 pub struct TooLong(pub usize);
 
 /// Writes the message, which was scanned or decoded wanting everything, as text: at most `bytes_max` bytes. CDATA
-/// sections, references and line ends stay as they are in the message.
+/// sections, references and line ends stay as they are in the message; namespace declarations come before attributes.
 ///
 /// # Errors
 /// The text would be longer: names that a stream spells out once may fill a text many times its size.
@@ -48,20 +48,18 @@ impl Writer<'_> {
     fn start_tag(&mut self, id: NodeId) -> Result<(), TooLong> {
         self.out.push(b'<');
         self.out.extend_from_slice(self.message.qname(id).as_bytes());
+        self.declarations(id)?;
         for attribute in self.message.document.attributes_of(id) {
-            self.declarations(id, attribute.value.start)?;
             self.attribute(b"", attribute.qname, attribute.value)?;
         }
-        self.declarations(id, u32::MAX)?;
         let empty = self.message.document.nodes[id as usize].end == id + 1;
         self.out.extend_from_slice(if empty { b"/>" } else { b">" });
         Ok(())
     }
 
-    /// Writes the declarations of an element whose values stand before `before`.
-    fn declarations(&mut self, owner: NodeId, before: u32) -> Result<(), TooLong> {
+    fn declarations(&mut self, owner: NodeId) -> Result<(), TooLong> {
         let all = &self.message.document.declarations;
-        while let Some(declaration) = all.get(self.declaration).filter(|d| d.owner == owner && d.uri.start < before) {
+        while let Some(declaration) = all.get(self.declaration).filter(|declaration| declaration.owner == owner) {
             self.declaration += 1;
             let name: &[u8] = if declaration.prefix.start == declaration.prefix.end { b"xmlns" } else { b"xmlns:" };
             self.attribute(name, declaration.prefix, declaration.uri)?;

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 Root: TypeAlias = Address
 
 #: Version of what brokers say to each other: major and minor; the major ones must be equal. The major one grows where
-#: a frame of a kind that was there before gets other fields: frames do not tell which fields they have. New kinds,
-#: which older brokers pass over, make the minor one grow.
-PROTOCOL = (2, 0)
+#: a frame of a kind that was there before gets other fields, since frames do not tell which fields they have, and where
+#: element streams get another form. New kinds, which older brokers pass over, make the minor one grow.
+PROTOCOL = (3, 0)
 
 #: In place of a set of roots: all of them.
 EVERYWHERE = "*"
@@ -85,10 +85,15 @@ class Message(NamedTuple):
 
     def passed_on(self, broker: Address) -> Message:
         """It, having passed one broker more. Each message comes here, and `_replace` takes four times as long."""
-        return tuple.__new__(Message, (*self[:_PATH], (*self.path, broker), *self[_PATH + 1 :]))
+        root, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon = self
+        path = (*path, broker)
+        return _new(
+            Message,
+            (root, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon),
+        )
 
 
-_PATH = Message._fields.index("path")
+_new = tuple.__new__
 
 
 @carries(Traffic.DATA)

@@ -1,6 +1,6 @@
-"""The bytes of a frame of each kind, as brokers of this version of the protocol write them.
+"""The bytes of a frame of each kind, and of element streams, as brokers of this version of the protocol write them.
 
-Brokers of one major version must understand each other. So where a frame here changes, `model.PROTOCOL` has to change
+Brokers of one major version must understand each other. So where something here changes, `model.PROTOCOL` has to change
 too, the major number of it, and these bytes are written down anew: `python -m tests.overlay.onyx.network.test_layout`.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from twigcast._core import NameDictionary, ParsedMessage
 from twigcast.overlay.onyx import model
 from twigcast.overlay.onyx.network import frames, packets
 from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
@@ -25,7 +26,7 @@ MESSAGE = model.Message(
 SPAN = model.Span(1 << 61, 299, 300, MESSAGE)
 EXAMPLES = (
     # The greeting says the version: what lies behind it may differ, it and the name may not.
-    Greeting((2, 0), "north", bytes(range(16)), 7, "north:7400", 2.5, "twigcast"),
+    Greeting((3, 0), "north", bytes(range(16)), 7, "north:7400", 2.5, "twigcast"),
     Ready(),
     Refused("version", "it speaks another one"),
     Ping(12),
@@ -33,7 +34,7 @@ EXAMPLES = (
     Teaching(77, 76, ("a", "b")),
     SPAN,
     model.Span(9, -1, 200, None),
-    model.Hello(9, 2, (2, 0), ("stream", "text")),
+    model.Hello(9, 2, (3, 0), ("stream", "text")),
     model.LinkState(9, 2, 3, ((8, 4), (7, 1)), "somewhere"),
     model.RoutingDelta(4, ((DISJUNCT, frozenset({9, 8})), (DISJUNCT, model.EVERYWHERE)), (DISJUNCT,)),
     model.Attach(9, 3, 2),
@@ -56,10 +57,28 @@ def layout() -> dict[str, str]:
     return written
 
 
-def test_frames_are_those_of_this_version() -> None:
+TEXT = b"<a y='1' xmlns='urn:x' xmlns:p='urn:y' p:q='2'><b>t</b><!--c--><b y='&amp;'/><?p i?></a>"
+NAMES = NameDictionary(["a", "b", "xmlns"])
+
+
+def streams() -> dict[str, str]:
+    """The streams of one message."""
+    message = ParsedMessage.from_text(TEXT)
+    written = {"once": message.stream(), "in full": message.stream(in_full=True), "by number": message.stream(NAMES)}
+    return {names: stream.hex() for names, stream in written.items()}
+
+
+def test_frames_and_streams_are_those_of_this_version() -> None:
     told = json.loads(LAYOUT.read_text(encoding="ascii"))
     assert told["version"] == list(model.PROTOCOL), "another version: write the layout anew"
     assert layout() == told["frames"], "frames have changed: raise the major version of model.PROTOCOL"
+    assert streams() == told["streams"], "element streams have changed: raise the major version of model.PROTOCOL"
+
+
+def test_streams_are_read() -> None:
+    told = json.loads(LAYOUT.read_text(encoding="ascii"))["streams"]
+    texts = {ParsedMessage.from_stream(bytes.fromhex(stream), NAMES).text() for stream in told.values()}
+    assert texts == {b'<a xmlns="urn:x" xmlns:p="urn:y" y="1" p:q="2"><b>t</b><!--c--><b y="&amp;"/><?p i?></a>'}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
@@ -72,5 +91,5 @@ def test_there_is_one_of_each_kind() -> None:
 
 
 if __name__ == "__main__":
-    text = json.dumps({"version": model.PROTOCOL, "frames": layout()}, indent=2)
+    text = json.dumps({"version": model.PROTOCOL, "frames": layout(), "streams": streams()}, indent=2)
     LAYOUT.write_text(text + "\n", encoding="ascii")

@@ -23,6 +23,7 @@ _PLAIN: Final = {
     str(form): form.structure is not Structure.TEXT for form in FORMS.values() if form.compression is Compression.NONE
 }
 """Forms that need no unpacking: whether they are streams."""
+_new = tuple.__new__
 _FORM: Final = Message._fields.index("form")
 _REMEMBERED_MAX: Final = 8
 """Bodies that are remembered in other forms: a message goes to all neighbours one after the other."""
@@ -63,7 +64,7 @@ class Bodies:
             form = Form.named(message.form)
             is_stream = form.structure is not Structure.TEXT
             plain = decompress(plain, form.compression, self._bytes_max)
-        return Opened(plain, is_stream, dictionary)
+        return _new(Opened, (plain, is_stream, dictionary))
 
     def text(self, message: Message) -> bytes:
         """The text of a message: byte for byte where it came as text, else what the stream says.

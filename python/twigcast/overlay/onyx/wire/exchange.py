@@ -98,7 +98,11 @@ class Exchange:
         onward = message if sent is carried else _carrying(message, sent)
         # The name of the lexicon goes behind that of the form.
         lexicon = sent.lexicon
-        if lexicon is None or _is_same(self._told.get(lexicon.id), lexicon.names):
+        if lexicon is None:
+            return (onward,)
+        if _is_same(self._told.get(lexicon.id), lexicon.names):
+            # In its place, so that names are compared once and not with each message.
+            self._told[lexicon.id] = lexicon
             return (onward,)
         return (self._teach(lexicon), onward)
 

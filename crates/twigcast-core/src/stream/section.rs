@@ -1,0 +1,280 @@
+//! What the structure of a stream and its attributes have in common: numbers, and names and strings that they name.
+
+use super::decode::malformed;
+use super::{FIRST_NAME, ITEM_BITS, NAME_END, REMEMBERED, SPELLED_OUT, number};
+use crate::document::{NodeId, Span};
+use crate::error::MessageError;
+use crate::scan::bytes::{byte, value_stop};
+use crate::scan::characters::Checked;
+use crate::scan::fault::{Fault, Step};
+use crate::scan::names::{QName, qname};
+use crate::scan::{Pass, references, span};
+use crate::vocabulary::{LocalId, Vocabulary};
+
+/// What is wrong. One word wide, so that the paths without faults pass little around.
+pub(super) enum Wrong {
+    #[allow(clippy::box_collection)]
+    Structure(Box<String>),
+    Strings(Fault),
+}
+
+impl Wrong {
+    /// What is told of it: the structure has been read up to `at`, and the strings begin at `strings_start` in the
+    /// source.
+    #[cold]
+    pub(super) fn into_error(self, at: usize, strings_start: usize) -> MessageError {
+        match self {
+            Self::Strings(fault) => fault.into_error_of_stream(strings_start),
+            Self::Structure(reason) => malformed(format!("element stream: {reason} (byte {at} of its structure)")),
+        }
+    }
+}
+
+impl From<Fault> for Wrong {
+    fn from(fault: Fault) -> Self {
+        Self::Strings(fault)
+    }
+}
+
+pub(super) type Read<T> = Result<T, Wrong>;
+
+#[cold]
+pub(super) fn wrong<T>(reason: impl Into<String>) -> Read<T> {
+    Err(Wrong::Structure(Box::new(reason.into())))
+}
+
+/// The item and the argument that a number stands for.
+#[inline(always)]
+pub(super) fn item(number: u64) -> (u32, u32) {
+    // A number has 35 bits.
+    (number as u32 & ((1 << ITEM_BITS) - 1), (number >> ITEM_BITS) as u32)
+}
+
+/// A name in the source, looked up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    pub(super) start: u32,
+    pub(super) end: u32,
+    /// As in [`QName`].
+    pub(super) colon: u32,
+    pub(super) local: LocalId,
+    /// `xmlns`, or `xmlns:` and more.
+    pub(super) declares: bool,
+}
+
+impl Written {
+    pub(super) fn new(source: &[u8], (start, name): (usize, QName), vocabulary: &Vocabulary) -> Self {
+        let local = if name.colon == 0 { start } else { name.colon + 1 };
+        let prefix_end = if name.colon == 0 { name.end } else { name.colon };
+        Self {
+            start: start as u32,
+            end: name.end as u32,
+            colon: name.colon as u32,
+            local: vocabulary.local(&source[local..name.end]),
+            declares: &source[start..prefix_end] == b"xmlns",
+        }
+    }
+
+    pub(super) fn span(&self) -> Span {
+        Span { start: self.start, end: self.end }
+    }
+
+    pub(super) fn prefix(&self) -> Span {
+        Span { start: self.start, end: self.colon }
+    }
+
+    pub(super) fn qname(&self) -> QName {
+        QName { end: self.end as usize, colon: self.colon as usize }
+    }
+}
+
+/// Strings in the source, one behind the other.
+pub(super) struct Strings {
+    /// Where the next one starts.
+    pub(super) next: usize,
+    pub(super) end: usize,
+    /// None of them needs a look.
+    pub(super) plain: bool,
+}
+
+impl Strings {
+    /// The next string, of that many bytes. What was passed over may have ended within a character, so both ends count.
+    #[inline(always)]
+    pub(super) fn take(&mut self, length: u64, checked: Checked<'_>) -> Read<Span> {
+        let start = self.next;
+        self.pass_over(length)?;
+        let bounds = [start, self.next];
+        if !checked.ascii && !bounds.iter().all(|&bound| checked.text.is_char_boundary(bound)) {
+            return wrong("a string begins or ends within a character");
+        }
+        Ok(span(start, self.next))
+    }
+
+    /// Passes over the next string, which need not be in the source.
+    #[inline(always)]
+    pub(super) fn pass_over(&mut self, length: u64) -> Read<()> {
+        let left = self.end - self.next;
+        if length > left as u64 {
+            return wrong(format!("a string of {length} bytes is named where {left} are left"));
+        }
+        self.next += length as usize;
+        Ok(())
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.next == self.end
+    }
+}
+
+/// The structure, or the attributes.
+pub(super) struct Section<'a> {
+    pub(super) numbers: &'a [u8],
+    /// Where the next number stands.
+    pub(super) at: usize,
+    /// Names by number.
+    pub(super) names: &'a mut Vec<Written>,
+    /// Names spelled out, and values.
+    pub(super) strings: Strings,
+    /// Names spelled out are checked.
+    pub(super) checks: bool,
+}
+
+impl Section<'_> {
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at == self.numbers.len()
+    }
+
+    #[inline(always)]
+    pub(super) fn number(&mut self) -> Read<u64> {
+        match number::read(self.numbers, &mut self.at) {
+            Some(number) => Ok(number),
+            None => wrong("a number is cut off or too long"),
+        }
+    }
+
+    /// The name that is referred to.
+    #[inline(always)]
+    pub(super) fn name(&mut self, reference: u32, pass: &Pass<'_>) -> Read<Written> {
+        if reference < FIRST_NAME {
+            return self.spelled_out(reference, pass);
+        }
+        let number = reference - FIRST_NAME;
+        match self.names.get(number as usize) {
+            Some(&name) => Ok(name),
+            None => wrong(format!("there is no name {number} yet")),
+        }
+    }
+
+    /// A reference to a name that stands alone.
+    #[inline(always)]
+    pub(super) fn reference(&mut self) -> Read<u32> {
+        match u32::try_from(self.number()?) {
+            Ok(reference) => Ok(reference),
+            Err(_) => wrong("the number of a name is too large"),
+        }
+    }
+
+    #[inline(never)]
+    fn spelled_out(&mut self, reference: u32, pass: &Pass<'_>) -> Read<Written> {
+        debug_assert!(matches!(reference, SPELLED_OUT | REMEMBERED));
+        let length = self.number()?;
+        let name = self.strings.take(length, pass.checked)?;
+        let behind = self.strings.take(1, pass.checked)?;
+        let read = if self.checks {
+            let read = qname(pass.checked, name.start as usize, "element or attribute")?;
+            if read.end != name.end as usize || behind.of(pass.source) != [NAME_END] {
+                return wrong("what should be a name is none");
+            }
+            read
+        } else {
+            let colon = memchr::memchr(b':', name.of(pass.source));
+            QName { end: name.end as usize, colon: colon.map_or(0, |colon| name.start as usize + colon) }
+        };
+        let written = Written::new(pass.source, (name.start as usize, read), pass.vocabulary);
+        if reference == REMEMBERED {
+            self.names.push(written);
+        }
+        Ok(written)
+    }
+
+    /// The value of an attribute or declaration, and whether it has to be decoded.
+    #[inline(always)]
+    pub(super) fn value(&mut self, length: u64, pass: &Pass<'_>) -> Read<(Span, bool)> {
+        let value = self.strings.take(length, pass.checked)?;
+        let encoded = !self.strings.plain && checked_value(pass, value)?;
+        Ok((value, encoded))
+    }
+
+    /// The namespace declarations of an element: how many.
+    #[inline(never)]
+    pub(super) fn declarations(&mut self, pass: &mut Pass<'_>, owner: NodeId) -> Read<usize> {
+        let count = self.number()?;
+        pass.names.clear();
+        let limit = pass.limits.attributes_max;
+        if count > limit as u64 {
+            return Err(too_many_attributes(self.strings.next, limit));
+        }
+        if count == 0 {
+            return wrong("an element that declares namespaces declares none");
+        }
+        for _ in 0..count {
+            let reference = self.reference()?;
+            let name = self.name(reference, pass)?;
+            if !name.declares {
+                return wrong("an attribute stands among the namespace declarations");
+            }
+            let length = self.number()?;
+            let (uri, encoded) = self.value(length, pass)?;
+            pass.names.push(name.span());
+            pass.declaration(owner, name.start as usize, name.qname(), uri, encoded)?;
+        }
+        Ok(count as usize)
+    }
+}
+
+#[cold]
+pub(super) fn too_many_attributes(at: usize, limit: usize) -> Wrong {
+    Fault::limit(at, "attributes_max", limit, "more attributes on one element").into()
+}
+
+#[cold]
+pub(super) fn too_deep(at: usize, limit: usize) -> Wrong {
+    Fault::limit(at, "depth_max", limit, "more open elements").into()
+}
+
+/// Checks the value of an attribute; whether it has to be decoded.
+#[inline(always)]
+fn checked_value(pass: &Pass<'_>, value: Span) -> Step<bool> {
+    let end = value.end as usize;
+    let source = &pass.source[..end];
+    let mut at = value.start as usize;
+    let (mut encoded, mut quotes) = (false, [false; 2]);
+    loop {
+        at = value_stop(source, at);
+        match byte(source, at) {
+            0 => return Ok(encoded),
+            quote @ (b'"' | b'\'') => {
+                quotes[usize::from(quote == b'\'')] = true;
+                if quotes[0] && quotes[1] {
+                    return Err(Fault::malformed(at, "an attribute value holds both kinds of quotes"));
+                }
+                at += 1;
+            }
+            b'\t' | b'\n' | b'\r' => {
+                encoded = true;
+                at += 1;
+            }
+            b'&' => {
+                encoded = true;
+                at = checked_reference(pass, at, end)?;
+            }
+            _ => return Err(Fault::malformed(at, "\"<\" may not stand in an attribute value")),
+        }
+    }
+}
+
+/// Checks the reference at `at`, which has to end by `end`; answers with its end.
+pub(super) fn checked_reference(pass: &Pass<'_>, at: usize, end: usize) -> Step<usize> {
+    let behind = references::check(pass.checked, at, Fault::malformed)?;
+    if behind > end { Err(Fault::malformed(at, "a reference runs over the end of its string")) } else { Ok(behind) }
+}
