@@ -287,7 +287,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
     """The ledger waits: nothing is told before it is durable."""
     from twigcast.broker.errors import StoreUnavailable
     from twigcast.broker.overlay.registry.ledger import Ledger
-    from twigcast.overlay.onyx.replicated import Entry, Snapshot
+    from twigcast.overlay.onyx.replicated_log import Entry, Snapshot
 
     class Failing:
         def __init__(self) -> None:

@@ -19,7 +19,8 @@ Content layer (pure computation, no time, no network):
 
 Control and data plane (state machines without I/O, driven by the simulator or by the network):
 
-* ``registration``: sources and the catalogue, profiles, the choice of brokers; ``replicated``: its log (Raft).
+* ``registration``: sources and the catalogue, profiles, the choice of brokers; ``replicated``,
+  ``replicated_log``: its log (Raft).
 * ``topology``: link states, flooded; broadcast trees computed from them.
 * ``streams``: what each broker knows of each root's messages, and how gaps are closed.
 * ``broker``: the node made of these; ``flooding``, ``attachments``, ``passing``, ``recovery``: its parts; ``items``:

@@ -25,7 +25,8 @@ from twigcast.overlay.onyx.registration import (
     RemoveProfile,
     RemoveSource,
 )
-from twigcast.overlay.onyx.replicated import Applied, Durable, NotLeading, Replica, Replied, Restored
+from twigcast.overlay.onyx.replicated import Replica
+from twigcast.overlay.onyx.replicated_log import Applied, Durable, NotLeading, Replied, Restored
 from twigcast.overlay.onyx.routing import routing_query
 from twigcast.overlay.simulator import NetworkFaults, Simulator
 

@@ -31,7 +31,8 @@ from twigcast.overlay.core import Address, Effects
 from twigcast.overlay.onyx.description import Description
 from twigcast.overlay.onyx.model import Source
 from twigcast.overlay.onyx.registration import AddBroker, RegisterProfile, Registry
-from twigcast.overlay.onyx.replicated import ENTRIES_MAX, Applied, NotLeading, Replica, Replied, Restored
+from twigcast.overlay.onyx.replicated import ENTRIES_MAX, Replica
+from twigcast.overlay.onyx.replicated_log import Applied, NotLeading, Replied, Restored
 
 logger = logging.getLogger(__name__)
 

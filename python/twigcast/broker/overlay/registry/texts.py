@@ -21,7 +21,7 @@ from twigcast.overlay.onyx.registration import (
     RemoveSource,
     Taken,
 )
-from twigcast.overlay.onyx.replicated import Append, Appended, Install, Installed, RequestVote, Vote
+from twigcast.overlay.onyx.replicated_log import Append, Appended, Install, Installed, RequestVote, Vote
 
 
 class Flag(NamedTuple):

@@ -1,6 +1,6 @@
 """The driver of ONYX over gRPC: real processes that exchange the messages of :mod:`twigcast.overlay.onyx.model`.
 
-- ``primitives``, ``frames``, ``packets``: from messages to bytes and back, within strict bounds;
+- ``primitives``, ``fields``, ``driving``, ``frames``, ``packets``: from messages to bytes and back, within bounds;
 - ``greeting``: what two brokers must agree on before anything else, and how it is refused;
 - ``tls``: certificates, and when none are needed;
 - ``settings``, ``errors``, ``reports``: bounds and times, what can go wrong, what is told of a link;

@@ -1,0 +1,103 @@
+"""Fields of the frames that drivers send each other, before and beside those of the nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twigcast.overlay.onyx.model import PROTOCOL
+from twigcast.overlay.onyx.network.errors import FrameError
+from twigcast.overlay.onyx.network.fields import NAME_MAX, read_flag
+from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX, Greeting, Ping, Pong, Ready, Refused
+from twigcast.overlay.onyx.network.primitives import Reader, put_bytes, put_number, put_real, put_text
+from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Teaching
+
+REASON_BYTES_MAX: Final = 4 << 10
+"""Bytes of a reason."""
+
+
+def put_greeting(out: bytearray, greeting: Greeting) -> None:
+    """Append its fields."""
+    # Version and name come first, in all versions.
+    put_number(out, greeting.version[0])
+    put_number(out, greeting.version[1])
+    put_text(out, greeting.name)
+    put_bytes(out, greeting.instance)
+    put_number(out, greeting.incarnation)
+    put_text(out, greeting.where)
+    put_real(out, greeting.clock)
+    put_text(out, greeting.software)
+
+
+def read_greeting(reader: Reader) -> Greeting:
+    """Read its fields."""
+    version = reader.number(), reader.number()
+    name = reader.text(NAME_BYTES_MAX)
+    if not name or not name.isprintable():
+        raise FrameError("the broker gives no name that can be told")
+    if version[0] != PROTOCOL[0]:
+        # What follows is unknown, and the broker will be refused.
+        reader.skip()
+        return Greeting(version, name, b"", 0, "", 0.0, "")
+    instance, incarnation = reader.bytes(16), reader.number()
+    where, clock, software = reader.text(NAME_MAX), reader.real(), reader.text(NAME_MAX)
+    return Greeting(version, name, instance, incarnation, where, clock, software)
+
+
+def put_refused(out: bytearray, refused: Refused) -> None:
+    """Append its fields."""
+    put_text(out, refused.kind)
+    put_text(out, refused.reason)
+
+
+def read_refused(reader: Reader) -> Refused:
+    """Read its fields."""
+    return Refused(reader.text(NAME_MAX), reader.text(REASON_BYTES_MAX))
+
+
+def put_ping(out: bytearray, ping: Ping) -> None:
+    """Append its fields."""
+    put_number(out, ping.stamp)
+
+
+def read_ping(reader: Reader) -> Ping:
+    """Read its fields."""
+    return Ping(reader.number())
+
+
+def put_pong(out: bytearray, pong: Pong) -> None:
+    """Append its fields."""
+    put_number(out, pong.stamp)
+    put_real(out, pong.clock)
+
+
+def read_pong(reader: Reader) -> Pong:
+    """Read its fields."""
+    return Pong(reader.number(), reader.real())
+
+
+def put_teaching(out: bytearray, teaching: Teaching) -> None:
+    """Append its fields."""
+    put_number(out, teaching.dictionary)
+    out.append(teaching.base is not None)
+    if teaching.base is not None:
+        put_number(out, teaching.base)
+    put_number(out, len(teaching.names))
+    for name in teaching.names:
+        put_text(out, name)
+
+
+def read_teaching(reader: Reader) -> Teaching:
+    """Read its fields."""
+    dictionary = reader.number()
+    base = reader.number() if read_flag(reader) else None
+    names = reader.several(lambda: reader.text(LEXICON_NAME_BYTES_MAX), LEXICON_NAMES_MAX)
+    return Teaching(dictionary, base, tuple(names))
+
+
+def put_ready(out: bytearray, ready: Ready) -> None:
+    """Nothing: its kind says all."""
+
+
+def read_ready(reader: Reader) -> Ready:
+    """Read its fields."""
+    return Ready()
