@@ -214,7 +214,7 @@ class OnyxNode:
         knowledge = {root: stream.knowledge for root, stream in node.streams.items()}
         return Status(
             tuple(Peer(state.origin, state.where, state.links) for state in node.topology),
-            {neighbour: len(self._table.remote(neighbour)) for neighbour in node.links},
+            {neighbour: self._table.remote_count(neighbour) for neighbour in node.links},
             {root: known.horizon for root, known in knowledge.items() if known.horizon is not None},
             {root: sum(gap.upto - gap.after for gap in known.gaps()) for root, known in knowledge.items()},
             dict(node.parents),

@@ -131,7 +131,7 @@ def on_routing_delta(node: OnyxBroker, sender: Address, delta: RoutingDelta) -> 
     """A neighbour wants something else."""
     if not node.table.apply(sender, delta):
         raise Misbehaviour("order", f"wishes of version {delta.version} do not follow on what it said before")
-    if len(node.table.remote(sender)) > node.settings.disjuncts_max:
+    if node.table.remote_count(sender) > node.settings.disjuncts_max:
         raise Misbehaviour("size", f"it wants more than {node.settings.disjuncts_max:,} conjunctions")
     node.soon()
 

@@ -66,6 +66,9 @@ class Table(Protocol):
     def remote(self, neighbour: Address) -> Mapping[Disjunct, frozenset[Root] | str]:
         """What a neighbour wants."""
 
+    def remote_count(self, neighbour: Address) -> int:
+        """How many disjuncts a neighbour wants."""
+
     def forget(self, neighbour: Address) -> None:
         """The link to a neighbour is gone."""
 

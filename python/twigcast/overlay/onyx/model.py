@@ -20,6 +20,10 @@ Root: TypeAlias = Address
 #: element streams get another form. New kinds, which older brokers pass over, make the minor one grow.
 PROTOCOL = (3, 0)
 
+#: Disjuncts in one message to a neighbour about what is wanted, or not any more. More are told in several: a broker
+#: that takes one in does nothing else meanwhile.
+DISJUNCTS_PER_DELTA_MAX = 1 << 16
+
 #: In place of a set of roots: all of them.
 EVERYWHERE = "*"
 

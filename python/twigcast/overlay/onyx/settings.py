@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.model import Root
+from twigcast.overlay.onyx.model import DISJUNCTS_PER_DELTA_MAX, Root
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +57,7 @@ class OnyxSettings:
         for name in ("gaps_max", "hops_max", "disjuncts_per_delta", "disjuncts_max", "members_max", "sources_max"):
             if getattr(self, name) < 1:
                 raise ImpossibleSetting(name, getattr(self, name), "at least 1")
+        if self.disjuncts_per_delta > DISJUNCTS_PER_DELTA_MAX:
+            raise ImpossibleSetting(
+                "disjuncts_per_delta", self.disjuncts_per_delta, f"at most {DISJUNCTS_PER_DELTA_MAX:,}"
+            )

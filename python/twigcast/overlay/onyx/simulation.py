@@ -315,7 +315,7 @@ class OnyxSimulation:
         outcome.counts = counters.by_kind()
         outcome.bytes = {kind.__name__: count for kind, count in counters.bytes.items()}
         outcome.tables = [
-            sum(len(broker.table.remote(neighbour)) for neighbour in broker.peers)
+            sum(broker.table.remote_count(neighbour) for neighbour in broker.peers)
             for address in self.network.addresses
             if self.network.is_alive(address)
             for broker in (self.broker(address),)

@@ -173,6 +173,10 @@ class RoutingTable:
         """What a neighbour wants: disjuncts and the roots for whose messages they hold."""
         return dict(self._remote.get(neighbour, {}))
 
+    def remote_count(self, neighbour: Address) -> int:
+        """How many disjuncts a neighbour wants."""
+        return len(self._remote.get(neighbour, ()))
+
     def _set_remote(self, neighbour: Address, disjunct: Disjunct, roots: Roots) -> None:
         known = self._remote[neighbour]
         before = known.get(disjunct, _NOWHERE)

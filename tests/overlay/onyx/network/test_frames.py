@@ -172,6 +172,9 @@ def frame_of(kind: type, *parts: tuple[Any, Any]) -> bytes:
         (frame_of(model.LinkState, *[(put_number, 1)] * 3, (put_number, 10_000)), "announced"),
         (frame_of(model.LinkState, *[(put_number, 1)] * 3, (put_number, 1 << 40)), "at most"),
         (frame_of(model.RoutingDelta, *[(put_number, 0)] * 4, (put_number, 3)), "announced"),
+        # Taking in a delta holds up all else, so a neighbour must tell what is much in pieces.
+        (frame_of(model.RoutingDelta, *[(put_number, 0)] * 4, (put_number, 65_537)), "at most 65,536"),
+        (frame_of(model.RoutingDelta, *[(put_number, 0)] * 5, (put_number, 65_537)), "at most 65,536"),
         (
             frame_of(model.RoutingDelta, *[(put_number, 0)] * 4, (put_number, 1), *[(put_number, 9)] * 3),
             "number 9 of 0",

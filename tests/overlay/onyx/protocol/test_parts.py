@@ -7,9 +7,12 @@ import random
 from collections.abc import Hashable
 from typing import Any
 
+import pytest
+
 from tests.overlay.onyx.protocol.histories import draw_links
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.model import Known, LinkState, Source
+from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.onyx.model import DISJUNCTS_PER_DELTA_MAX, Known, LinkState, Source
 from twigcast.overlay.onyx.routing import everything, routing_query
 from twigcast.overlay.onyx.scenario import BRISK, OnyxNetwork
 from twigcast.overlay.onyx.settings import OnyxSettings
@@ -223,3 +226,5 @@ def test_a_large_table_is_told_in_pieces() -> None:
     network.run(2)
     assert not network.broker(0).table.remote(1)
     assert not network.refusals
+    with pytest.raises(ImpossibleSetting, match="disjuncts_per_delta"):
+        OnyxSettings(disjuncts_per_delta=DISJUNCTS_PER_DELTA_MAX + 1)

@@ -122,6 +122,6 @@ class DisjunctReader:
         scope = reader.choice(self._scopes)
         return Disjunct(scope, frozenset(reader.choice(paths) for _ in range(reader.count(CONJUNCTS_MAX))))
 
-    def several(self) -> list[Disjunct]:
+    def several(self, most: int = DISJUNCTS_MAX) -> list[Disjunct]:
         """As many as are announced."""
-        return [self.disjunct() for _ in range(self._reader.count(DISJUNCTS_MAX, least_bytes=2))]
+        return [self.disjunct() for _ in range(self._reader.count(most, least_bytes=2))]

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from twigcast._core import BODY_BYTES_MAX, SpanCodec
 from twigcast.overlay.onyx.model import (
+    DISJUNCTS_PER_DELTA_MAX,
     Attach,
     Attached,
     Detach,
@@ -135,9 +136,9 @@ def _routing_delta(reader: Reader) -> RoutingDelta:
     version = reader.number()
     parts = DisjunctReader(reader)
     sets = reader.several(lambda: read_roots(reader), DISJUNCTS_MAX)
-    count = reader.count(DISJUNCTS_MAX, least_bytes=3)
+    count = reader.count(DISJUNCTS_PER_DELTA_MAX, least_bytes=3)
     wanted = tuple((parts.disjunct(), reader.choice(sets)) for _ in range(count))
-    return RoutingDelta(version, wanted, tuple(parts.several()))
+    return RoutingDelta(version, wanted, tuple(parts.several(DISJUNCTS_PER_DELTA_MAX)))
 
 
 def _put_reduce(out: bytearray, reduce: Reduce) -> None:
