@@ -93,7 +93,7 @@ impl Lead<'_> {
         if self.depth == 0 && std::mem::replace(&mut self.seen_root, true) {
             return wrong("a second root element begins");
         }
-        let name = self.structure.name(reference, &self.pass)?;
+        let name = *self.structure.name(reference, &self.pass)?;
         let depth_max = self.pass.limits.depth_max;
         if self.depth >= depth_max {
             return Err(too_deep(self.structure.strings.next, depth_max));

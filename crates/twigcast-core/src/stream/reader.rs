@@ -98,7 +98,7 @@ impl Reader<'_> {
             return wrong("a second root element begins");
         }
         self.seen_root = true;
-        let name = self.structure.name(reference, &self.pass)?;
+        let name = *self.structure.name(reference, &self.pass)?;
         let depth_max = self.pass.limits.depth_max;
         if self.pass.open.len() >= depth_max {
             return Err(too_deep(self.structure.strings.next, depth_max));
@@ -152,7 +152,7 @@ impl Reader<'_> {
         let mut numbered = declared < 2;
         for _ in 0..count {
             let reference = self.attributes.reference()?;
-            let name = self.attributes.name(reference, &self.pass)?;
+            let name = *self.attributes.name(reference, &self.pass)?;
             if name.declares {
                 return wrong("a namespace declaration stands among the attributes");
             }

@@ -4,7 +4,7 @@ use super::decode::malformed;
 use super::{FIRST_NAME, ITEM_BITS, NAME_END, REMEMBERED, SPELLED_OUT, number};
 use crate::document::{NodeId, Span};
 use crate::error::MessageError;
-use crate::scan::bytes::{byte, value_stop};
+use crate::scan::bytes::{NAME_START, byte, is, name_at, value_stop};
 use crate::scan::characters::Checked;
 use crate::scan::fault::{Fault, Step};
 use crate::scan::names::{QName, qname};
@@ -65,14 +65,14 @@ pub(super) struct Written {
 impl Written {
     pub(super) fn new(source: &[u8], (start, name): (usize, QName), vocabulary: &Vocabulary) -> Self {
         let local = if name.colon == 0 { start } else { name.colon + 1 };
+        Self::of((start, name), vocabulary.local(&source[local..name.end]), source)
+    }
+
+    #[inline(always)]
+    fn of((start, name): (usize, QName), local: LocalId, source: &[u8]) -> Self {
         let prefix_end = if name.colon == 0 { name.end } else { name.colon };
-        Self {
-            start: start as u32,
-            end: name.end as u32,
-            colon: name.colon as u32,
-            local: vocabulary.local(&source[local..name.end]),
-            declares: &source[start..prefix_end] == b"xmlns",
-        }
+        let declares = &source[start..prefix_end] == b"xmlns";
+        Self { start: start as u32, end: name.end as u32, colon: name.colon as u32, local, declares }
     }
 
     pub(super) fn span(&self) -> Span {
@@ -133,6 +133,8 @@ pub(super) struct Section<'a> {
     pub(super) at: usize,
     /// Names by number.
     pub(super) names: &'a mut Vec<Written>,
+    /// The name spelled out last, if it was not remembered.
+    pub(super) spelled_out: Option<Written>,
     /// Names spelled out, and values.
     pub(super) strings: Strings,
     /// Names spelled out are checked.
@@ -152,15 +154,16 @@ impl Section<'_> {
         }
     }
 
-    /// The name that is referred to.
+    /// The name that is referred to, until the next. To hand out a copy, of which one part or the other is read at once,
+    /// takes several times as long.
     #[inline(always)]
-    pub(super) fn name(&mut self, reference: u32, pass: &Pass<'_>) -> Read<Written> {
+    pub(super) fn name(&mut self, reference: u32, pass: &Pass<'_>) -> Read<&Written> {
         if reference < FIRST_NAME {
-            return self.spelled_out(reference, pass);
+            return self.spell_out(reference, pass);
         }
         let number = reference - FIRST_NAME;
         match self.names.get(number as usize) {
-            Some(&name) => Ok(name),
+            Some(name) => Ok(name),
             None => wrong(format!("there is no name {number} yet")),
         }
     }
@@ -175,26 +178,41 @@ impl Section<'_> {
     }
 
     #[inline(never)]
-    fn spelled_out(&mut self, reference: u32, pass: &Pass<'_>) -> Read<Written> {
+    fn spell_out(&mut self, reference: u32, pass: &Pass<'_>) -> Read<&Written> {
         debug_assert!(matches!(reference, SPELLED_OUT | REMEMBERED));
         let length = self.number()?;
         let name = self.strings.take(length, pass.checked)?;
         let behind = self.strings.take(1, pass.checked)?;
+        let written = self.written(name, behind, pass)?;
+        if reference == REMEMBERED {
+            self.names.push(written);
+            return Ok(&self.names[self.names.len() - 1]);
+        }
+        Ok(self.spelled_out.insert(written))
+    }
+
+    /// The name that stands there, looked up.
+    #[inline(always)]
+    fn written(&self, name: Span, behind: Span, pass: &Pass<'_>) -> Read<Written> {
+        let (start, end) = (name.start as usize, name.end as usize);
+        let (stops, key) = name_at(pass.source, start);
+        // As most names are, it is of letters of ASCII and has no colon.
+        let is_name = is(byte(pass.source, start), NAME_START) && behind.of(pass.source) == [NAME_END];
+        if stops == end && is_name {
+            let local = pass.vocabulary.local_of(key, name.of(pass.source));
+            return Ok(Written::of((start, QName { end, colon: 0 }), local, pass.source));
+        }
         let read = if self.checks {
-            let read = qname(pass.checked, name.start as usize, "element or attribute")?;
-            if read.end != name.end as usize || behind.of(pass.source) != [NAME_END] {
+            let read = qname(pass.checked, start, "element or attribute")?;
+            if read.end != end || behind.of(pass.source) != [NAME_END] {
                 return wrong("what should be a name is none");
             }
             read
         } else {
             let colon = memchr::memchr(b':', name.of(pass.source));
-            QName { end: name.end as usize, colon: colon.map_or(0, |colon| name.start as usize + colon) }
+            QName { end, colon: colon.map_or(0, |colon| start + colon) }
         };
-        let written = Written::new(pass.source, (name.start as usize, read), pass.vocabulary);
-        if reference == REMEMBERED {
-            self.names.push(written);
-        }
-        Ok(written)
+        Ok(Written::new(pass.source, (start, read), pass.vocabulary))
     }
 
     /// The value of an attribute or declaration, and whether it has to be decoded.
@@ -219,7 +237,7 @@ impl Section<'_> {
         }
         for _ in 0..count {
             let reference = self.reference()?;
-            let name = self.name(reference, pass)?;
+            let name = *self.name(reference, pass)?;
             if !name.declares {
                 return wrong("an attribute stands among the namespace declarations");
             }
