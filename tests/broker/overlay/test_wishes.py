@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Hashable
+
+import pytest
 
 from twigcast.broker.overlay.node import NodeSettings
 from twigcast.broker.overlay.onyx import OnyxNode
@@ -67,6 +70,30 @@ def test_what_changes_before_it_was_looked_at_is_not_undone_by_what_was_stored()
         task.cancel()
 
     asyncio.run(work())
+
+
+def test_a_routing_query_that_explodes_is_named_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    wanted: dict[Hashable, RoutingQuery] = {}
+    exploding = "/feed/item" + "".join(f"[a{n} or b{n}]" for n in range(40))
+
+    async def work() -> None:
+        wishes = Wishes(lambda made, _: wanted.update(made), lambda _: None)
+        wishes.started()
+        task = asyncio.create_task(wishes.run())
+        wishes.change([wish(1), wish(2)._replace(query=exploding), wish(3)._replace(query=exploding)], [])
+        await until(lambda: 3 in wanted)
+        assert wishes.generalised == 2
+        assert wanted[2]
+        wishes.change([wish(2)], [3])
+        await until(lambda: wishes.generalised == 0)
+        task.cancel()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(work())
+    named = [record.getMessage() for record in caplog.records if "more is asked for" in record.getMessage()]
+    assert [message.split(":")[0] for message in named] == [
+        f"for subscription {number} more is asked for than it wants" for number in (2, 3)
+    ]
 
 
 def test_a_broker_that_comes_back_works_out_its_wishes_when_it_has_what_it_missed() -> None:

@@ -91,6 +91,11 @@ def _gauges(report: Report) -> Iterator[Metric]:
         ("waiting_messages", "Messages of other brokers that wait for the store.", report.waiting_messages),
         ("waiting_bytes", "Their bytes.", report.waiting_bytes),
         ("wishes_waiting", "Subscriptions whose routing queries are still to be made.", report.wishes_waiting),
+        (
+            "wishes_generalised",
+            "Subscriptions for which more is asked for than they want: their routing queries would be too large.",
+            report.wishes_generalised,
+        ),
         ("missing", "Numbers of messages that are asked for again.", sum(status.gaps.values())),
     ):
         yield GaugeMetricFamily(f"twigcast_overlay_{name}", text, value=value)

@@ -47,6 +47,7 @@ class Report:
     waiting_messages: int
     waiting_bytes: int
     wishes_waiting: int
+    wishes_generalised: int
     wide_scopes: frozenset[str]
     registry: RegistryReport
     sources: int

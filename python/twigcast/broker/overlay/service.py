@@ -435,6 +435,7 @@ class Overlay:
             waiting_messages=messages,
             waiting_bytes=size,
             wishes_waiting=inside.wishes.waiting,
+            wishes_generalised=inside.wishes.generalised,
             wide_scopes=inside.wishes.wide_scopes,
             registry=self.registering.report(),
             sources=self.registering.catalogue.count,

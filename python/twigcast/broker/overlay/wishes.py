@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from twigcast.errors import TwigcastError
 from twigcast.overlay.onyx.model import RoutingQuery
 from twigcast.overlay.onyx.projection import Part, part_of
-from twigcast.overlay.onyx.routing import everything, routing_query
+from twigcast.overlay.onyx.routing import everything, is_generalised, routing_query
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ SLICE_SECONDS: Final = 0.002
 """How long the making of routing queries may keep messages from being passed on."""
 
 _LATER_SECONDS: Final = 0.02
+_NAMED_MAX: Final = 100
+"""Subscriptions with generalised routing queries that the log names; further ones are counted."""
 
 
 class Wish(NamedTuple):
@@ -65,6 +67,9 @@ class Wishes:
         """Those that were there at the start, not looked at yet."""
         self._current: dict[int, Wish | None] = {}
         """By subscription that waits or has changed since the start: as it is now; ``None``: gone."""
+        self._generalised: set[int] = set()
+        """Subscriptions whose routing queries would be too large, so that something wider is asked for."""
+        self._named = 0
         self._wide: set[str] = set()
         """Scopes in which everything is asked for."""
         self._loading = True
@@ -74,6 +79,11 @@ class Wishes:
     def waiting(self) -> int:
         """Subscriptions whose routing queries are still to be made."""
         return len(self._fresh) + len(self._stored)
+
+    @property
+    def generalised(self) -> int:
+        """Subscriptions for which more is asked for than they want, since their routing queries would be too large."""
+        return len(self._generalised)
 
     @property
     def wide_scopes(self) -> frozenset[str]:
@@ -103,6 +113,7 @@ class Wishes:
             self._fresh.append(wish)
         for number in removed:
             self._current[number] = None
+        self._generalised.difference_update(removed)
         if removed:
             self._unwant(list(removed))
         self._news.set()
@@ -139,7 +150,7 @@ class Wishes:
                 wish = self._stored.popleft()
                 if wish.id in self._current:
                     continue
-            made[wish.id] = _routing_query(wish)
+            made[wish.id] = self._routing_query(wish)
             part = _part(wish) if self._reduces else None
             if part is not None:
                 parts[wish.id] = part
@@ -148,6 +159,30 @@ class Wishes:
         if made:
             self._want(made, parts)
 
+    def _routing_query(self, wish: Wish) -> RoutingQuery:
+        try:
+            query = routing_query(wish.query, wish.namespaces, wish.dialect, wish.scope)
+            generalised = is_generalised(wish.query, wish.namespaces, wish.dialect)
+        except TwigcastError as error:
+            # The engine takes it, so it counts.
+            logger.warning("everything is asked for, for subscription %d: %s", wish.id, error)
+            return everything(wish.scope)
+        if generalised:
+            self._note_generalised(wish.id)
+        else:
+            self._generalised.discard(wish.id)
+        return query
+
+    def _note_generalised(self, number: int) -> None:
+        if number not in self._generalised and self._named < _NAMED_MAX:
+            self._named += 1
+            logger.info(
+                "for subscription %d more is asked for than it wants: its routing query would be too large%s",
+                number,
+                "; further ones are counted only" if self._named == _NAMED_MAX else "",
+            )
+        self._generalised.add(number)
+
     def _narrow(self) -> None:
         """All is known: ask for it, and no longer for everything."""
         self._current.clear()
@@ -155,15 +190,6 @@ class Wishes:
             scopes, self._wide = self._wide, set()
             self._unwant([("everything", scope) for scope in sorted(scopes)])
             logger.info("what the subscriptions here want of other brokers is known")
-
-
-def _routing_query(wish: Wish) -> RoutingQuery:
-    try:
-        return routing_query(wish.query, wish.namespaces, wish.dialect, wish.scope)
-    except TwigcastError as error:
-        # The engine takes it, so it counts.
-        logger.warning("everything is asked for, for subscription %d: %s", wish.id, error)
-        return everything(wish.scope)
 
 
 def _part(wish: Wish) -> Part | None:

@@ -105,10 +105,24 @@ _OF_FIRST_NODE = frozenset(
 )
 
 
-def decompose(condition: Expr, budget: Budget) -> frozenset[frozenset[Steps]]:
-    """The disjuncts, each a conjunction of absolute linear paths, that a condition at the document node implies."""
-    alternatives = _Decomposition(budget).condition(condition, at_root=True)
-    return frozenset(_largest(found.below | found.anywhere, budget.paths_max) for found in alternatives)
+class Decomposed(NamedTuple):
+    """What became of a condition.
+
+    Attributes:
+        disjuncts: Each a conjunction of absolute linear paths.
+        is_generalised: The budget did not suffice: something wider stands in place of a part.
+    """
+
+    disjuncts: frozenset[frozenset[Steps]]
+    is_generalised: bool
+
+
+def decompose(condition: Expr, budget: Budget) -> Decomposed:
+    """The disjunction of conjunctions of absolute linear paths that a condition at the document node implies."""
+    work = _Decomposition(budget)
+    found = [each.below | each.anywhere for each in work.condition(condition, at_root=True)]
+    is_generalised = work.is_generalised or any(len(paths) > budget.paths_max for paths in found)
+    return Decomposed(frozenset(_largest(paths, budget.paths_max) for paths in found), is_generalised)
 
 
 def _largest(paths: frozenset[Steps], count: int) -> frozenset[Steps]:
@@ -126,6 +140,8 @@ class _Decomposition:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._depth = 0
+        self.is_generalised = False
+        """Something did not fit into the budget."""
 
     # Formulas.
 
@@ -134,7 +150,15 @@ class _Decomposition:
 
     def _or(self, one: Alternatives, other: Alternatives) -> Alternatives:
         found = _without_contained((*one, *other))
-        return found if len(found) <= self._budget.alternatives_max else _in_common(found)
+        return found if len(found) <= self._budget.alternatives_max else self._in_common(found)
+
+    def _in_common(self, alternatives: Alternatives) -> Alternatives:
+        self.is_generalised = True
+        return _in_common(alternatives)
+
+    def _too_deep(self) -> Alternatives:
+        self.is_generalised = True
+        return TRUE
 
     def _all(self, parts: Iterable[Alternatives]) -> Alternatives:
         return reduce(self._both, parts, TRUE)
@@ -142,7 +166,7 @@ class _Decomposition:
     def _both(self, one: Alternatives, other: Alternatives) -> Alternatives:
         if len(one) * len(other) > self._budget.alternatives_max:
             one, other = sorted((one, other), key=len)
-            other = _in_common(other)
+            other = self._in_common(other)
         return _without_contained(
             Alternative(left.here | right.here, left.below | right.below, left.anywhere | right.anywhere)
             for left in one
@@ -154,7 +178,7 @@ class _Decomposition:
     def condition(self, expression: Expr, *, at_root: bool = False, negated: bool = False) -> Alternatives:
         """What the truth of an expression (or its falsehood) implies."""
         if self._depth >= self._budget.depth_max:
-            return TRUE
+            return self._too_deep()
         self._depth += 1
         found = self._condition(expression, at_root=at_root, negated=negated)
         self._depth -= 1
@@ -257,8 +281,10 @@ class _Decomposition:
 
     def _steps(self, steps: tuple[Step, ...], *, at_root: bool = False, descendant: bool = False) -> Alternatives:
         """The steps lead somewhere from the element in hand (`descendant`: or from something below it)."""
-        if not steps or self._depth >= self._budget.depth_max:
+        if not steps:
             return TRUE
+        if self._depth >= self._budget.depth_max:
+            return self._too_deep()
         self._depth += 1
         found = self._first_step(steps, at_root=at_root, descendant=descendant)
         self._depth -= 1

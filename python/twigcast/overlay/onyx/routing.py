@@ -72,17 +72,32 @@ def routing_query(
     Raises:
         QueryError: The query is refused.
     """
-    conjunctions = _conjunctions(text, tuple(sorted(namespaces.items())), dialect, budget)
+    conjunctions, _ = _conjunctions(text, tuple(sorted(namespaces.items())), dialect, budget)
     return frozenset(Disjunct(scope, paths) for paths in conjunctions)
+
+
+def is_generalised(
+    text: str,
+    namespaces: Mapping[str, str] = _NONE,
+    dialect: str = "xpath",
+    budget: Budget = Budget(),  # noqa: B008 - immutable
+) -> bool:
+    """Whether the routing query of a user query is wider for want of budget. Remembered where it was made just now.
+
+    Raises:
+        QueryError: The query is refused.
+    """
+    return _conjunctions(text, tuple(sorted(namespaces.items())), dialect, budget)[1]
 
 
 @lru_cache(maxsize=1 << 14)
 def _conjunctions(
     text: str, namespaces: tuple[tuple[str, str], ...], dialect: str, budget: Budget
-) -> tuple[frozenset[LinearPath], ...]:
+) -> tuple[tuple[frozenset[LinearPath], ...], bool]:
     condition = matching_condition(text, dict(namespaces), dialect)
-    found = {without_implied(map(path_of, paths)) for paths in decompose(condition, budget)}
-    return tuple(_without_narrower(found))
+    disjuncts, is_generalised = decompose(condition, budget)
+    found = {without_implied(map(path_of, paths)) for paths in disjuncts}
+    return tuple(_without_narrower(found)), is_generalised
 
 
 def _without_narrower(conjunctions: Iterable[frozenset[LinearPath]]) -> list[frozenset[LinearPath]]:

@@ -17,7 +17,7 @@ from twigcast.overlay.onyx.decompose import Budget
 from twigcast.overlay.onyx.implication import conjunction_implies, path_implies
 from twigcast.overlay.onyx.linear import path_of, steps_of
 from twigcast.overlay.onyx.model import Disjunct, LinearPath, RoutingQuery
-from twigcast.overlay.onyx.routing import NOTHING, aggregate, collect, everything, routing_query
+from twigcast.overlay.onyx.routing import NOTHING, aggregate, collect, everything, is_generalised, routing_query
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "60"))
@@ -217,6 +217,8 @@ def test_what_is_no_linear_path_is_refused(text: str) -> None:
 def test_an_explosion_is_generalised() -> None:
     clauses = "".join(f"[b{n} or c{n}]" for n in range(40))
     query = routing_query(f"/a{clauses}/d")
+    assert is_generalised(f"/a{clauses}/d")
+    assert not is_generalised("/a[b1 or c1][b2 or c2]/d")
     assert len(query) <= Budget().alternatives_max
     assert all(LinearPath("/a/d") in disjunct.paths for disjunct in query)
     wide = routing_query(" or ".join(f"/a/b{n}" for n in range(300)))
@@ -224,6 +226,8 @@ def test_an_explosion_is_generalised() -> None:
     deep = "[c" * 90 + "]" * 90
     assert routing_query(f"/a{deep}")
     assert routing_query("/a" * 900)
+    assert is_generalised("/a" * 900)
+    assert is_generalised("/a" + "".join(f"[b{n}/c]" for n in range(40)))
 
 
 def test_collect_and_aggregate() -> None:

@@ -158,6 +158,9 @@ class OverlayOut(Model):
     waiting_messages: int = Field(description="Messages of others that wait for the store.")
     waiting_bytes: int
     wishes_waiting: int = Field(description="Subscriptions whose routing queries are still to be made.")
+    wishes_generalised: int = Field(
+        description="Subscriptions for which more is asked for than wanted: their routing queries would be too large."
+    )
     registry: RegistryOut
     sources: int = Field(description="Sources that are registered in the overlay.")
 
@@ -193,6 +196,7 @@ class OverlayOut(Model):
             waiting_messages=report.waiting_messages,
             waiting_bytes=report.waiting_bytes,
             wishes_waiting=report.wishes_waiting,
+            wishes_generalised=report.wishes_generalised,
             registry=RegistryOut.of(report.registry),
             sources=report.sources,
         )
