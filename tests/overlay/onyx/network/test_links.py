@@ -272,7 +272,7 @@ STRANGER = Greeting(PROTOCOL, "stranger", bytes(16), 1, "", 0.0, "test")
 @pytest.mark.parametrize(
     ("said", "kind", "reason"),
     [
-        ([packed(STRANGER._replace(version=(PROTOCOL[0] + 1, 0)))], greeting.VERSION, r"speaks version 3\.0"),
+        ([packed(STRANGER._replace(version=(PROTOCOL[0] + 1, 0)))], greeting.VERSION, rf"speaks version {PROTOCOL[0] + 1}\.0"),
         ([b"nonsense"], greeting.FRAME, "no packet"),
         ([packed(STRANGER)[:-2]], greeting.FRAME, "damaged"),
         ([packed(Ready())], greeting.FRAME, "in place of a greeting"),
