@@ -1,5 +1,6 @@
 //! Many For-Where-Return queries at once, however they are decided and delivered, against each query by itself.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -159,11 +160,11 @@ fn prepared(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All {
     assert!(found.failures().is_empty());
     let (slots, numbers) = found.deliveries();
     assert_eq!(slots.len(), found.len());
+    let memory = RefCell::default();
     let bytes = |number: u32| match found.size(number as usize) {
         None => payloads.get(number as usize).expect("it rewrites").to_vec(),
         Some(size) => {
-            let mut bytes = Vec::new();
-            found.write(number as usize, source, &mut bytes);
+            let bytes = found.write(number as usize, source, &mut memory.borrow_mut()).to_vec();
             assert_eq!(bytes.len(), size);
             bytes
         }
@@ -397,4 +398,69 @@ fn results_of_many_messages_are_handed_on_whole() {
             assert!(found.get(&number.to_string()).copied() == expected.as_deref(), "{text}\non {xml:.200}");
         }
     }
+}
+
+/// Many results by few recipes, from pieces of all lengths: in messages small enough for their pieces to be put together
+/// first and in larger ones, with namespaces to be added and without, into memory that was used before.
+#[test]
+fn pieces_of_all_lengths_are_put_together() {
+    let mut texts = vec!["for $v in //b where $v/e return <none>{ $v/f }</none>".to_owned()];
+    for constant in 0..9 {
+        for (makes, compared) in
+            [("<r>{ $v/d }{ $v//e }</r>", "c"), ("<long-name>{ $v/f } and { $v/c }</long-name>", "d")]
+        {
+            texts.push(format!("for $v in //b where $v/{compared} = {constant} return {makes}"));
+            texts.push(format!("for $v in /a/b where $v/@k = {constant} return {makes}"));
+        }
+        texts.push(format!("for $v in //b where $v/c = {constant} return <e>{{ $v/f }}</e>"));
+    }
+    let mut engine = Engine::new(Limits::default());
+    for (number, text) in texts.iter().enumerate() {
+        engine.add(&number.to_string(), text, &context(), false).expect(text);
+    }
+    let (mut matcher, mut memory, mut found) = (Matcher::new(), Vec::new(), 0);
+    for seed in 1..13 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let mut payloads = Payloads::default().with_room(memory);
+        let mut all = Vec::new();
+        let mut messages = Vec::new();
+        for size in [1 + random.below(12), 1 + random.below(60), if seed % 6 == 0 { 1000 } else { 70 }] {
+            let mut xml = format!("<a{}>", random.of(&["", " xmlns:p='urn:p'", " xmlns:q='urn:q'", ""]));
+            for _ in 0..size {
+                xml.push_str(&format!("<b k='{}'><c>{}</c>", random.below(9), random.below(9)));
+                for _ in 0..random.below(4) {
+                    let most = if random.below(3) == 0 { 700 } else { 40 };
+                    let text = "x".repeat(random.below(most));
+                    xml.push_str(&match random.below(3) {
+                        0 => format!("<d>{}</d>", random.below(9)),
+                        1 => format!("<e>{text}</e><g/>"),
+                        _ => format!("<d>{text}<e>{}</e></d>", random.below(9)),
+                    });
+                }
+                xml.push_str("</b>");
+            }
+            xml.push_str("</a>");
+            engine.run_delivering(&mut matcher, xml.as_bytes()).expect(&xml);
+            all.push(engine.deliver(&mut matcher, xml.as_bytes(), &mut payloads));
+            messages.push(xml);
+        }
+        for (xml, delivered) in messages.iter().zip(&all) {
+            let mut keys = BTreeMap::new();
+            for (&slot, &number) in delivered.slots.iter().zip(&delivered.numbers) {
+                keys.insert(key(&engine, slot), payloads.get(number as usize).expect("no sink took it"));
+            }
+            for (number, text) in texts.iter().enumerate() {
+                let expected = alone(text, xml);
+                assert!(keys.get(&number.to_string()).copied() == expected.as_deref(), "{text}\non {xml:.300}");
+                found += usize::from(expected.is_some());
+            }
+            let later = prepared(&engine, &mut matcher, xml);
+            assert!(
+                later.iter().all(|(key, bytes)| keys.get(key) == Some(&bytes.as_slice())) && later.len() == keys.len()
+            );
+        }
+        (memory, _) = payloads.into_parts();
+    }
+    assert!(found > 800, "{found} deliveries are too few to mean anything");
 }

@@ -107,7 +107,7 @@ pub struct Answered {
     payloads: Made,
 }
 
-/// Payloads in the order of their numbers: their bytes, and where each ends.
+/// Payloads in the order of their numbers: their bytes, and where each ends. Other bytes may stand behind them.
 #[derive(Default)]
 struct Made {
     bytes: Vec<u8>,
@@ -141,6 +141,7 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
     let work = || {
         engine.lend_matcher(|matcher| {
             let (mut mine, mut found) = (Vec::new(), engine.room().take());
+            found.clear();
             let memory = if rewrites { engine.payload_room().take() } else { Vec::new() };
             let mut payloads = Payloads::default().with_room(memory);
             loop {
@@ -204,14 +205,20 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
 }
 
 impl Made {
+    /// How many bytes there are.
+    fn count(&self) -> usize {
+        self.ends.last().map_or(0, |&end| end as usize)
+    }
+
     /// Adds those of another thread, whose memory goes back to the room.
     fn append(&mut self, others: Self, room: &Room<u8>) {
         if self.ends.is_empty() {
             room.give_back(std::mem::replace(self, others).bytes);
             return;
         }
-        let before = self.bytes.len() as u64;
-        self.bytes.extend_from_slice(&others.bytes);
+        let before = self.count() as u64;
+        self.bytes.truncate(before as usize);
+        self.bytes.extend_from_slice(&others.bytes[..others.count()]);
         self.ends.extend(others.ends.iter().map(|end| before + end));
         room.give_back(others.bytes);
     }
@@ -220,6 +227,7 @@ impl Made {
 /// What several threads found, in the order of the messages.
 fn in_order(shares: &[Share], lists: Vec<Vec<u32>>, room: &Room<u32>) -> Vec<u32> {
     let mut all = room.take();
+    all.clear();
     for share in shares {
         let (thread, start) = share.found_by;
         all.extend_from_slice(&lists[thread][start..start + share.found_count()]);
@@ -318,6 +326,7 @@ impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, engine: &Engine, answered: Answered) -> PyResult<Self> {
         let Answered { shares, found, is_grouped, keys, groups, payloads } = answered;
+        let count = payloads.count();
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -342,7 +351,7 @@ impl BatchResult {
             payload_numbers: integers(py, &shares, |share| &share.payloads)?,
             payload_validity: bytes(&validity(&shares)),
             payload_offsets: payload_offsets(py, &payloads.ends)?,
-            payloads: Py::new(py, Bytes::new(payloads.bytes, engine.payload_room()))?,
+            payloads: Py::new(py, Bytes::new(payloads.bytes, count, engine.payload_room()))?,
             errors: errors.unbind(),
             failures: failures.unbind(),
             needs_conversion,

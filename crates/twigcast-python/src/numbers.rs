@@ -39,7 +39,7 @@ impl<T: Copy> Room<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty list, with the most room that there is.
+    /// The list with the most room that there is; whatever was in it may still be there.
     pub fn take(&self) -> Vec<T> {
         let mut lists = self.lists();
         let largest = (0..lists.len()).max_by_key(|&index| lists[index].capacity());
@@ -47,8 +47,7 @@ impl<T: Copy> Room<T> {
     }
 
     /// Take a list back that is in no use any more.
-    pub fn give_back(&self, mut list: Vec<T>) {
-        list.clear();
+    pub fn give_back(&self, list: Vec<T>) {
         let mut lists = self.lists();
         let kept: usize = lists.iter().map(memory_of).sum();
         if lists.len() < LISTS_MAX && kept + memory_of(&list) <= BYTES_MAX {
@@ -56,23 +55,31 @@ impl<T: Copy> Room<T> {
         }
     }
 
-    /// A list that may be looked at for long: then it should not hold much more memory than it needs.
-    fn lend(&self, list: Vec<T>) -> Held<T> {
-        let list = if memory_of(&list) > SPARSE_BYTES && list.len() < list.capacity() / SPARSE {
-            let few = list.as_slice().to_vec();
+    /// The first so many of a list. They may be looked at for long: then they should not hold much more memory than they
+    /// need.
+    fn hold(&self, list: Vec<T>, count: usize) -> Held<T> {
+        let list = if memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE {
+            let few = list[..count].to_vec();
             self.give_back(list);
             few
         } else {
             list
         };
-        Held { list, room: self.clone() }
+        Held { list, count, room: self.clone() }
     }
 }
 
-/// A list whose memory goes back to the room in the end.
+/// The first so many of a list whose memory goes back to the room in the end.
 struct Held<T: Copy> {
     list: Vec<T>,
+    count: usize,
     room: Room<T>,
+}
+
+impl<T: Copy> Held<T> {
+    fn list(&self) -> &[T] {
+        &self.list[..self.count]
+    }
 }
 
 impl<T: Copy> Drop for Held<T> {
@@ -102,18 +109,19 @@ pub struct Numbers(Held<u32>);
 impl Numbers {
     /// The numbers of a list, whose memory goes back to the room in the end.
     pub fn new(list: Vec<u32>, room: &Room<u32>) -> Self {
-        Self(room.lend(list))
+        let count = list.len();
+        Self(room.hold(list, count))
     }
 
     pub fn list(&self) -> &[u32] {
-        &self.0.list
+        self.0.list()
     }
 }
 
 #[pymethods]
 impl Numbers {
     fn __len__(&self) -> usize {
-        self.0.list.len()
+        self.0.list().len()
     }
 
     /// The bytes, to be read only.
@@ -122,7 +130,7 @@ impl Numbers {
     /// As Python calls it: `view` points to a view to be filled.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         // SAFETY: the class is frozen, and only `drop` takes the list out.
-        unsafe { fill_view(&slf.get().0.list, slf.as_any(), view, flags) }
+        unsafe { fill_view(slf.get().0.list(), slf.as_any(), view, flags) }
     }
 }
 
@@ -131,16 +139,16 @@ impl Numbers {
 pub struct Bytes(Held<u8>);
 
 impl Bytes {
-    /// The bytes of a list, whose memory goes back to the room in the end.
-    pub fn new(list: Vec<u8>, room: &Room<u8>) -> Self {
-        Self(room.lend(list))
+    /// The first so many bytes of a list, whose memory goes back to the room in the end.
+    pub fn new(list: Vec<u8>, count: usize, room: &Room<u8>) -> Self {
+        Self(room.hold(list, count))
     }
 }
 
 #[pymethods]
 impl Bytes {
     fn __len__(&self) -> usize {
-        self.0.list.len()
+        self.0.list().len()
     }
 
     /// The bytes, to be read only.
@@ -149,6 +157,6 @@ impl Bytes {
     /// As Python calls it: `view` points to a view to be filled.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         // SAFETY: the class is frozen, and only `drop` takes the list out.
-        unsafe { fill_view(&slf.get().0.list, slf.as_any(), view, flags) }
+        unsafe { fill_view(slf.get().0.list(), slf.as_any(), view, flags) }
     }
 }

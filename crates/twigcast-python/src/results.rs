@@ -9,6 +9,9 @@ use twigcast_core::engine::PreparedDeliveries;
 
 use crate::batch;
 
+/// Bytes of memory that are kept for the next result, about.
+const MEMORY_MAX: usize = 1 << 16;
+
 /// See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct Results {
@@ -17,8 +20,16 @@ pub struct Results {
     found: PreparedDeliveries,
     /// Those that were made at once; they come first.
     others: Py<PyList>,
-    /// Those of the rest that were looked at: whoever gets the same gets the same object.
-    made: Mutex<Vec<Option<Py<PyBytes>>>>,
+    made: Mutex<Made>,
+}
+
+/// What was looked at.
+#[derive(Default)]
+struct Made {
+    /// By number: whoever gets the same gets the same object.
+    results: Vec<Option<Py<PyBytes>>>,
+    /// Memory in which results are put together.
+    memory: Vec<u8>,
 }
 
 impl Results {
@@ -59,13 +70,16 @@ impl Results {
         };
         // Nothing else of Python runs while this is held.
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if made.is_empty() {
-            made.resize_with(self.found.result_count(), || None);
+        let Made { results, memory } = &mut *made;
+        if results.is_empty() {
+            results.resize_with(self.found.result_count(), || None);
         }
-        let result = made[number].get_or_insert_with(|| {
-            let mut bytes = Vec::with_capacity(size);
-            self.found.write(number, self.source.as_bytes(py), &mut bytes);
-            PyBytes::new(py, &bytes).unbind()
+        let result = results[number].get_or_insert_with(|| {
+            let result = PyBytes::new(py, self.found.write(number, self.source.as_bytes(py), memory)).unbind();
+            if size > MEMORY_MAX {
+                *memory = Vec::new();
+            }
+            result
         });
         Ok(result.clone_ref(py))
     }

@@ -138,10 +138,12 @@ impl PreparedDeliveries {
         (number < results.len()).then(|| results.size(&self.prepared, number))
     }
 
-    /// Puts a result together that is no payload. `source` is the message.
-    pub fn write(&self, number: usize, source: &[u8], out: &mut Vec<u8>) {
-        if let Some(number) = number.checked_sub(self.others as usize) {
-            self.single().results.write(&self.prepared, number, source, out);
+    /// Puts a result together that is no payload; nothing if there is none of this number. `source` is the message,
+    /// `memory` is for the bytes, and may be given again for others.
+    pub fn write<'a>(&self, number: usize, source: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
+        match number.checked_sub(self.others as usize) {
+            Some(number) => self.single().results.write(&self.prepared, number, source, memory),
+            None => &[],
         }
     }
 }

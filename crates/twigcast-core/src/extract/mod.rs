@@ -8,6 +8,7 @@
 //! what they have in common is found when they are compiled (`family.rs`) and computed once a message (`shared.rs`).
 //! Results go one after the other to one buffer, and from there on before it grows large (`output.rs`).
 
+mod buffer;
 mod copy;
 mod delivering;
 pub(crate) mod family;

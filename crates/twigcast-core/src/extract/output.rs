@@ -5,6 +5,7 @@
 //! never in memory twice.
 
 use super::ExtractError;
+use super::buffer::{Buffer, Runs};
 
 /// Bytes that wait for a sink before they are handed over.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
@@ -24,7 +25,7 @@ pub trait Sink: Send {
 /// Results, numbered in the order in which they are finished.
 #[derive(Default)]
 pub struct Payloads {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     /// Bytes that the sink has taken, all before `bytes`.
     taken: u64,
     /// Where the result under construction starts, counted from the first byte of all.
@@ -46,16 +47,16 @@ impl Payloads {
     }
 
     /// None yet; `room` is memory for their bytes that was used before.
-    pub fn with_room(mut self, mut room: Vec<u8>) -> Self {
-        room.clear();
-        self.bytes = room;
+    pub fn with_room(mut self, room: Vec<u8>) -> Self {
+        self.bytes = Buffer::within(room);
         self
     }
 
-    /// The bytes of all results, where no sink took any, and where each ends.
+    /// The bytes of all results, where no sink took any, and where each ends. Behind the last end there may be bytes of
+    /// no meaning; memory given to [`Self::with_room`] with those is ready the sooner.
     pub fn into_parts(mut self) -> (Vec<u8>, Vec<u64>) {
         self.drop_open();
-        (self.bytes, self.ends)
+        (self.bytes.into_memory(), self.ends)
     }
 
     /// How many there are.
@@ -75,14 +76,14 @@ impl Payloads {
 
     /// The bytes that no sink has taken.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.bytes()
     }
 
     /// A result that no sink has taken.
     pub fn get(&self, number: usize) -> Option<&[u8]> {
         let start = if number == 0 { 0 } else { *self.ends.get(number - 1)? };
         let place = |at: u64| Some(at.checked_sub(self.taken)? as usize);
-        self.bytes.get(place(start)?..place(*self.ends.get(number)?)?)
+        self.bytes().get(place(start)?..place(*self.ends.get(number)?)?)
     }
 
     /// Hands all that is left to the sink, and lets go of it.
@@ -93,6 +94,7 @@ impl Payloads {
     }
 
     /// Forgets the result under construction.
+    #[inline]
     fn drop_open(&mut self) {
         if self.position() > self.start {
             self.bytes.truncate(self.open_from());
@@ -114,22 +116,12 @@ impl Payloads {
         self.taken + self.bytes.len() as u64
     }
 
-    /// How many bytes the sink has taken.
-    pub(super) fn taken(&self) -> u64 {
-        self.taken
-    }
-
-    /// The bytes that no sink has taken, to be appended to.
-    pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-
     fn hand_over(&mut self, count: usize) {
         let Some(sink) = &mut self.sink else { return };
         let ends: Vec<usize> = self.ends[self.ended..].iter().map(|&end| (end - self.taken) as usize).collect();
         self.ended = self.ends.len();
-        sink.take(&self.bytes[..count], &ends);
-        self.bytes.drain(..count);
+        sink.take(&self.bytes.bytes()[..count], &ends);
+        self.bytes.drop_front(count);
         self.taken += count as u64;
     }
 }
@@ -152,6 +144,7 @@ impl<'a> Output<'a> {
     }
 
     /// Ends the result; its number.
+    #[inline]
     pub fn finish(&mut self) -> u32 {
         let payloads = &mut *self.payloads;
         payloads.start = payloads.position();
@@ -169,7 +162,7 @@ impl<'a> Output<'a> {
 
     /// The bytes since a place, unless they are gone to the sink.
     pub fn since(&self, position: u64) -> Option<&[u8]> {
-        self.payloads.bytes.get(position.checked_sub(self.payloads.taken)? as usize..)
+        self.payloads.bytes().get(position.checked_sub(self.payloads.taken)? as usize..)
     }
 
     /// Appends again what was written at a place, if it has not gone to the sink.
@@ -181,14 +174,19 @@ impl<'a> Output<'a> {
             return Err(ExtractError::TooLarge { bytes_max: payloads.bytes_max });
         }
         payloads.room -= length;
-        payloads.bytes.extend_from_within(start..start + length);
+        payloads.bytes.repeat(start..start + length);
         self.relieve();
         Ok(true)
     }
 
-    /// Appends by itself what is known to be within the limits and no larger than a chunk.
-    pub fn append(&mut self, write: impl FnOnce(&mut Payloads)) {
-        write(self.payloads);
+    /// Begins and ends a result that is known to be within the limits and to have no more than `most` bytes, no more than
+    /// a chunk. `write` is told how many bytes the sink has taken.
+    #[inline]
+    pub fn append(&mut self, most: usize, write: impl FnOnce(u64, &mut Runs<'_>)) {
+        self.payloads.drop_open();
+        let taken = self.payloads.taken;
+        self.payloads.bytes.append(most, |runs| write(taken, runs));
+        self.finish();
     }
 
     /// Appends bytes that are fit to stand here.
@@ -199,7 +197,7 @@ impl<'a> Output<'a> {
             return Err(ExtractError::TooLarge { bytes_max: payloads.bytes_max });
         }
         payloads.room -= bytes.len();
-        payloads.bytes.extend_from_slice(bytes);
+        payloads.bytes.push(bytes);
         self.relieve();
         Ok(())
     }
@@ -215,7 +213,7 @@ impl<'a> Output<'a> {
     }
 
     fn ends_with(&self, end: &[u8]) -> bool {
-        self.payloads.bytes[self.payloads.open_from()..].ends_with(end)
+        self.payloads.bytes()[self.payloads.open_from()..].ends_with(end)
     }
 
     /// Appends a text run as it stands in the message. `]]>` may not arise where two runs meet.

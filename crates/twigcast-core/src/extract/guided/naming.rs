@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::super::buffer::Buffer;
 use super::super::family::NONE;
 use super::prepared::{Make, Prepared};
 use super::recipes::RecipeId;
@@ -21,8 +22,8 @@ pub(super) struct Used {
     starts: (u32, u32),
     /// How many bindings its list has.
     pub bindings: u32,
-    /// Where its fragments begin in a table of those written; [`NONE`]: they are not kept.
-    pub fragments: u32,
+    /// How many results are made by it.
+    pub results: u32,
     /// The bytes of the result of all bindings, at most.
     pub bytes_max: usize,
 }
@@ -34,8 +35,6 @@ pub struct Named {
     starts: Vec<u32>,
     /// By result: what it is made by, and where the set of bindings begins.
     list: Vec<(u32, u32)>,
-    /// How many fragments there are to be kept.
-    pub(super) fragments: usize,
 }
 
 impl Named {
@@ -55,13 +54,20 @@ impl Named {
         prepared.size_of(self.make(prepared, used), set)
     }
 
-    /// Appends a result. `message` is the one that it is made of.
-    pub fn write(&self, prepared: &Prepared, number: usize, message: &[u8], out: &mut Vec<u8>) {
-        let Some((used, set)) = self.result(prepared, number) else { return };
+    /// Puts a result together; nothing if there is none of this number. `message` is the one that it is made of, `memory` is
+    /// for the bytes.
+    pub fn write<'a>(&self, prepared: &Prepared, number: usize, message: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
+        let Some((used, set)) = self.result(prepared, number) else { return &[] };
         let (make, source) = (self.make(prepared, used), prepared.source(message));
-        out.extend_from_slice(&make.form.prefix);
-        members(set).for_each(|binding| prepared.append_fragment(make, binding, source, out));
-        out.extend_from_slice(&make.form.suffix);
+        let mut buffer = Buffer::within(std::mem::take(memory));
+        buffer.append(prepared.size_of(make, set), |out| {
+            out.push_all(&make.form.prefix);
+            members(set).for_each(|binding| prepared.append_fragment(make, binding, source, out));
+            out.push_all(&make.form.suffix);
+        });
+        let length = buffer.len();
+        *memory = buffer.into_memory();
+        &memory[..length]
     }
 
     #[inline]
@@ -72,10 +78,20 @@ impl Named {
 
     /// What a result is made by, and of which bindings.
     #[inline]
-    pub(super) fn result<'a>(&'a self, prepared: &'a Prepared, number: usize) -> Option<(&'a Used, &'a [u64])> {
+    fn result<'a>(&'a self, prepared: &'a Prepared, number: usize) -> Option<(&'a Used, &'a [u64])> {
         let &(used, set) = self.list.get(number)?;
         let used = &self.used[used as usize];
         Some((used, prepared.set(set, used.bindings)))
+    }
+
+    /// The recipes used, by number.
+    pub(super) fn used(&self) -> &[Used] {
+        &self.used
+    }
+
+    /// By result: the number of the recipe used, and where the set of bindings begins.
+    pub(super) fn list(&self) -> &[(u32, u32)] {
+        &self.list
     }
 
     /// The numbers of the results that are larger than allowed, ascending.
@@ -141,7 +157,6 @@ impl Namer {
         named.used.clear();
         named.starts.clear();
         named.list.clear();
-        named.fragments = 0;
         self.used.clear();
         self.used.resize(prepared.recipes().len(), NONE);
         let mut in_hand = NONE;
@@ -165,6 +180,7 @@ impl Namer {
                 if *number == ELSEWHERE {
                     return ELSEWHERE;
                 }
+                named.used[*number as usize].results += 1;
                 named.list.push((*number, set));
                 named.list.len() as u32 - 1
             };
@@ -214,13 +230,10 @@ impl Named {
         let form = recipes.form_of(recipe);
         let from_columns: usize = columns.iter().map(|&column| prepared.total(column)).sum();
         let bytes_max = recipes.form(form).constant_bytes_max(bindings as usize) + from_columns;
-        let keeps = self.fragments + bindings as usize <= DENSE_MAX;
-        let fragments = if keeps { self.fragments as u32 } else { NONE };
-        self.fragments += if keeps { bindings as usize } else { 0 };
         let start = self.starts.len() as u32;
         self.starts.extend(columns.iter().map(|&column| prepared.start_of(column)));
         let starts = (start, self.starts.len() as u32);
-        self.used.push(Used { form, starts, bindings, fragments, bytes_max });
+        self.used.push(Used { form, starts, bindings, results: 0, bytes_max });
         self.used.len() as u32 - 1
     }
 }

@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use crate::document::NodeId;
 
+use super::super::buffer::{RUN, Runs, STEP};
 use super::super::family::NONE;
 use super::super::run::Session;
 use super::guide::{ColumnId, ListId};
 use super::naming::{Named, Namer};
-use super::recipes::{Form, Part, RUN, Recipes};
+use super::recipes::{Form, Recipes};
 use super::selector::{Members, Selector};
 use super::sets::members;
 
 /// Slices that the columns of one message are of, at most.
 const SLICES_MAX: usize = 1 << 20;
+
+/// Bytes that are put together for columns that lead to several slices, and of the message with them, at most.
+const JOINED_MAX: usize = 1 << 18;
 
 /// In place of where a column begins: it leads to too much.
 const TOO_MUCH: u32 = NONE - 1;
@@ -74,7 +78,11 @@ pub struct Prepared {
     entries: Vec<Entry>,
     slices: Vec<Slice>,
     /// Where the slices are not of the message: what they are of.
-    kept: Option<Vec<u8>>,
+    kept: Vec<u8>,
+    is_kept: bool,
+    /// Bytes that columns lead to in several slices.
+    several_bytes: usize,
+    is_joined: bool,
     is_too_much: bool,
     /// Bindings that a list has, and bytes that a column leads to, at most.
     bindings_max: usize,
@@ -113,7 +121,11 @@ impl Prepared {
         self.totals.resize(columns, 0);
         self.entries.clear();
         self.slices.clear();
-        self.kept = None;
+        self.kept.clear();
+        self.kept.shrink_to(2 * JOINED_MAX);
+        self.is_kept = false;
+        self.several_bytes = 0;
+        self.is_joined = false;
         self.is_too_much = false;
         self.bindings_max = 0;
         self.column_bytes_max = 0;
@@ -219,10 +231,11 @@ impl Prepared {
                     self.slices.pop();
                     Entry { slice: only, bytes }
                 }
-                _ => Entry {
-                    slice: Slice { start: first as u32, end: self.slices.len() as u32 },
-                    bytes: bytes | SEVERAL,
-                },
+                _ => {
+                    self.several_bytes += bytes as usize;
+                    let slice = Slice { start: first as u32, end: self.slices.len() as u32 };
+                    Entry { slice, bytes: bytes | SEVERAL }
+                }
             };
             self.entries[start + number as usize] = entry;
         }
@@ -238,11 +251,38 @@ impl Prepared {
             let span = message.document.nodes[node as usize].span;
             return Some(Slice { start: span.start, end: span.end });
         }
-        let kept = self.kept.get_or_insert_default();
-        let start = kept.len();
-        session.keep_copy(node, kept).ok()?;
-        let end = u32::try_from(kept.len()).ok()?;
+        self.is_kept = true;
+        let start = self.kept.len();
+        session.keep_copy(node, &mut self.kept).ok()?;
+        let end = u32::try_from(self.kept.len()).ok()?;
         Some(Slice { start: start as u32, end })
+    }
+
+    /// Puts what columns lead to in several slices together, with the message, if all that is little: then each entry is one
+    /// slice with a step of other bytes behind it.
+    pub(super) fn join(&mut self, message: &[u8]) {
+        if self.is_joined || self.source(message).len() + self.several_bytes > JOINED_MAX {
+            return;
+        }
+        self.is_joined = true;
+        if !self.is_kept {
+            self.is_kept = true;
+            self.kept.extend_from_slice(message);
+        }
+        let Self { kept, slices, .. } = self;
+        for entry in self.entries.iter_mut().filter(|entry| entry.bytes & SEVERAL != 0) {
+            let start = kept.len() as u32;
+            for slice in &slices[entry.slice.start as usize..entry.slice.end as usize] {
+                kept.extend_from_within(slice.start as usize..slice.end as usize);
+            }
+            *entry = Entry { slice: Slice { start, end: kept.len() as u32 }, bytes: entry.bytes & !SEVERAL };
+        }
+        kept.resize(kept.len() + STEP, 0);
+    }
+
+    /// Is each entry one slice with a step of other bytes behind it?
+    pub(super) fn is_joined(&self) -> bool {
+        self.is_joined
     }
 
     /// The results, told apart by number, and who gets which.
@@ -255,58 +295,59 @@ impl Prepared {
     /// What slices are of.
     #[inline]
     pub(super) fn source<'a>(&'a self, message: &'a [u8]) -> &'a [u8] {
-        self.kept.as_deref().unwrap_or(message)
+        if self.is_kept { &self.kept } else { message }
     }
 
     /// What a column leads to from a binding, given where its entries begin.
     #[inline]
     fn entry(&self, start: u32, binding: u32) -> Entry {
-        if start == NONE { Entry::default() } else { self.entries[(start + binding) as usize] }
+        self.entries[(start + binding) as usize]
+    }
+
+    /// The first entries are for columns that lead nowhere. To be called when all groups are there.
+    pub(super) fn begin_columns(&mut self) {
+        self.entries.resize(self.bindings_max, Entry::default());
     }
 
     /// Where the entries of a column begin.
     #[inline]
     pub(super) fn start_of(&self, column: ColumnId) -> u32 {
-        self.columns[column as usize]
+        let start = self.columns[column as usize];
+        if start == NONE { 0 } else { start }
+    }
+
+    /// Bytes that columns lead to from a binding, given where their entries begin.
+    #[inline]
+    fn column_bytes(&self, starts: &[u32], binding: u32) -> usize {
+        starts.iter().map(|&start| self.entry(start, binding).bytes()).sum()
     }
 
     pub(super) fn size_of(&self, make: Make<'_>, set: &[u64]) -> usize {
         let Make { form, starts } = make;
         let fragment = |binding| {
-            let bytes: usize = starts.iter().map(|&start| self.entry(start, binding).bytes()).sum();
-            match &form.empty {
-                Some(empty) if bytes == 0 => empty.len(),
-                _ => form.constant_bytes + bytes,
-            }
+            let bytes = self.column_bytes(starts, binding);
+            form.constant_bytes[usize::from(bytes == 0)] + bytes
         };
         form.prefix.len() + members(set).map(fragment).sum::<usize>() + form.suffix.len()
     }
 
     /// Appends what is made of one binding. `source` is what slices are of.
     #[inline]
-    pub(super) fn append_fragment(&self, make: Make<'_>, binding: u32, source: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn append_fragment(&self, make: Make<'_>, binding: u32, source: &[u8], out: &mut Runs<'_>) {
         let Make { form, starts } = make;
-        let before = out.len();
-        for part in &form.parts {
-            match *part {
-                Part::Constant(start, end) => append_run(&form.constants, start, end, out),
-                Part::Column(column) => {
-                    let Entry { slice, bytes } = self.entry(starts[column as usize], binding);
-                    if bytes & SEVERAL == 0 {
-                        append_run(source, slice.start, slice.end, out);
-                        continue;
-                    }
-                    for slice in &self.slices[slice.start as usize..slice.end as usize] {
-                        append_run(source, slice.start, slice.end, out);
-                    }
+        let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
+        let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);
+        out.push::<RUN>(&form.constants, head.0, head.1);
+        for &(column, behind) in &form.columns {
+            let Entry { slice, bytes } = self.entry(starts[column as usize], binding);
+            if bytes & SEVERAL == 0 {
+                out.push::<STEP>(source, slice.start, slice.end);
+            } else {
+                for slice in &self.slices[slice.start as usize..slice.end as usize] {
+                    out.push::<RUN>(source, slice.start, slice.end);
                 }
             }
-        }
-        if let Some(empty) = &form.empty
-            && out.len() - before == form.constant_bytes
-        {
-            out.truncate(before);
-            out.extend_from_slice(empty);
+            out.push::<RUN>(&form.constants, behind.0, behind.0 + tails * (behind.1 - behind.0));
         }
     }
 
@@ -319,23 +360,17 @@ impl Prepared {
         mut push: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let Make { form, starts } = make;
-        if let Some(empty) = &form.empty
-            && starts.iter().all(|&start| self.entry(start, binding).bytes == 0)
-        {
-            return push(empty);
-        }
-        for part in &form.parts {
-            match *part {
-                Part::Constant(start, end) => push(&form.constants[start as usize..end as usize])?,
-                Part::Column(column) => {
-                    let Entry { slice, bytes } = self.entry(starts[column as usize], binding);
-                    let slices = match bytes & SEVERAL {
-                        0 => &[slice],
-                        _ => &self.slices[slice.start as usize..slice.end as usize],
-                    };
-                    slices.iter().try_for_each(|slice| push(&source[slice.start as usize..slice.end as usize]))?;
-                }
-            }
+        let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
+        let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);
+        push(&form.constants[head.0 as usize..head.1 as usize])?;
+        for &(column, behind) in &form.columns {
+            let Entry { slice, bytes } = self.entry(starts[column as usize], binding);
+            let slices = match bytes & SEVERAL {
+                0 => &[slice],
+                _ => &self.slices[slice.start as usize..slice.end as usize],
+            };
+            slices.iter().try_for_each(|slice| push(&source[slice.start as usize..slice.end as usize]))?;
+            push(&form.constants[behind.0 as usize..(behind.0 + tails * (behind.1 - behind.0)) as usize])?;
         }
         Ok(())
     }
@@ -346,20 +381,4 @@ impl Prepared {
 pub(super) struct Make<'a> {
     pub form: &'a Form,
     pub starts: &'a [u32],
-}
-
-/// Appends bytes of others. Most are few: then a run of fixed length is copied, and what is too much of it taken back.
-#[inline]
-fn append_run(from: &[u8], start: u32, end: u32, out: &mut Vec<u8>) {
-    let (start, end) = (start as usize, end as usize);
-    let length = end - start;
-    if length <= RUN
-        && let Some(run) = from[start..].first_chunk::<RUN>()
-    {
-        let before = out.len();
-        out.extend_from_slice(run);
-        out.truncate(before + length);
-    } else {
-        out.extend_from_slice(&from[start..end]);
-    }
 }

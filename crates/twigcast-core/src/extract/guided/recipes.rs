@@ -2,23 +2,15 @@
 
 use rustc_hash::FxHashMap;
 
+use super::super::buffer::RUN;
 use super::super::family::Numbered;
 use super::super::template::{Piece, Skeleton};
 use super::guide::{ColumnId, ListId};
 
 pub(super) type RecipeId = u32;
 
-/// Bytes that are copied at once where no more are wanted: to copy so many takes no call and no loop.
-pub(super) const RUN: usize = 32;
-
-/// A part of what is made of a binding.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
-    /// Start and end among the constants.
-    Constant(u32, u32),
-    /// What the column leads to.
-    Column(u32),
-}
+/// Start and end among the constants of a form.
+pub(super) type Constant = (u32, u32);
 
 /// What is constant about results, ready to be copied.
 #[derive(Debug)]
@@ -26,50 +18,60 @@ pub(super) struct Form {
     /// Before and after what is made of the bindings.
     pub prefix: Box<[u8]>,
     pub suffix: Box<[u8]>,
-    /// What is made of a binding, from start to end tag.
-    pub parts: Box<[Part]>,
+    /// What is made of a binding begins with: the start tag, and what is behind it before any column; and where the columns
+    /// lead to nothing.
+    pub heads: [Constant; 2],
+    /// For each column which it is, and what is behind it, up to the end tag.
+    pub columns: Box<[(u32, Constant)]>,
+    /// What is behind the columns is there so many times; and where these lead to nothing.
+    pub tails: [u32; 2],
     /// The constant parts one after the other, and a run of other bytes.
     pub constants: Box<[u8]>,
-    /// Bytes of the constant parts.
-    pub constant_bytes: usize,
-    /// What is made of a binding if the columns lead to nothing, where that is something else.
-    pub empty: Option<Box<[u8]>>,
+    /// Bytes of the constant parts of a binding; and where the columns lead to nothing.
+    pub constant_bytes: [usize; 2],
 }
 
 impl Form {
     fn new(skeleton: &Skeleton) -> Self {
         let Skeleton { open, pieces, close, .. } = skeleton;
-        let (mut parts, mut constants, mut start) = (Vec::new(), open.clone(), 0);
-        for piece in pieces {
+        let (mut columns, mut constants) = (Vec::<(u32, Constant)>::new(), open.clone());
+        let mut head = (0, open.len() as u32);
+        for piece in pieces.iter().chain([&Piece::Constant(close.clone())]) {
             match piece {
-                Piece::Constant(bytes) => constants.extend_from_slice(bytes),
+                Piece::Constant(bytes) => {
+                    constants.extend_from_slice(bytes);
+                    columns.last_mut().map_or(&mut head, |(_, behind)| behind).1 = constants.len() as u32;
+                }
                 Piece::Column(column) => {
-                    if start < constants.len() {
-                        parts.push(Part::Constant(start as u32, constants.len() as u32));
-                    }
-                    parts.push(Part::Column(*column as u32));
-                    start = constants.len();
+                    columns.push((*column as u32, (constants.len() as u32, constants.len() as u32)))
                 }
             }
         }
-        constants.extend_from_slice(close);
-        parts.push(Part::Constant(start as u32, constants.len() as u32));
-        let constant_bytes = constants.len();
-        constants.resize(constant_bytes + RUN, 0);
-        Self {
+        let bytes = constants.len();
+        let mut form = Self {
             prefix: skeleton.prefix.as_slice().into(),
             suffix: skeleton.suffix.as_slice().into(),
-            parts: parts.into(),
-            constants: constants.into(),
-            constant_bytes,
-            empty: (!skeleton.has_content()).then(|| skeleton.empty.as_slice().into()),
+            heads: [head; 2],
+            columns: columns.into(),
+            tails: [1; 2],
+            constants: Box::default(),
+            constant_bytes: [bytes; 2],
+        };
+        if !skeleton.has_content() {
+            constants.extend_from_slice(&skeleton.empty);
+            form.heads[1] = (bytes as u32, constants.len() as u32);
+            form.tails[1] = 0;
+            form.constant_bytes[1] = skeleton.empty.len();
         }
+        constants.resize(constants.len() + RUN, 0);
+        form.constants = constants.into();
+        form
     }
 
     /// Constant bytes in what is made of so many bindings, at most.
     pub fn constant_bytes_max(&self, bindings: usize) -> usize {
-        let each = self.empty.as_ref().map_or(0, |empty| empty.len()).max(self.constant_bytes);
-        self.prefix.len() + bindings * each + self.suffix.len()
+        let [some, none] = self.constant_bytes;
+        self.prefix.len() + bindings * some.max(none) + self.suffix.len()
     }
 }
 

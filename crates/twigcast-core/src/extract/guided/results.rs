@@ -1,11 +1,13 @@
 //! Results of the queries that a guide has decided.
 //!
 //! First it is found which queries match with which bindings, and what their paths lead to from those (`prepared.rs`);
-//! then, who gets which result (`naming.rs`); then the bytes of each are put together. What is made of one binding, a
-//! *fragment*, is put together once; where it is needed again it is copied as a whole.
+//! then, who gets which result (`naming.rs`); then the bytes of each are put together. What is made of one binding is a
+//! *fragment*; where many results are made alike it is put together once, and copied as a whole where it is needed again.
 
 use super::super::ExtractError;
-use super::super::output::{CHUNK_BYTES, Output, Payloads};
+use super::super::buffer::Runs;
+use super::super::family::NONE;
+use super::super::output::{CHUNK_BYTES, Output};
 use super::super::run::Session;
 use super::found::STEPS_MAX;
 use super::guide::{ColumnId, ListId, Meaning};
@@ -14,14 +16,22 @@ use super::prepared::{Make, Prepared};
 use super::sets::members;
 use super::{Found, Guide};
 
+/// Fragments that are kept, at most.
+const FRAGMENTS_MAX: usize = 1 << 20;
+
+/// Where fragments are put together in a few steps, they are kept if a recipe is used for so many results: for fewer, to
+/// find out which are there already takes as long.
+const RESULTS_MIN: u32 = 6;
+
 /// The results of one message.
 #[derive(Debug, Default)]
 pub(super) struct Results {
     prepared: Prepared,
     named: Named,
     namer: Namer,
-    /// By recipe used and binding.
+    /// By recipe used and binding; where those of each recipe begin, [`NONE`] if they are not kept.
     fragments: Vec<Fragment>,
+    fragment_starts: Vec<u32>,
     /// What a column leads to.
     nodes: Vec<u64>,
     /// Steps from nodes up to bindings that may still be taken for the message.
@@ -42,6 +52,7 @@ impl Guide {
         found.walk(selector, |found, list, set, members| {
             prepared.add_group(list, members, found.bindings(list).len() as u32, set);
         });
+        prepared.begin_columns();
         results.steps_left = STEPS_MAX;
         results.find_columns(found, meaning, session);
     }
@@ -127,29 +138,47 @@ impl Results {
 
     /// Puts all results together; those that are too large are left empty.
     fn write(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
-        let Self { prepared, named, fragments, .. } = self;
+        let Self { prepared, named, fragments, fragment_starts, .. } = self;
+        prepared.join(session.message.source);
         let source = prepared.source(session.message.source);
-        fragments.clear();
-        fragments.resize(named.fragments, Fragment::default());
+        plan_fragments(named, if prepared.is_joined() { RESULTS_MIN } else { 2 }, fragments, fragment_starts);
         session.output.begin();
         let base = session.output.position();
         let mut too_large = too_large.iter().peekable();
-        for number in 0..named.len() {
-            session.output.begin();
-            let is_left_out = too_large.next_if_eq(&&(number as u32)).is_some();
-            if let Some((used, set)) = named.result(prepared, number).filter(|_| !is_left_out) {
-                let kept = fragments.get_mut(used.fragments as usize..).unwrap_or_default();
-                let writer = Writer { prepared, make: named.make(prepared, used), source, base };
-                if used.bytes_max <= CHUNK_BYTES {
-                    session.output.append(|payloads| writer.append(set, kept, payloads));
-                } else {
-                    writer.write_large(set, kept, &mut session.output)?;
-                }
+        for (number, &(used, set)) in (0..).zip(named.list()) {
+            if too_large.next_if_eq(&&number).is_some() {
+                session.output.begin();
+                session.output.finish();
+                continue;
             }
-            session.output.finish();
+            let kept = fragments.get_mut(fragment_starts[used as usize] as usize..).unwrap_or_default();
+            let used = &named.used()[used as usize];
+            let set = prepared.set(set, used.bindings);
+            let writer = Writer { prepared, make: named.make(prepared, used), source, base };
+            if used.bytes_max <= CHUNK_BYTES {
+                session.output.append(used.bytes_max, |taken, out| writer.append(set, kept, taken, out));
+            } else {
+                session.output.begin();
+                writer.write_large(set, kept, &mut session.output)?;
+                session.output.finish();
+            }
         }
         Ok(())
     }
+}
+
+/// Makes room for the fragments of the recipes that are used for so many results at least.
+fn plan_fragments(named: &Named, results_min: u32, fragments: &mut Vec<Fragment>, starts: &mut Vec<u32>) {
+    let mut count = 0;
+    starts.clear();
+    starts.extend(named.used().iter().map(|used| {
+        let keeps = used.results >= results_min && count + used.bindings as usize <= FRAGMENTS_MAX;
+        let start = if keeps { count as u32 } else { NONE };
+        count += if keeps { used.bindings as usize } else { 0 };
+        start
+    }));
+    fragments.clear();
+    fragments.resize(count, Fragment::default());
 }
 
 /// Where a fragment was written, counted from the first result of the message; no bytes: it was not.
@@ -180,32 +209,34 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Appends the result. `kept` has the fragments by binding, or nothing.
-    fn append(&self, set: &[u64], kept: &mut [Fragment], payloads: &mut Payloads) {
+    /// Appends the result. `kept` has the fragments by binding, or nothing; `taken` bytes are gone to the sink.
+    #[inline]
+    fn append(&self, set: &[u64], kept: &mut [Fragment], taken: u64, out: &mut Runs<'_>) {
         let Self { prepared, make, source, .. } = *self;
-        // Of the message's bytes, those before this are gone to the sink.
-        let taken = payloads.taken().saturating_sub(self.base);
-        let first = self.base.saturating_sub(payloads.taken()) as usize;
-        let out = payloads.bytes_mut();
-        out.extend_from_slice(&make.form.prefix);
+        if kept.is_empty() {
+            out.push_all(&make.form.prefix);
+            members(set).for_each(|binding| prepared.append_fragment(make, binding, source, out));
+            out.push_all(&make.form.suffix);
+            return;
+        }
+        // Where the first result of the message begins: before all that is there, if some of it is gone.
+        let first = self.base as i64 - taken as i64;
+        out.push_all(&make.form.prefix);
         for binding in members(set) {
-            let fragment = kept.get_mut(binding as usize);
-            if let Some(&mut Fragment { start, bytes }) = fragment
-                && bytes > 0
-                && u64::from(start) >= taken
-            {
-                let start = first + (u64::from(start) - taken) as usize;
-                out.extend_from_within(start..start + bytes as usize);
+            let Some(fragment) = kept.get_mut(binding as usize) else {
+                prepared.append_fragment(make, binding, source, out);
+                continue;
+            };
+            let start = first + i64::from(fragment.start);
+            if fragment.bytes > 0 && start >= 0 {
+                out.repeat(start as usize, fragment.bytes as usize);
                 continue;
             }
-            let start = out.len();
+            let start = out.len() as i64 - first;
             prepared.append_fragment(make, binding, source, out);
-            if let Some(fragment) = fragment {
-                let place = |at: usize| taken + (at - first) as u64;
-                *fragment = Fragment::of(place(start), place(out.len()));
-            }
+            *fragment = Fragment::of(start as u64, (out.len() as i64 - first) as u64);
         }
-        out.extend_from_slice(&make.form.suffix);
+        out.push_all(&make.form.suffix);
     }
 
     /// Appends the result, which may be larger than what is kept before it is handed over.

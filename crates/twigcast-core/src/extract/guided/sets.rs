@@ -61,16 +61,28 @@ pub(super) fn fill(bits: &mut Vec<u64>, count: usize) {
 }
 
 /// The members of a set, ascending.
+#[inline]
 pub(super) fn members(bits: &[u64]) -> impl Iterator<Item = u32> + '_ {
-    bits.iter().enumerate().flat_map(|(index, &word)| {
-        let mut rest = word;
-        std::iter::from_fn(move || {
-            if rest == 0 {
-                return None;
-            }
-            let bit = rest.trailing_zeros();
-            rest &= rest - 1;
-            Some(index as u32 * u64::BITS + bit)
-        })
-    })
+    Members { bits, index: 0, rest: bits.first().copied().unwrap_or_default() }
+}
+
+struct Members<'a> {
+    bits: &'a [u64],
+    index: usize,
+    rest: u64,
+}
+
+impl Iterator for Members<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        while self.rest == 0 {
+            self.index += 1;
+            self.rest = *self.bits.get(self.index)?;
+        }
+        let bit = self.rest.trailing_zeros();
+        self.rest &= self.rest - 1;
+        Some(self.index as u32 * u64::BITS + bit)
+    }
 }

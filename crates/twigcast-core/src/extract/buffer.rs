@@ -1,0 +1,205 @@
+//! Bytes to which very many short runs are appended.
+//!
+//! A run is copied with a fixed length, which takes a few instructions and no call, and the next one overwrites what was
+//! too much of it. For that there is always room behind the end, in memory that has been written to before: all of it is
+//! handed on to the next user, so that it need not be made anew.
+
+use std::ops::Range;
+
+/// Bytes that are copied at once of what is short, and of what may be longer.
+pub(super) const RUN: usize = 32;
+pub(super) const STEP: usize = 128;
+
+/// Memory that is made ready beyond what is asked for, so that this happens seldom.
+const AHEAD: usize = 1 << 14;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    memory: Vec<u8>,
+    end: usize,
+}
+
+impl Buffer {
+    /// Nothing yet, in memory that was used before.
+    pub fn within(memory: Vec<u8>) -> Self {
+        Self { memory, end: 0 }
+    }
+
+    /// The memory: the bytes, and others behind them.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.memory
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[..self.end]
+    }
+
+    /// Makes room for so many bytes, and a step too many.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) {
+        let needed = self.end + bytes + STEP;
+        if self.memory.len() < needed {
+            // The capacity grows by doubling, but no memory is touched long before it is needed.
+            self.memory.resize(needed + AHEAD, 0);
+        }
+    }
+
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.make_room(bytes.len());
+        self.memory[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+
+    /// Appends bytes from before again.
+    pub fn repeat(&mut self, bytes: Range<usize>) {
+        let length = bytes.len();
+        self.make_room(length);
+        self.memory.copy_within(bytes, self.end);
+        self.end += length;
+    }
+
+    /// Forgets all from a place on.
+    pub fn truncate(&mut self, length: usize) {
+        self.end = self.end.min(length);
+    }
+
+    /// Forgets so many bytes at the beginning.
+    pub fn drop_front(&mut self, count: usize) {
+        self.memory.copy_within(count..self.end, 0);
+        self.end -= count;
+    }
+
+    /// Appends up to so many bytes, run by run.
+    #[inline]
+    pub fn append(&mut self, most: usize, write: impl FnOnce(&mut Runs<'_>)) {
+        self.make_room(most);
+        let mut runs = Runs { memory: &mut self.memory, end: self.end };
+        write(&mut runs);
+        self.end = runs.end;
+    }
+}
+
+/// Appends runs.
+pub(super) struct Runs<'a> {
+    memory: &'a mut [u8],
+    end: usize,
+}
+
+impl Runs<'_> {
+    /// Where the next run begins.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end
+    }
+
+    /// Appends what is between two places of something; quickly if it is no more than `LENGTH` bytes, and if as many can be
+    /// read there. A jump that is not foreseen takes as long as copying a hundred bytes too many does.
+    #[inline]
+    pub fn push<const LENGTH: usize>(&mut self, from: &[u8], start: u32, end: u32) {
+        const { assert!(LENGTH <= STEP) };
+        let (start, end) = (start as usize, end as usize);
+        let length = end - start;
+        let Self { memory, end: to } = self;
+        if length <= LENGTH && start + LENGTH <= from.len() {
+            memory[*to..*to + LENGTH].copy_from_slice(&from[start..start + LENGTH]);
+        } else {
+            memory[*to..*to + length].copy_from_slice(&from[start..end]);
+        }
+        *to += length;
+    }
+
+    /// Appends all of something, which is nothing more often than not.
+    #[inline]
+    pub fn push_all(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.memory[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+            self.end += bytes.len();
+        }
+    }
+
+    /// Appends bytes again that were appended before.
+    #[inline]
+    pub fn repeat(&mut self, start: usize, length: usize) {
+        if length <= STEP {
+            self.memory.copy_within(start..start + STEP, self.end);
+        } else {
+            self.memory.copy_within(start..start + length, self.end);
+        }
+        self.end += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers in no order, from a seed.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % bound
+        }
+    }
+
+    /// Whatever is appended in whatever way is what a plain list holds, whatever was in the memory before.
+    #[test]
+    fn runs_of_all_lengths_are_appended_whole() {
+        let random = &mut Random(7);
+        let source: Vec<u8> = (0..2000).map(|number| (number % 251) as u8).collect();
+        let mut memory = Vec::new();
+        for _ in 0..40 {
+            let (mut buffer, mut plain) = (Buffer::within(memory), Vec::new());
+            for _ in 0..random.below(200) {
+                let start = random.below(source.len());
+                let most = if random.below(4) == 0 { 900 } else { 80 };
+                let end = (start + random.below(most)).min(source.len());
+                let run = &source[start..end];
+                let first = random.below(plain.len() + 1);
+                let count = random.below(plain.len() - first + 1);
+                let before = plain[first..first + count].to_vec();
+                match random.below(8) {
+                    0 => {
+                        buffer.push(run);
+                        plain.extend_from_slice(run);
+                    }
+                    1 => {
+                        buffer.repeat(first..first + count);
+                        plain.extend_from_slice(&before);
+                    }
+                    2 => {
+                        buffer.truncate(first);
+                        plain.truncate(first);
+                    }
+                    3 if plain.len() > 10_000 => {
+                        buffer.drop_front(first);
+                        plain.drain(..first);
+                    }
+                    _ => {
+                        buffer.append(2 * run.len() + count, |runs| {
+                            runs.push::<RUN>(&source, start as u32, end as u32);
+                            runs.repeat(first, count);
+                            runs.push::<STEP>(run, 0, run.len() as u32);
+                        });
+                        plain.extend_from_slice(run);
+                        plain.extend_from_slice(&before);
+                        plain.extend_from_slice(run);
+                    }
+                }
+                assert_eq!(buffer.len(), plain.len());
+                assert!(buffer.bytes() == plain);
+            }
+            memory = buffer.into_memory();
+        }
+    }
+}
