@@ -14,7 +14,7 @@ from twigcast.errors import PipelineError, SourceError
 from twigcast.messages import Source
 from twigcast.spark import direct, run_pipeline
 from twigcast.spark.direct import Part, Stretch, Work, find_work
-from twigcast.spark.sources import Reading, read_messages
+from twigcast.spark.sources import PARTITIONS_WANTED_MAX, Reading, read_messages
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
@@ -46,9 +46,18 @@ def read_parts(parts: list[Part]) -> list[tuple[str, bytes | None, str | None]]:
 
 def parquet_parts(path: Path) -> list[Part]:
     """The plan for a place that tasks can read."""
-    parts = direct._parquet_parts(str(path))
+    parts = direct._parquet_parts(str(path), 10_000)
     assert parts is not None
     return parts
+
+
+@pytest.mark.parametrize(("megabytes", "tasks", "expected"), [(1, 6, 8), (60, 6, 10), (60, 60, 8), (10_000, 6, 64)])
+def test_a_task_reads_neither_too_little_nor_too_much(megabytes: int, tasks: int, expected: int) -> None:
+    assert direct._stretch_bytes(megabytes << 20, tasks) == expected << 20
+
+
+def test_all_that_there_is_has_few_enough_tasks() -> None:
+    assert (1 << 50) // direct._stretch_bytes(1 << 50, 6) <= PARTITIONS_WANTED_MAX
 
 
 @pytest.mark.parametrize("group", [1, 7, 100, 5_000])
@@ -117,7 +126,7 @@ def test_types_of_columns(
 )
 def test_other_columns_are_left_to_spark(tmp_path: Path, columns: dict[str, Any]) -> None:
     pq.write_table(pa.table(columns), tmp_path / "one.parquet")
-    assert direct._parquet_parts(str(tmp_path / "one.parquet")) is None
+    assert direct._parquet_parts(str(tmp_path / "one.parquet"), 6) is None
 
 
 def test_places_that_are_left_to_spark(spark: "SparkSession", tmp_path: Path) -> None:
@@ -129,8 +138,8 @@ def test_places_that_are_left_to_spark(spark: "SparkSession", tmp_path: Path) ->
     (tmp_path / "among" / "README").write_text("what this is")
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and nothing else")
     for name in ("nested", "among", "damaged.parquet", "nothing.parquet"):
-        assert direct._parquet_parts(str(tmp_path / name)) is None
-    assert direct._parquet_parts(f"file://{tmp_path}/among/x.parquet") is None
+        assert direct._parquet_parts(str(tmp_path / name), 6) is None
+    assert direct._parquet_parts(f"file://{tmp_path}/among/x.parquet", 6) is None
     work = find_work(spark, f"file://{tmp_path}/among/x.parquet", Reading(), tmp_path)
     assert work.rows.columns == ["message_id", "xml"]
 
@@ -168,6 +177,7 @@ def test_the_pipeline_is_the_same_whoever_reads(
     spark: "SparkSession", tmp_path: Path, population: SubscriptionSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(direct, "STRETCH_BYTES", 5_000)
+    monkeypatch.setattr(direct, "_TASKS_PER_CORE", 10_000)
     path = tmp_path / "messages.parquet"
     made = [*bodies(600), b"<broken", None]
     pq.write_table(pa.table({"message_id": range(602), "xml": made}), path, row_group_size=50)

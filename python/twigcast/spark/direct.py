@@ -31,7 +31,13 @@ from twigcast.spark.sources import (
 )
 
 STRETCH_BYTES: Final = 8 << 20
-"""A task reads about this much of Parquet files; with very much to read, tasks grow rather than multiply."""
+_STRETCH_BYTES_LARGE: Final = 64 << 20
+"""A task reads at least and, until they are very many, at most about this much of Parquet files."""
+
+_TASKS_PER_CORE: Final = 3
+"""In between, this many tasks: starting one takes as long as matching a few thousand messages, but with too few of them
+cores that are done early have nothing to do.
+"""
 
 _STRETCHES_MAX: Final = 500
 """A task reads at most so many Parquet files."""
@@ -113,7 +119,8 @@ def find_work(spark: SparkSession, path: str | os.PathLike[str], reading: Readin
         found = find_sources([Path(location).absolute()], include=reading.include)
         parts = [Part(sources=partition.sources) for partition in plan_partitions(found)]
     else:
-        parts = None if reading.record is not None else _parquet_parts(location)
+        tasks = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+        parts = None if reading.record is not None else _parquet_parts(location, tasks)
     if parts is None:
         return handed_over(read_messages(spark, location, reading))
     rows = spark.range(0, len(parts), 1, max(1, len(parts)))
@@ -151,8 +158,8 @@ def _part_reading(places: list[int], plan: str, reading: Reading) -> Callable[[B
 # Parquet --------------------------------------------------------------------------------------------------------------
 
 
-def _parquet_parts(location: str) -> list[Part] | None:
-    """What tasks read of Parquet here; ``None`` where it has to be Spark that reads.
+def _parquet_parts(location: str, tasks: int) -> list[Part] | None:
+    """What tasks, about as many as these, read of Parquet here; ``None`` where it has to be Spark that reads.
 
     That is: elsewhere, in nested folders, among other files, and with types that Spark turns into strings its own way.
     """
@@ -160,7 +167,7 @@ def _parquet_parts(location: str) -> list[Part] | None:
     if not paths or _doubt(paths[0]) is not None:
         return None
     sizes = {path: Path(path).stat().st_size for path in paths}
-    wanted = max(STRETCH_BYTES, sum(sizes.values()) // PARTITIONS_WANTED_MAX)
+    wanted = _stretch_bytes(sum(sizes.values()), tasks)
     parts: list[Part] = []
     current: list[Stretch] = []
     size = 0
@@ -174,6 +181,12 @@ def _parquet_parts(location: str) -> list[Part] | None:
             size += end - start
     parts.append(Part(stretches=tuple(current)))
     return parts
+
+
+def _stretch_bytes(total: int, tasks: int) -> int:
+    """How much of so many bytes a task reads."""
+    share = min(-(-total // tasks), _STRETCH_BYTES_LARGE)
+    return max(STRETCH_BYTES, share, total // PARTITIONS_WANTED_MAX)
 
 
 def _parquet_files(location: str) -> list[str]:
