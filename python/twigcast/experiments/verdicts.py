@@ -7,13 +7,14 @@ with the experiments whose ids begin so. A test holds the page equal to the resu
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from twigcast.experiments import registry, store
 from twigcast.experiments.store import StoredRun
 
-HEAD = ("figure", "scale", "claim", "verdict", "seen", "time")
+HEAD = ("figure", "scale", "claim", "verdict", "seen", "time (of the processor)")
 
 
 def verdict_table(runs: Iterable[StoredRun], prefixes: Sequence[str]) -> list[str]:
@@ -27,9 +28,16 @@ def verdict_table(runs: Iterable[StoredRun], prefixes: Sequence[str]) -> list[st
     lines = [_row(HEAD), _row(("---",) * len(HEAD))]
     for run in chosen:
         for verdict in registry.experiment_by_id(run.experiment).judge(run.results):
-            time = f"{run.about['seconds']:,.1f} s"
-            lines.append(_row((run.experiment, run.scale, verdict.claim, verdict.held, verdict.seen, time)))
+            lines.append(
+                _row((run.experiment, run.scale, verdict.claim, verdict.held, verdict.seen, _time(run.about)))
+            )
     return lines
+
+
+def _time(about: Mapping[str, Any]) -> str:
+    """By the clock and, where it is stored, of the processor: what other work beside it does not change."""
+    clock = f"{about['seconds']:,.1f} s"
+    return f"{clock} ({about['processor_seconds']:,.1f} s)" if about.get("processor_seconds") else clock
 
 
 def _order(run: StoredRun) -> tuple[str, str]:
