@@ -267,12 +267,13 @@ def packed(*messages: Any) -> bytes:
 
 
 STRANGER = Greeting(PROTOCOL, "stranger", bytes(16), 1, "", 0.0, "test")
+LATER = PROTOCOL[0] + 1
 
 
 @pytest.mark.parametrize(
     ("said", "kind", "reason"),
     [
-        ([packed(STRANGER._replace(version=(PROTOCOL[0] + 1, 0)))], greeting.VERSION, rf"speaks version {PROTOCOL[0] + 1}\.0"),
+        ([packed(STRANGER._replace(version=(LATER, 0)))], greeting.VERSION, rf"speaks version {LATER}\.0"),
         ([b"nonsense"], greeting.FRAME, "no packet"),
         ([packed(STRANGER)[:-2]], greeting.FRAME, "damaged"),
         ([packed(Ready())], greeting.FRAME, "in place of a greeting"),
