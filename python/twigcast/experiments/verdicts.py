@@ -27,10 +27,10 @@ def verdict_table(runs: Iterable[StoredRun], prefixes: Sequence[str]) -> list[st
     chosen = sorted((run for run in runs if run.experiment.startswith(tuple(prefixes))), key=_order)
     lines = [_row(HEAD), _row(("---",) * len(HEAD))]
     for run in chosen:
-        for verdict in registry.experiment_by_id(run.experiment).judge(run.results):
-            lines.append(
-                _row((run.experiment, run.scale, verdict.claim, verdict.held, verdict.seen, _time(run.about)))
-            )
+        lines += [
+            _row((run.experiment, run.scale, verdict.claim, verdict.held, verdict.seen, _time(run.about)))
+            for verdict in registry.experiment_by_id(run.experiment).judge(run.results)
+        ]
     return lines
 
 

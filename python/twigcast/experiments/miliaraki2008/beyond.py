@@ -158,8 +158,8 @@ EXPERIMENTS = (
         title="Beyond: ten million queries on 100,000 peers",
         source="ours, after Miliaraki 2008, figures 5 and 6",
         settings="NITF, 100,000 peers, 1,000 messages of 36 kB; random paths of depth 10, W = DS = 0.2, all different, "
-        "drawn 21.5, 86 and 344 million times. Spread over tasks: drawn in 16 parts, regrouped by the beginnings of the "
-        "queries into 16 ranges of keys, each tallied by itself. Small: 1,000 peers, 160,000 draws, 7 messages",
+        "drawn 21.5, 86 and 344 million times. Spread over tasks: drawn in 16 parts, regrouped by the beginnings of "
+        "the queries into 16 ranges of keys, each tallied by itself. Small: 1,000 peers, 160,000 draws, 7 messages",
         sweep=SWEEP,
         measure=measure,
         spread=measure_spread,
