@@ -187,3 +187,109 @@ fn names_that_nobody_mentions_any_more_are_let_go() {
         engine.subscriptions().map(|(key, text, _)| (key.to_owned(), text.into_owned())).collect();
     assert_eq!(held, stay.map(|(key, text)| (key.to_owned(), text.to_owned())));
 }
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// A message whose elements are nested at random, some in a namespace, some with an attribute.
+fn message(random: &mut Random) -> String {
+    let mut text = "<r xmlns:p='urn:x'>".to_owned();
+    let mut open = Vec::new();
+    for _ in 0..2 + random.below(60) {
+        let name = *random.of(&NAMES);
+        let name = if random.below(6) == 0 { format!("p:{name}") } else { name.to_owned() };
+        text += &if random.below(4) == 0 { format!("<{name} n='1'>") } else { format!("<{name}>") };
+        open.push(name);
+        for _ in 0..random.below(4) {
+            if let Some(name) = open.pop() {
+                text += &format!("</{name}>");
+            }
+        }
+    }
+    open.iter().rev().for_each(|name| text += &format!("</{name}>"));
+    text + "</r>"
+}
+
+fn path_query(random: &mut Random) -> String {
+    let mut text = random.of(&["/r", "/r", "/*", "/"]).to_string();
+    for _ in 0..1 + random.below(4) {
+        text += *random.of(&["/", "/", "//"]);
+        text += *random.of(&["a", "b", "c", "d", "e", "f", "*", "p:a", "p:*", "*:b"]);
+    }
+    let text = text.replace("///", "//");
+    match random.below(12) {
+        0 => text + "[@n]",
+        1 => text + "[@n = 1]",
+        2 => text + "[a]",
+        3 => text + "[b/c or d]",
+        _ => text,
+    }
+}
+
+/// Many queries come and go at once while many messages are known: whether messages lead the automata along, or it is
+/// found out for all label paths at once what the new queries say there, answers are those of a population made afresh;
+/// and also with little memory, where all is forgotten now and then.
+#[test]
+fn after_many_changes_all_messages_are_answered_like_afresh() {
+    let mut looks_ahead = 0;
+    for seed in 1_u64..25 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let context = QueryContext {
+            namespaces: BTreeMap::from([("p".to_owned(), "urn:x".to_owned())]),
+            dialect: Dialect::XPath,
+        };
+        let cache_bytes_max = *random.of(&[1 << 26, 1 << 26, 1 << 18, 1 << 15]);
+        let limits = Limits { cache_bytes_max, ..Limits::default() };
+        let (mut engine, mut matcher) = (Engine::new(limits), Matcher::new());
+        let mut expected: BTreeMap<String, String> = BTreeMap::new();
+        let mut messages: Vec<String> = (0..30).map(|_| message(&mut random)).collect();
+        let count = *random.of(&[0, 20, 300]);
+        for number in 0..count {
+            let text = path_query(&mut random);
+            engine.add(&format!("first {number}"), &text, &context, false).expect("a valid query");
+            expected.insert(format!("first {number}"), text);
+        }
+        for round in 0..12 {
+            let mut fresh = Engine::new(Limits::default());
+            for (key, text) in &expected {
+                fresh.add(key, text, &context, false).expect("a valid query");
+            }
+            let mut afresh = Matcher::new();
+            let some = if round % 4 == 1 { 3 } else { messages.len() };
+            for message in &messages[..some] {
+                let (found, _) = keys(&engine, &mut matcher, message);
+                assert_eq!(found, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
+            }
+            messages[random.below(30)] = message(&mut random);
+            for _ in 0..*random.of(&[1, 10, 120]) {
+                let key = format!("key {}", random.below(400));
+                if random.below(3) == 0 {
+                    assert_eq!(engine.remove(&key), expected.remove(&key).is_some());
+                } else {
+                    let text = path_query(&mut random);
+                    engine.add(&key, &text, &context, true).expect("a valid query");
+                    expected.insert(key, text);
+                }
+            }
+            if random.below(10) == 0 {
+                engine.compact();
+            }
+        }
+        looks_ahead += matcher.looks_ahead();
+    }
+    assert!(looks_ahead > 50, "{looks_ahead}");
+}
+
+/// More changes than there are editions, between messages: the pairs are made anew in time.
+#[test]
+fn a_thousand_changes_with_a_message_after_each() {
+    let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+    let context = QueryContext::default();
+    engine.add("first", "//b", &context, false).expect("a valid query");
+    for number in 0..1_000 {
+        let text = ["/a/b", "/a/b/c", "//c", "/b"][number % 4];
+        engine.add("new", text, &context, true).expect("a valid query");
+        let expected = if number % 4 == 3 { vec!["first"] } else { vec!["first", "new"] };
+        assert_eq!(keys(&engine, &mut matcher, MESSAGES[0]).0, expected, "change {number}");
+    }
+}

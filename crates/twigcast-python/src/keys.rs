@@ -6,6 +6,9 @@ use pyo3::types::PyBytes;
 use twigcast_core::engine as core;
 use twigcast_core::engine::Slot;
 
+/// Bytes of a key for which room is made beforehand.
+const KEY_BYTES: usize = 16;
+
 /// The keys of some slots, one after the other.
 pub struct Keys {
     offsets: Vec<u8>,
@@ -42,7 +45,8 @@ impl Keys {
     fn with_room(keys: usize) -> Self {
         let mut offsets = Vec::with_capacity((keys + 1) * size_of::<i32>());
         offsets.extend_from_slice(&0_i32.to_le_bytes());
-        Self { offsets, text: Vec::new() }
+        // Untouched memory costs nothing; growing to the size of many keys means copying them again and again.
+        Self { offsets, text: Vec::with_capacity(keys * KEY_BYTES) }
     }
 
     fn push(&mut self, key: Option<&str>) {

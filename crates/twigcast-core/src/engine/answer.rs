@@ -29,11 +29,10 @@ impl Engine {
         if self.registry.is_all_plain() {
             return matched.len();
         }
-        let count = |(index, word): (usize, u64)| {
-            if self.registry.is_plain(index) {
-                return word.count_ones() as usize;
-            }
-            query_set::members(index, word).map(|query| self.registry.uses(query) as usize).sum()
+        let count = |(block, word): (usize, u64)| {
+            let others = query_set::members(block, word & self.registry.other(block));
+            let others: usize = others.map(|query| self.registry.uses(query) as usize).sum();
+            (word & self.registry.plain(block)).count_ones() as usize + others
         };
         matched.words().map(count).sum()
     }
@@ -42,10 +41,9 @@ impl Engine {
     pub fn matched_queries(&self, matcher: &Matcher, queries: &mut Vec<u32>) {
         let set = matcher.matched();
         if self.dead.is_empty() {
-            set.append_to(queries, |_| true, |_, _, _| {});
-        } else {
-            queries.extend(set.iter().filter(|&query| self.registry.uses(query) > 0));
+            return set.append_to(queries, |_, word| word);
         }
+        set.append_to(queries, |block, word| word & (self.registry.plain(block) | self.registry.other(block)));
     }
 
     /// The slots of the subscriptions to a query, in no order, appended to `slots`.
@@ -56,45 +54,45 @@ impl Engine {
     /// The slots of the subscriptions that the last message matched, ascending, appended to `slots`.
     pub fn slots(&self, matcher: &Matcher, slots: &mut Vec<Slot>) {
         let matched = matcher.matched();
-        let sharing = self.registry.mean_subscribers();
-        if sharing > 1 && matched.len() * sharing > self.slot_bound() / SPARSE {
+        if self.registry.is_all_plain() {
+            return matched.append_to(slots, |_, word| word);
+        }
+        if matched.len() * self.registry.mean_subscribers().max(1) > self.slot_bound() / SPARSE {
             return self.slots_by_set(matched, slots);
         }
-        if self.registry.is_all_plain() {
-            return matched.append_to(slots, |_| true, |_, _, _| {});
-        }
         let start = slots.len();
-        let mut plain = true;
-        matched.append_to(
-            slots,
-            |block| self.registry.is_plain(block),
-            |block, word, slots| {
-                plain = false;
-                query_set::members(block, word).for_each(|query| self.registry.book().append_subscribers(query, slots));
-            },
-        );
-        if !plain && !slots[start..].is_sorted() {
-            put_in_order(&mut slots[start..], self.slot_bound());
+        let mut others = Vec::new();
+        matched.append_to(slots, |block, word| {
+            let others_here = query_set::members(block, word & self.registry.other(block));
+            others_here.for_each(|query| self.registry.book().append_subscribers(query, &mut others));
+            word & self.registry.plain(block)
+        });
+        if !others.is_empty() {
+            // Two runs in order are soon one.
+            others.sort_unstable();
+            slots.append(&mut others);
+            slots[start..].sort();
         }
     }
 
-    /// [`Self::slots`] where queries have many subscriptions: a bit is set for each, which puts them in order.
+    /// [`Self::slots`] where there are many: a bit is set for each, which puts them in order.
     fn slots_by_set(&self, matched: &QuerySet, slots: &mut Vec<Slot>) {
         let mut set = QuerySet::default();
         set.reset(self.slot_bound());
-        for (index, word) in matched.words() {
-            if self.registry.is_plain(index) {
-                set.insert_word(index, word);
-                continue;
+        for (block, word) in matched.words() {
+            let plain = word & self.registry.plain(block);
+            // There may be fewer slots than queries.
+            if plain != 0 {
+                set.insert_word(block, plain);
             }
-            for query in query_set::members(index, word) {
+            for query in query_set::members(block, word & self.registry.other(block)) {
                 match self.registry.book().subscribers(query) {
                     Subscribers::Sole(slot) => set.insert(slot),
                     Subscribers::Several(several) => several.iter().for_each(|&slot| set.insert(slot)),
                 }
             }
         }
-        set.append_to(slots, |_| true, |_, _, _| {});
+        set.append_to(slots, |_, word| word);
     }
 }
 

@@ -86,6 +86,11 @@ impl Matcher {
         self.main.dfa.state_count() + self.recent.dfa.state_count()
     }
 
+    /// How often it was found out for all places at once what the queries say there that came lately.
+    pub fn looks_ahead(&self) -> u64 {
+        self.walk.looks_ahead
+    }
+
     /// Bytes of the tables that outlive a message, by estimate.
     pub fn cache_bytes(&self) -> usize {
         self.main.bytes()

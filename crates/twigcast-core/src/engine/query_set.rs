@@ -150,33 +150,23 @@ impl QuerySet {
         self.words.iter().copied().enumerate().filter(|&(_, word)| word != 0)
     }
 
-    /// Append the members, ascending. Of the words that `is_plain` denies, `other` appends what they stand for.
-    pub(super) fn append_to(
-        &self,
-        members: &mut Vec<u32>,
-        is_plain: impl Fn(usize) -> bool,
-        other: impl FnMut(usize, u64, &mut Vec<u32>),
-    ) {
+    /// Append the members, ascending: of each word, those that `admitted` leaves.
+    pub(super) fn append_to(&self, members: &mut Vec<u32>, admitted: impl FnMut(usize, u64) -> u64) {
         // By a sample: how many members words have that have some.
         let sample = self.words.iter().step_by((self.words.len() / SPAN).max(1)).filter(|&&word| word != 0);
         let (words, count) = sample.fold((0, 0), |(n, m), word| (n + 1, m + word.count_ones()));
         if count > 2 * words + words / 2 {
-            self.append_groups::<8>(members, is_plain, other);
+            self.append_groups::<8>(members, admitted);
         } else if 5 * count > 6 * words {
-            self.append_groups::<4>(members, is_plain, other);
+            self.append_groups::<4>(members, admitted);
         } else {
-            self.append_groups::<2>(members, is_plain, other);
+            self.append_groups::<2>(members, admitted);
         }
     }
 
     /// [`Self::append_to`]. Of each word the members are written in whole groups, and what was too much is overwritten:
     /// with groups as large as most words need, that costs less than a branch that goes either way at each member.
-    fn append_groups<const SIZE: usize>(
-        &self,
-        members: &mut Vec<u32>,
-        is_plain: impl Fn(usize) -> bool,
-        mut other: impl FnMut(usize, u64, &mut Vec<u32>),
-    ) {
+    fn append_groups<const SIZE: usize>(&self, members: &mut Vec<u32>, mut admitted: impl FnMut(usize, u64) -> u64) {
         let mut gathered = [0; GATHERED];
         let mut len = 0;
         for (span, words) in self.words.chunks(SPAN).enumerate() {
@@ -189,13 +179,7 @@ impl QuerySet {
             }
             for &at in &there[..count] {
                 let index = span * SPAN + usize::from(at);
-                let mut rest = words[usize::from(at)];
-                if !is_plain(index) {
-                    members.extend_from_slice(&gathered[..len]);
-                    len = 0;
-                    other(index, rest, members);
-                    continue;
-                }
+                let mut rest = admitted(index, words[usize::from(at)]);
                 let mut to = len;
                 len += rest.count_ones() as usize;
                 while rest != 0 {
@@ -226,8 +210,7 @@ impl QuerySet {
 mod tests {
     use super::*;
 
-    /// Sets of all densities: what is appended are the members, in order, and the words that are not plain are left to
-    /// the other way.
+    /// Sets of all densities: what is appended are the members that are admitted, in order.
     #[test]
     fn members_are_appended_in_order() {
         for seed in 1..60_u64 {
@@ -243,13 +226,14 @@ mod tests {
             set.reset(bound as usize);
             (0..bound).for_each(|number| set.insert_if(number, random(100) < density));
             let expected: Vec<u32> = (0..bound).filter(|&number| set.contains(number)).collect();
-            for odd in [0, 1, 2, 1 + random(20) as usize] {
-                let is_plain = |index: usize| odd == 0 || !index.is_multiple_of(odd);
+            for kept in [u64::MAX, 0, 0x5555_5555_5555_5555, random(1 << 31) << 32 | random(1 << 31)] {
                 let mut found = vec![u32::MAX];
-                set.append_to(&mut found, is_plain, |index, word, found| {
-                    assert!(!is_plain(index) && word != 0);
-                    found.extend(members(index, word));
+                set.append_to(&mut found, |index, word| {
+                    assert!(word != 0 && set.words[index] == word);
+                    word & kept.rotate_left(index as u32)
                 });
+                let is_kept = |&number: &u32| kept.rotate_left(number >> 6) >> (number & 63) & 1 == 1;
+                let expected: Vec<u32> = expected.iter().copied().filter(is_kept).collect();
                 assert_eq!((found[0], &found[1..]), (u32::MAX, &expected[..]));
             }
         }

@@ -114,9 +114,11 @@ pub(super) struct Registry {
     queries: Chunked<QueryEntry>,
     texts: Texts,
     text_room: Room,
-    /// Of each [`BLOCK`] of queries, how many have one subscription, of their own number: after a bulk load most have,
-    /// and a block where all have needs no look at who subscribes.
-    plain: Vec<u8>,
+    /// Of each [`BLOCK`] of queries, as bits, which have one subscription, of their own number: after a bulk load most
+    /// have, and of these nobody needs to look who subscribes.
+    plain: Vec<u64>,
+    /// The same for queries that have subscriptions otherwise.
+    other: Vec<u64>,
     /// How many these are of all queries.
     plain_count: usize,
     free_sharing: Vec<u32>,
@@ -193,6 +195,7 @@ impl Registry {
                 self.queries.push(entry);
                 self.book_mut().subscribed.push(NONE);
                 self.plain.resize(self.queries.len().div_ceil(BLOCK), 0);
+                self.other.resize(self.plain.len(), 0);
                 self.queries.len() as u32 - 1
             }
         }
@@ -354,8 +357,10 @@ impl Registry {
         let Some(entry) = self.book_mut().subscribed.get_mut(query) else { return };
         let before = std::mem::replace(entry, value);
         let (was, is) = (before == query | SOLE, value == query | SOLE);
-        let plain = &mut self.plain[query as usize / BLOCK];
-        *plain = *plain - u8::from(was) + u8::from(is);
+        let (block, bit) = (query as usize / BLOCK, 1 << (query & 63));
+        let set = |word: &mut u64, is: bool| *word = if is { *word | bit } else { *word & !bit };
+        set(&mut self.plain[block], is);
+        set(&mut self.other[block], value != NONE && !is);
         self.plain_count = self.plain_count - usize::from(was) + usize::from(is);
     }
 
@@ -393,10 +398,16 @@ impl Registry {
         self.book.query_of(slot)
     }
 
-    /// Does each query of a block have one subscription, of the query's own number?
+    /// The queries of a block that have one subscription, of the query's own number.
     #[inline]
-    pub(super) fn is_plain(&self, block: usize) -> bool {
-        usize::from(self.plain[block]) == BLOCK.min(self.queries.len() - block * BLOCK)
+    pub(super) fn plain(&self, block: usize) -> u64 {
+        self.plain[block]
+    }
+
+    /// The queries of a block that have subscriptions otherwise.
+    #[inline]
+    pub(super) fn other(&self, block: usize) -> u64 {
+        self.other[block]
     }
 
     /// Does each query have one subscription, of the query's own number?

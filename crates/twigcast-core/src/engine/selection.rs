@@ -77,7 +77,7 @@ impl Delivered {
             number_of[slot as usize] = number;
         }
         self.slots.clear();
-        slots.append_to(&mut self.slots, |_| true, |_, _, _| {});
+        slots.append_to(&mut self.slots, |_, word| word);
         self.numbers.clear();
         self.numbers.extend(self.slots.iter().map(|&slot| number_of[slot as usize]));
     }

@@ -1,7 +1,10 @@
 //! The way of a message through the automata of both layers at once.
 
+mod ahead;
+
 use rustc_hash::FxHashMap;
 
+use self::ahead::Known;
 use super::Engine;
 use super::layer::LearntPaths;
 use super::population::Population;
@@ -18,13 +21,23 @@ pub(super) const NOWHERE: PlaceId = 0;
 /// The place of the document node.
 pub(super) const OUTSET: PlaceId = 1;
 
+/// A place's number is told by these bits of where a transition leads, the edition of it by those above them.
+const PLACE_BITS: u32 = 24;
+/// The edition after which all pairs are made anew.
+const EDITION_LAST: u8 = u8::MAX;
+const PLACES_MAX: PlaceId = (1 << PLACE_BITS) - 1;
+/// Places that no transition leads to any more are let go with all others when there are as many as those, and some.
+const SPARE_PLACES: usize = 64;
+
 /// A state of each automaton.
 #[derive(Debug)]
 struct Place {
     /// The message that was last here.
     seen: u64,
     main: DfaId,
+    /// The state of what came lately, if the place is of this edition; [`UNLED`] where it was told what is there without.
     recent: DfaId,
+    edition: u8,
     told: (Told, Told),
     /// More is to be decided here.
     is_open: bool,
@@ -32,13 +45,42 @@ struct Place {
     noted: (Noted, Noted),
 }
 
+/// In place of a state: that of what came lately has not been led here.
+const UNLED: DfaId = DfaId::MAX;
+
+/// How a place was first reached.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    from: PlaceId,
+    name: Name,
+    /// And in no other way.
+    is_only: bool,
+}
+
 /// Pairs of states that messages lead to. One look-up takes both automata further, so that what came lately costs hardly
-/// more than what was there; and when it changes, the pairs are made again without a look at the bulk.
+/// more than what was there.
+///
+/// When what came lately changes, a new edition begins. Places and transitions stay; that of the bulk in them is as true as
+/// before. Where a message leads along a transition of an earlier edition, the automaton of what came lately is led along
+/// once more, and the place that the transition led to takes the new state in. Only where another transition has led to it
+/// in this edition already, with a different state, they part. When that is worth it, it is found out for all places at
+/// once what is there (see [`ahead`]).
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     places: Vec<Place>,
+    origins: Vec<Origin>,
+    /// The places of this edition.
     known: FxHashMap<(DfaId, DfaId), PlaceId>,
+    /// Where they lead, marked with the edition.
     transitions: Transitions,
+    edition: u8,
+    /// Grows whenever a transition is made or leads elsewhere.
+    version: u64,
+    /// Transitions of earlier editions that messages led along in this one.
+    led_again: usize,
+    pub(super) looks_ahead: u64,
+    /// The paths to places, as far as there is but one to each.
+    paths: Known,
     /// Generations of the automata that the pairs are of.
     generations: (u64, u64),
     place_of: Vec<PlaceId>,
@@ -64,7 +106,9 @@ impl<'a> Layers<'a> {
 
 impl Walk {
     pub(super) fn bytes(&self) -> usize {
-        self.places.len() * (size_of::<Place>() + 2 * size_of::<((DfaId, DfaId), PlaceId)>())
+        self.paths.bytes()
+            + self.places.len()
+                * (size_of::<Place>() + size_of::<Origin>() + 2 * size_of::<((DfaId, DfaId), PlaceId)>())
             + self.transitions.len() * Transitions::BYTES
     }
 
@@ -121,9 +165,10 @@ impl Walk {
 
     #[inline(always)]
     fn after(&mut self, layers: &mut Layers<'_>, from: PlaceId, name: Name) -> Result<PlaceId, BudgetReached> {
-        match self.transitions.get(from, name) {
-            Some(known) => Ok(known),
-            None => self.make(layers, from, name),
+        let known = self.transitions.get(from, name);
+        match known.map(|known| known ^ self.mark()) {
+            Some(id) if id <= PLACES_MAX => Ok(id),
+            _ => self.make(layers, from, name, known),
         }
     }
 
@@ -160,37 +205,129 @@ impl Walk {
     fn prepare(&mut self, layers: &Layers<'_>) {
         let generations = (layers.main.dfa.generation(), layers.recent.dfa.generation());
         if self.generations != generations {
-            self.places.clear();
+            let is_worn = self.places.len() > 2 * self.transitions.len() + SPARE_PLACES;
+            if self.generations.0 != generations.0 || self.edition == EDITION_LAST || is_worn {
+                self.places.clear();
+                self.origins.clear();
+                self.transitions.clear();
+                self.version += 1;
+                self.edition = 0;
+            } else {
+                self.edition += 1;
+            }
             self.known.clear();
-            self.transitions.clear();
+            self.led_again = 0;
             self.generations = generations;
         }
-        if self.places.is_empty() {
-            self.place(layers, DEAD, DEAD);
-            self.place(layers, START, START);
+        if self.known.is_empty() {
+            let outset = (!self.places.is_empty()).then_some(OUTSET);
+            let nowhere = Origin { from: NOWHERE, name: Name::UNKNOWN, is_only: false };
+            self.place(layers, (DEAD, DEAD), outset.map(|_| NOWHERE), nowhere);
+            self.place(layers, (START, START), outset, nowhere);
         }
     }
 
+    /// The bits of transitions of this edition.
+    #[inline(always)]
+    fn mark(&self) -> u32 {
+        u32::from(self.edition) << PLACE_BITS
+    }
+
+    /// Where a name leads, when that is not known, or only `stale` since an earlier edition.
     #[cold]
-    fn make(&mut self, layers: &mut Layers<'_>, from: PlaceId, name: Name) -> Result<PlaceId, BudgetReached> {
+    fn make(
+        &mut self,
+        layers: &mut Layers<'_>,
+        from: PlaceId,
+        name: Name,
+        stale: Option<u32>,
+    ) -> Result<PlaceId, BudgetReached> {
+        if stale.is_some() && self.is_led_again_enough(layers) {
+            self.look_ahead(layers);
+            if let Some(known) = self.transitions.get(from, name).filter(|known| known ^ self.mark() <= PLACES_MAX) {
+                return Ok(known & PLACES_MAX);
+            }
+        }
+        let from_recent = self.recent_of(layers, from)?;
         let Layers { population, main, recent, budget } = layers;
-        let Place { main: from_main, recent: from_recent, .. } = self.places[from as usize];
-        let next_main = main.dfa.next(&population.main.nfa, *population, from_main, name, *budget)?;
+        let stale = stale.map(|known| known & PLACES_MAX);
+        let next_main = match stale {
+            Some(place) => self.places[place as usize].main,
+            None => main.dfa.next(&population.main.nfa, *population, self.places[from as usize].main, name, *budget)?,
+        };
         let next_recent = recent.dfa.next(&population.recent.nfa, *population, from_recent, name, *budget)?;
-        if self.bytes() >= *budget {
+        if self.bytes() >= *budget || self.places.len() > PLACES_MAX as usize {
             return Err(BudgetReached);
         }
-        let id = self.place(layers, next_main, next_recent);
-        self.transitions.insert(from, name, id);
+        let id = self.place(layers, (next_main, next_recent), stale, Origin { from, name, is_only: true });
+        let leads = self.mark() | id;
+        match stale {
+            Some(_) => self.transitions.set(from, name, leads),
+            None => self.transitions.insert(from, name, leads),
+        }
+        if stale != Some(id) {
+            self.version += 1;
+        }
         Ok(id)
     }
 
-    fn place(&mut self, layers: &Layers<'_>, main: DfaId, recent: DfaId) -> PlaceId {
-        *self.known.entry((main, recent)).or_insert_with(|| {
-            let told = (layers.main.dfa.told(main), layers.recent.dfa.told(recent));
-            let is_open = told.0.undecided().is_some() || told.1.undecided().is_some();
-            self.places.push(Place { seen: 0, main, recent, told, is_open, noted: <_>::default() });
-            self.places.len() as PlaceId - 1
-        })
+    /// The state of what came lately at a place of this edition.
+    fn recent_of(&mut self, layers: &mut Layers<'_>, place: PlaceId) -> Result<DfaId, BudgetReached> {
+        let (mut led, mut names) = (place, Vec::new());
+        while self.places[led as usize].recent == UNLED {
+            let Origin { from, name, .. } = self.origins[led as usize];
+            names.push(name);
+            led = from;
+        }
+        let Layers { population, recent, budget, .. } = layers;
+        let mut state = self.places[led as usize].recent;
+        while let Some(name) = names.pop() {
+            state = recent.dfa.next(&population.recent.nfa, *population, state, name, *budget)?;
+        }
+        self.places[place as usize].recent = state;
+        Ok(state)
+    }
+
+    /// The place of two states, to which a way leads. If there is none yet, `stale` becomes it, unless it is of this edition
+    /// already: a place of the same state of the bulk, to which the way led before.
+    fn place(
+        &mut self,
+        layers: &Layers<'_>,
+        (main, recent): (DfaId, DfaId),
+        stale: Option<PlaceId>,
+        way: Origin,
+    ) -> PlaceId {
+        if let Some(&id) = self.known.get(&(main, recent)) {
+            if stale != Some(id) {
+                self.origins[id as usize].is_only = false;
+            }
+            return id;
+        }
+        let told = (layers.main.dfa.told(main), layers.recent.dfa.told(recent));
+        let id = match stale.filter(|&id| self.places[id as usize].edition != self.edition) {
+            Some(id) => {
+                self.places[id as usize].renew(self.edition, recent, told.1);
+                id
+            }
+            None => {
+                let edition = self.edition;
+                let mut place = Place { seen: 0, main, recent, edition, told, is_open: false, noted: <_>::default() };
+                place.renew(edition, recent, told.1);
+                self.places.push(place);
+                self.origins.push(way);
+                self.places.len() as PlaceId - 1
+            }
+        };
+        self.known.insert((main, recent), id);
+        id
+    }
+}
+
+impl Place {
+    /// Let the place be of an edition.
+    fn renew(&mut self, edition: u8, recent: DfaId, told: Told) {
+        (self.edition, self.recent) = (edition, recent);
+        (self.told.1, self.noted.1) = (told, Noted::default());
+        self.is_open = self.told.0.undecided().is_some() || told.undecided().is_some();
     }
 }

@@ -355,24 +355,34 @@ impl LazyDfa {
             return id;
         }
         let id = made.len() as DfaId;
-        let segment = scratch.collected.keep(lists);
-        let mut undecided = None;
-        if segment.is_undecided {
-            let state = DfaState::of(nfa, keys, &scratch.collected.members, self.next_twigs_version);
-            self.next_twigs_version += 1;
-            self.undecided_bytes += state.bytes();
-            self.undecided.push(state);
-            undecided = NonZeroU32::new(self.undecided.len() as u32);
-        }
-        made.push(Made {
-            told: Told { accepts: segment.accepts, undecided },
-            members: segment.members,
-            lasting,
-            exits: NOTHING,
-            hash,
-        });
+        let Segment { members, accepts, is_undecided } = scratch.collected.keep(lists);
+        let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
+        let Self { made, known, .. } = self;
+        made.push(Made { told: Told { accepts, undecided }, members, lasting, exits: NOTHING, hash });
         known.insert_unique(hash, id, |&id| made[id as usize].hash);
         id
+    }
+
+    /// What the NFA states collected leave to be decided.
+    fn add_undecided(&mut self, nfa: &Nfa, keys: &impl TriggerKeys) -> Option<NonZeroU32> {
+        let state = DfaState::of(nfa, keys, &self.scratch.collected.members, self.next_twigs_version);
+        self.next_twigs_version += 1;
+        self.undecided_bytes += state.bytes();
+        self.undecided.push(state);
+        NonZeroU32::new(self.undecided.len() as u32)
+    }
+
+    /// What reaching some NFA states says of queries, where no state is wanted to go on from.
+    pub fn tell(&mut self, nfa: &Nfa, keys: &impl TriggerKeys, members: &[StateId]) -> Told {
+        if members.is_empty() {
+            return Told::default();
+        }
+        let collected = &mut self.scratch.collected;
+        collected.clear();
+        members.iter().for_each(|&member| collected.push(nfa, member));
+        let accepts = self.lists.add(&collected.accepts);
+        let undecided = if collected.is_undecided { self.add_undecided(nfa, keys) } else { None };
+        Told { accepts, undecided }
     }
 }
 

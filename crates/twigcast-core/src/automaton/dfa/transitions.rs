@@ -51,6 +51,30 @@ impl Transitions {
         self.count += 1;
     }
 
+    /// Change where one leads that is there.
+    pub(crate) fn set(&mut self, from: DfaId, name: Name, to: DfaId) {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut place = hash(from, name) & mask;
+        while let Some(known) = self.places.get_mut(place).filter(|known| known.from != VACANT) {
+            if known.from == from && known.name == name {
+                known.to = to;
+                return;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// All of them: where each is kept until another one comes, where it comes from, its name, and where it leads.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, DfaId, Name, DfaId)> {
+        let all = self.places.iter().enumerate().filter(|(_, known)| known.from != VACANT);
+        all.map(|(place, known)| (place, known.from, known.name, known.to))
+    }
+
+    /// Change where one leads, by where it is kept.
+    pub(crate) fn set_at(&mut self, place: usize, to: DfaId) {
+        self.places[place].to = to;
+    }
+
     fn put(&mut self, transition: Transition) {
         let mask = self.places.len() - 1;
         let mut place = hash(transition.from, transition.name) & mask;
@@ -100,6 +124,10 @@ mod tests {
             }
             assert_eq!((table.get(7, name(39)), table.get(7, name(40))), (Some(7 * 40 + 39 + round), None));
             assert_eq!(table.len(), 2_000);
+            table.set(7, name(39), 5);
+            table.set(7, name(40), 6);
+            assert_eq!((table.get(7, name(39)), table.get(7, name(40))), (Some(5), None));
+            table.set(7, name(39), 7 * 40 + 39 + round);
             assert!((0..50).all(|from| (0..40).all(|n| table.get(from, name(n)) == Some(from * 40 + n + round))));
             table.clear();
             assert_eq!((table.get(7, name(39)), table.len()), (None, 0));

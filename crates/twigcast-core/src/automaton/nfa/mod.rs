@@ -6,6 +6,7 @@
 
 mod filter;
 mod items;
+pub(crate) mod known;
 mod labels;
 mod state;
 

@@ -1,0 +1,84 @@
+//! What came lately is found at all places at once, not where messages lead one by one.
+//!
+//! Only for places to which there is but one way, which on ordinary feeds are nearly all: of others it is not known which
+//! of the ways a message comes.
+
+use super::{Layers, NOWHERE, OUTSET, PLACES_MAX, PlaceId, UNLED, Walk};
+use crate::automaton::nfa::known::{PathTree, Step};
+
+/// Before all places are looked at, as many transitions are led along as take about half the time of that: each as much as
+/// so many places, or half as many states, at once.
+const PLACES_A_STEP: usize = 256;
+const STATES_A_STEP: usize = 128;
+/// Transitions to lead along before it is worth thinking of all.
+const STEPS_MIN: usize = 16;
+/// Steps of sets for each place and state, at most: more are not worth it.
+const STEPS_EACH_MAX: usize = 32;
+
+/// In place of how many were led along: all places were looked at.
+const HAS_LOOKED: usize = usize::MAX;
+
+/// The paths to places.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    tree: PathTree,
+    /// By node, behind the first: its place, and where the transition to it is kept.
+    nodes: Vec<(PlaceId, usize)>,
+    /// Of which version of the walk they are.
+    version: u64,
+}
+
+impl Known {
+    pub(super) fn bytes(&self) -> usize {
+        self.tree.bytes() + self.nodes.len() * size_of::<(PlaceId, usize)>()
+    }
+}
+
+impl Walk {
+    /// Note that a transition of an earlier edition is about to be led along; whether so many were by now that looking at
+    /// all places at once costs no more. It is tried once an edition.
+    pub(super) fn is_led_again_enough(&mut self, layers: &Layers<'_>) -> bool {
+        if self.led_again == HAS_LOOKED {
+            return false;
+        }
+        self.led_again += 1;
+        let states = layers.population.recent.nfa.state_count();
+        self.led_again > STEPS_MIN + self.places.len() / PLACES_A_STEP + states / STATES_A_STEP
+    }
+
+    /// Let all places to which there is but one way be of this edition.
+    pub(super) fn look_ahead(&mut self, layers: &mut Layers<'_>) {
+        self.led_again = HAS_LOOKED;
+        self.looks_ahead += 1;
+        if self.paths.version != self.version || self.paths.nodes.is_empty() {
+            self.find_paths();
+        }
+        let mark = self.mark();
+        let Layers { population, recent, .. } = layers;
+        let nfa = &population.recent.nfa;
+        let steps_max = (self.paths.nodes.len() + nfa.state_count()) * STEPS_EACH_MAX;
+        let Some(reached) = self.paths.tree.reached(nfa, steps_max) else { return };
+        for (node, &(id, kept_at)) in (1..).zip(&self.paths.nodes) {
+            let place = &mut self.places[id as usize];
+            if place.edition != self.edition {
+                place.renew(self.edition, UNLED, recent.dfa.tell(nfa, *population, reached.of(node)));
+                self.transitions.set_at(kept_at, mark | id);
+            }
+        }
+    }
+
+    fn find_paths(&mut self) {
+        let is_only = |to: PlaceId| to != NOWHERE && to != OUTSET && self.origins[to as usize].is_only;
+        let ways = self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & PLACES_MAX));
+        let mut kept = vec![0; self.places.len()];
+        let mut steps = Vec::with_capacity(self.transitions.len());
+        for (kept_at, from, name, to) in ways.filter(|&(.., to)| is_only(to)) {
+            kept[to as usize] = kept_at;
+            steps.push(Step { from, name, to });
+        }
+        let tree = PathTree::new(&mut steps, OUTSET, self.places.len());
+        let places = tree.steps.iter().skip(1).map(|&step| steps[step as usize].to);
+        let nodes = places.map(|place| (place, kept[place as usize])).collect();
+        self.paths = Known { tree, nodes, version: self.version };
+    }
+}
