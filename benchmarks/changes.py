@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from statistics import median
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from twigcast.workload import bundled_dtd, path_queries
 
 BASE = 100_000
 CHANGED = 1_000
+SETS = 7
 MANY = 1_000_000
 FURTHER = 100_000
 RATE = 10_000
@@ -31,38 +33,81 @@ def _population() -> tuple[str, list[str], list[str]]:
 
 
 def measure_insertion() -> list[Row]:
-    """Adding to a large warm set, and what the next pass over the messages costs."""
+    """Changing a large warm set, and what the next message and the next pass over all messages cost."""
     feed, base, further = _population()
     messages = workloads.messages(feed)
-    batch = pa.array(messages, pa.large_binary())
-    subscriptions = SubscriptionSet()
-    subscriptions.add_many([(f"b{number}", query) for number, query in enumerate(base)])
-    expat, warm = side_by_side(5, lambda: parse_with_expat(messages), lambda: subscriptions.match_batch(batch))
-    rows = []
-    for round_ in range(3):
-        some = further[round_ * CHANGED : (round_ + 1) * CHANGED]
-        named = [(f"n{round_}.{number}", query) for number, query in enumerate(some)]
-        adding = once(lambda named=named: subscriptions.add_many(named))  # type: ignore[misc]
-        first = once(lambda: subscriptions.match_batch(batch[:1]))
-        unchanged = once(lambda: subscriptions.match_batch(batch[:1]))
-        after = once(lambda: subscriptions.match_batch(batch))
-        rows.append(
-            {
-                "into": len(base) + round_ * CHANGED,
-                "added": len(some),
-                "queries_per_s": len(some) / adding,
-                "next_message_E": first / (expat.median / len(messages)),
-                "same_message_again_E": unchanged / (expat.median / len(messages)),
-                "pass_after_E": after / expat.median,
-                "usual_pass_E": warm.median / expat.median,
-            }
-        )
+    rows = [
+        row for change in ("added", "removed", "replaced") for row in _after_changes(change, base, further, messages)
+    ]
     bulk = SubscriptionSet()
     bulk.add_many([(f"b{number}", query) for number, query in enumerate(base)])
     many = further[: len(base)]
     seconds = once(lambda: bulk.add_many([(f"m{number}", query) for number, query in enumerate(many)]))
-    rows.append({"into": len(base), "added": len(many), "queries_per_s": len(many) / seconds})
+    return [*rows, {"change": "added", "to": len(base), "queries": len(many), "queries_per_s": len(many) / seconds}]
+
+
+def _after_changes(change: str, base: list[str], further: list[str], messages: list[bytes]) -> list[Row]:
+    """Three changes in a row, of several sets that are alike: medians."""
+    other = _warm(base, messages)
+    sets = [_changing_a_set(change, number, _warm(base, messages), other, further) for number in range(SETS)]
+    return [
+        {
+            "change": change,
+            "to": len(base) + round_ * CHANGED * ((change == "added") - (change == "removed")),
+            "queries": CHANGED,
+            **{column: median(row[column] for row in rows) for column in rows[0]},
+        }
+        for round_, rows in enumerate(zip(*sets, strict=True))
+    ]
+
+
+def _changing_a_set(
+    change: str, number: int, subscriptions: SubscriptionSet, other: SubscriptionSet, further: list[str]
+) -> list[Row]:
+    """Three changes in a row. Another set is changed before each, so that caches are as cold for a usual message."""
+    messages = workloads.messages(_population()[0])
+    batch = pa.array(messages, pa.large_binary())
+
+    def match(start: int, stop: int) -> float:
+        return once(lambda: subscriptions.match_batch(batch[start:stop]))
+
+    expat, usual = side_by_side(5, lambda: parse_with_expat(messages), lambda: subscriptions.match_batch(batch))
+    per_message = expat.median / len(messages)
+    rows: list[Row] = []
+    for round_ in range(number * 3, number * 3 + 3):
+        start = round_ * 53 % len(messages)
+        match(0, len(messages))  # what is put off until after the change before
+        _change_many(other, "added", round_, further)
+        cold = match(start, start + 1)
+        changing = _change_many(subscriptions, change, round_ % 3, further)
+        first, again = match(start, start + 1), match(start, start + 1)
+        after = match(0, len(messages))
+        rows.append(
+            {
+                "queries_per_s": CHANGED / changing,
+                "cold_message_E": cold / per_message,
+                "next_message_E": first / per_message,
+                "next_of_cold": first / cold,
+                "same_message_again_E": again / per_message,
+                "pass_after_E": after / expat.median,
+                "usual_pass_E": usual.median / expat.median,
+                "pass_of_usual": after / usual.median,
+            }
+        )
     return rows
+
+
+def _change_many(subscriptions: SubscriptionSet, change: str, round_: int, further: list[str]) -> float:
+    """Seconds for a thousand changes; keys that go are spread over the set."""
+    numbers = range(round_ * CHANGED, (round_ + 1) * CHANGED)
+    keys = [f"b{number * 7}" for number in numbers]
+    new = [further[number % len(further)] for number in numbers]
+    if change == "removed":
+        return once(lambda: [subscriptions.discard(key) for key in keys])
+    if change == "added":
+        keys = [f"n{number}" for number in numbers]
+    pairs = list(zip(keys, new, strict=True))
+    return once(lambda: subscriptions.add_many(pairs, replace=change == "replaced"))
 
 
 def measure_mixed() -> list[Row]:

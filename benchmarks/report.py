@@ -12,7 +12,7 @@ from benchmarks.measure import Row
 _TITLES = {
     "filtering": "Filtering, from bytes to matching keys",
     "peers": "Peer: libxml2 (lxml), one compiled XPath per query",
-    "insertion": "Insertion into a large set, and the messages after it",
+    "insertion": "Changes of a large set, and the messages after them",
     "adversarial": "Worst case: queries and messages made to defeat the cache",
     "mixed": "Changes while matching",
     "threads": "Several threads, one population of 100,000 queries",
@@ -41,7 +41,14 @@ _NOTES = {
         "0.45 for XMark; never above 1 for 10k at depth 10; first pass 6, unseen 2 at 100k."
     ),
     "peers": "The answers of both were compared before timing.",
-    "insertion": "`next_message_E`: the first message after the change; `same_message_again_E`: the same once more.",
+    "insertion": (
+        "Three times a thousand changes, with a message and then a pass over all messages after each; medians of seven "
+        "sets. `next_message_E`: the message right after the change, in a call of its own; `cold_message_E`: the same "
+        "message just before, when a thousand queries had been added to another set, so that the caches are "
+        "as cold but nothing is to be learnt; `next_of_cold`: the one as a multiple of the other, the median of the "
+        "pairs. `same_message_again_E`: once more. `pass_of_usual`: the pass after the change as a multiple of the "
+        "usual. Target: 1.2."
+    ),
     "adversarial": (
         "Each history of the last forty names is a state of its own, and names are drawn by chance: whatever is learnt "
         "is of no use later. `NFA alone`: with a cache of one byte, so that the NFA itself is run; `of_nfa`: how many "
