@@ -1,6 +1,7 @@
 //! Times messages after changes, in processor time where the system tells it: `change_speed QUERIES FOLDER [ROUNDS]`, a
-//! query a line, a message a file. Half of the queries are there from the start; each round adds 1,000 more and takes as
-//! many of the first away, one kind of change after the other, and times the first message and the pass after each.
+//! query a line, a message a file. The first 100,000 queries are there from the start, and at least 3,000 more are needed.
+//! For each kind of change, a round makes a set and changes 1,000 queries three times; it times the first message and the
+//! pass over all messages after each.
 
 mod measuring;
 
