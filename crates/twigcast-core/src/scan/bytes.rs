@@ -1,10 +1,11 @@
-//! Byte classes: what the scanner asks of each byte, one table look-up an answer; and the searches that end names and
-//! values, eight bytes at a time.
+//! Byte classes: what the scanner asks of each byte, one table look-up an answer; and the searches that end names, values
+//! and texts, sixteen bytes at a time.
 //!
-//! Names and values are short and their lengths hard to predict, so a loop over their bytes costs a branch misprediction
-//! each. The searches by words have no branch that depends on where in a word they end.
+//! These are short and their lengths hard to predict, so a loop over their bytes costs a branch misprediction each. The
+//! searches by [`lanes`] have no branch that depends on where among sixteen bytes they end.
 
 use crate::local_names::NameKey;
+use crate::scan::lanes::{self, LANES};
 
 /// May start a name (the colon is handled by the caller).
 pub const NAME_START: u8 = 1;
@@ -16,6 +17,9 @@ pub const SPACE: u8 = 4;
 pub const TEXT_STOP: u8 = 8;
 /// Ends the uninteresting part of an attribute value: quotes, `<`, `&`, white space to normalise, end of the message.
 pub const VALUE_STOP: u8 = 16;
+
+/// Plain bytes of a text after which a search that has to be called pays off.
+const SHORT_TEXT: usize = 2 * LANES;
 
 static CLASSES: [u8; 256] = classes();
 
@@ -67,35 +71,21 @@ pub fn skip_spaces(source: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// A byte in each of the eight places of a word.
-const fn all(byte: u8) -> u64 {
-    byte as u64 * 0x0101_0101_0101_0101
+/// The lanes from `at` on, where the source has as many.
+#[inline(always)]
+fn lanes_at(source: &[u8], at: usize) -> Option<&[u8; LANES]> {
+    source.get(at..).and_then(|rest| rest.first_chunk())
 }
 
-/// The highest bit of each byte, which the functions below answer with.
-const HIGH: u64 = all(0x80);
-
-/// Marks the bytes of `word` that are at least `least`. Both are below 0x80.
+/// Searches by lanes for the first byte that `marked` marks; then by bytes for the first of class `class`.
 #[inline(always)]
-fn at_least(word: u64, least: u8) -> u64 {
-    (word + all(0x80 - least)) & HIGH
-}
-
-/// Marks the bytes of `word`, all below 0x80, that differ from `byte`.
-#[inline(always)]
-fn differ(word: u64, byte: u8) -> u64 {
-    ((word ^ all(byte)) + all(0x7F)) & HIGH
-}
-
-/// Searches by words for the first byte that `marked` marks; then by bytes for the first of class `class`.
-#[inline(always)]
-fn search(source: &[u8], mut at: usize, marked: impl Fn(u64) -> u64, stops: impl Fn(u8) -> bool) -> usize {
-    while let Some(word) = source.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let marks = marked(u64::from_le_bytes(*word));
+fn search(source: &[u8], mut at: usize, marked: impl Fn(&[u8; LANES]) -> u32, stops: impl Fn(u8) -> bool) -> usize {
+    while let Some(bytes) = lanes_at(source, at) {
+        let marks = marked(bytes);
         if marks != 0 {
-            return at + (marks.trailing_zeros() / 8) as usize;
+            return at + marks.trailing_zeros() as usize;
         }
-        at += 8;
+        at += LANES;
     }
     while !stops(byte(source, at)) {
         at += 1;
@@ -103,47 +93,19 @@ fn search(source: &[u8], mut at: usize, marked: impl Fn(u64) -> u64, stops: impl
     at
 }
 
-/// Marks the bytes of `word` that may not continue an ASCII name without colon.
-#[inline(always)]
-fn no_name(word: u64) -> u64 {
-    let low = word & !HIGH;
-    let lower = low | all(0x20);
-    let letter = at_least(lower, b'a') & !at_least(lower, b'z' + 1);
-    let digit_or_mark = at_least(low, b'-') & !at_least(low, b'9' + 1) & differ(low, b'/');
-    !(letter | digit_or_mark | !differ(low, b'_')) & HIGH | word & HIGH
-}
-
 /// The first offset from `at` on whose byte may not continue an ASCII name without colon.
 #[inline(always)]
 fn name_end(source: &[u8], at: usize) -> usize {
-    search(source, at, no_name, |b| !is(b, NAME))
+    search(source, at, lanes::no_name, |b| !is(b, NAME))
 }
 
 /// The end of the ASCII name without colon that starts at `at`, where a byte stands that may start one; and its key.
 #[inline(always)]
 pub fn name_at(source: &[u8], at: usize) -> (usize, NameKey) {
-    let Some(words) = source.get(at..).and_then(|rest| rest.first_chunk::<16>()) else {
-        return name_by_bytes(source, at);
-    };
-    let words = u128::from_le_bytes(*words);
-    let (first, second) = (words as u64, (words >> 64) as u64);
-    let marks = no_name(first);
-    if marks != 0 {
-        let length = (marks.trailing_zeros() / 8) as usize;
-        return (at + length, NameKey { first: first & before(marks), second: 0 });
-    }
-    let marks = no_name(second);
-    if marks != 0 {
-        let length = 8 + (marks.trailing_zeros() / 8) as usize;
-        return (at + length, NameKey { first, second: second & before(marks) });
-    }
-    (name_end(source, at + 16), NameKey { first, second })
-}
-
-/// The bits below the byte of the lowest mark.
-#[inline(always)]
-fn before(marks: u64) -> u64 {
-    ((marks & marks.wrapping_neg()) >> 7) - 1
+    let Some(bytes) = lanes_at(source, at) else { return name_by_bytes(source, at) };
+    let length = (lanes::no_name(bytes) | 1 << LANES).trailing_zeros() as usize;
+    let key = NameKey::of_start(bytes, length);
+    if length < LANES { (at + length, key) } else { (name_end(source, at + LANES), key) }
 }
 
 #[inline(never)]
@@ -156,24 +118,38 @@ fn name_by_bytes(source: &[u8], at: usize) -> (usize, NameKey) {
 /// message contains, stop it as well.
 #[inline(always)]
 pub fn value_stop(source: &[u8], at: usize) -> usize {
-    let marked = |word: u64| {
-        let low = word & !HIGH;
-        // `&` and `'` differ in the lowest bit only.
-        let plain = at_least(low, 0x20) & differ(low | all(1), b'\'') & differ(low, b'"') & differ(low, b'<');
-        !(plain | word) & HIGH
-    };
-    search(source, at, marked, |b| is(b, VALUE_STOP))
+    search(source, at, lanes::no_value, |b| is(b, VALUE_STOP))
+}
+
+/// The first offset from `at` on that may not be plain character data; where the source ends, if there is none.
+#[inline(always)]
+pub fn plain_text_end(source: &[u8], mut at: usize) -> usize {
+    for _ in 0..SHORT_TEXT / LANES {
+        let Some(bytes) = lanes_at(source, at) else { break };
+        let marks = lanes::no_text(bytes);
+        if marks != 0 {
+            return at + marks.trailing_zeros() as usize;
+        }
+        at += LANES;
+    }
+    long_text_end(source, at)
+}
+
+#[inline(never)]
+fn long_text_end(source: &[u8], at: usize) -> usize {
+    let rest = source.get(at..).unwrap_or_default();
+    memchr::memchr3(b'<', b'&', b']', rest).map_or(source.len(), |skipped| at + skipped)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each byte in each place of a word and of the rest after the last word.
+    /// Each byte in each of the lanes and of the rest behind them.
     #[test]
-    fn searches_by_words_agree_with_the_table() {
+    fn searches_by_lanes_agree_with_the_table() {
         for b in 0..=255u8 {
-            for length in 1..40 {
+            for length in 1..50 {
                 for place in 0..length {
                     let mut source = vec![b'x'; length];
                     source[place] = b;
@@ -184,6 +160,8 @@ mod tests {
                     let control = b < 0x20 && !matches!(b, 0 | b'\t' | b'\n' | b'\r');
                     if !control {
                         assert_eq!(value_stop(&source, 0), expected(is(b, VALUE_STOP)), "value, {b} at {place}");
+                        let stops = is(b, TEXT_STOP) && b != 0;
+                        assert_eq!(plain_text_end(&source, 0), expected(stops), "text, {b} at {place} of {length}");
                     }
                 }
             }

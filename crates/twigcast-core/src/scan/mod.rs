@@ -15,6 +15,7 @@ pub(crate) mod bytes;
 pub(crate) mod characters;
 pub mod decode;
 pub(crate) mod fault;
+mod lanes;
 pub(crate) mod names;
 mod namespaces;
 pub mod position;
@@ -27,16 +28,13 @@ mod tests;
 use crate::document::{Document, NO_NODE, Node, NodeKind, Span};
 use crate::error::MessageError;
 use crate::limits::Limits;
-use crate::scan::bytes::{SPACE, TEXT_STOP, byte, is, skip_spaces};
+use crate::scan::bytes::{SPACE, byte, is, plain_text_end, skip_spaces};
 use crate::scan::characters::Checked;
 use crate::scan::fault::{Fault, Step, found, shown};
 use crate::scan::names::ncname_end;
 use crate::scan::namespaces::Bindings;
 use crate::scan::tags::{NAMELESS, Open, Prefixed};
 use crate::vocabulary::Vocabulary;
-
-/// Plain bytes of a text run after which a vectorised search pays off.
-const SHORT_TEXT: usize = 24;
 
 /// What to record. Everything is checked regardless, so the same messages are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -428,22 +426,6 @@ impl Pass<'_> {
     #[inline(always)]
     fn undeclared(&self) -> impl FnOnce(usize, String) -> Fault + use<> {
         if self.skips_undeclared { Fault::conversion } else { Fault::malformed }
-    }
-}
-
-/// The first offset from `at` on that may not be plain character data.
-#[inline(always)]
-pub(crate) fn plain_text_end(source: &[u8], mut at: usize) -> usize {
-    let far = at + SHORT_TEXT;
-    while at < far {
-        if is(byte(source, at), TEXT_STOP) {
-            return at;
-        }
-        at += 1;
-    }
-    match memchr::memchr3(b'<', b'&', b']', &source[at..]) {
-        Some(skipped) => at + skipped,
-        None => source.len(),
     }
 }
 

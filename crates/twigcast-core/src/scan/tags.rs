@@ -4,6 +4,7 @@ use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, S
 use crate::local_names::NameKey;
 use crate::scan::bytes::{NAME_START, SPACE, byte, is, skip_spaces, value_stop};
 use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::lanes::{self, LANES};
 use crate::scan::names::{QName, keyed_qname, qname};
 use crate::scan::namespaces::Namespace;
 use crate::scan::{Pass, references, span};
@@ -37,6 +38,31 @@ pub struct Prefixed {
     local: Span,
     /// Index in the document, or [`NO_ATTRIBUTE`].
     attribute: u32,
+}
+
+/// An attribute as most are written: `name="value"` with nothing to decode, and nothing beyond the lanes looked at.
+struct PlainAttribute {
+    name_length: usize,
+    key: NameKey,
+    value_length: usize,
+}
+
+/// Reads the attribute at `start`, where a byte stands that may start a name, if it is such a one.
+#[inline(always)]
+fn plain_attribute(source: &[u8], start: usize) -> Option<PlainAttribute> {
+    let bytes: &[u8; 2 * LANES] = source.get(start..)?.first_chunk()?;
+    let (first, second) = (bytes.first_chunk()?, bytes.last_chunk()?);
+    let name_length = (lanes::no_name(first) | 1 << LANES).trailing_zeros() as usize;
+    if bytes.get(name_length..name_length + 2)? != b"=\"" {
+        return None;
+    }
+    let stops = lanes::no_value(first) | lanes::no_value(second) << LANES;
+    let value_length = (stops >> (name_length + 2)).trailing_zeros() as usize;
+    (*bytes.get(name_length + 2 + value_length)? == b'"').then(|| PlainAttribute {
+        name_length,
+        key: NameKey::of_start(first, name_length),
+        value_length,
+    })
 }
 
 /// What has been seen of the attributes of a tag.
@@ -74,7 +100,15 @@ impl Pass<'_> {
         let empty = loop {
             // One space, and a name behind it: so are most attributes written.
             let mut next = at + 1;
-            if byte(source, at) != b' ' || !is(byte(source, next), NAME_START) {
+            if byte(source, at) == b' ' && is(byte(source, next), NAME_START) {
+                if let Some(PlainAttribute { name_length, key, value_length }) = plain_attribute(source, next) {
+                    let name = QName { end: next + name_length, colon: 0 };
+                    let value_end = name.end + 2 + value_length;
+                    self.keep(node, next, (name, key), (span(name.end + 2, value_end), false), &mut seen)?;
+                    at = value_end + 1;
+                    continue;
+                }
+            } else {
                 match byte(source, at) {
                     b'>' => break false,
                     b'/' if byte(source, next) == b'>' => {
@@ -144,7 +178,7 @@ impl Pass<'_> {
         Ok(at)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn attribute(&mut self, owner: NodeId, tag: (usize, QName), start: usize, seen: &mut Seen) -> Step<usize> {
         let source = self.source;
         let (name, key) = keyed_qname(self.checked, start, "attribute").map_err(|fault| match byte(source, start) {
@@ -156,19 +190,32 @@ impl Pass<'_> {
             _ => self.value_start(start, name.end)?,
         };
         let (value_end, encoded) = self.value_end(start, name, value_start, quote)?;
+        self.keep(owner, start, (name, key), (span(value_start, value_end), encoded), seen)?;
+        Ok(value_end + 1)
+    }
+
+    /// Keeps an attribute. `name`: with the key of what stands before the colon. `value`: and whether it has to be decoded.
+    #[inline(always)]
+    fn keep(
+        &mut self,
+        owner: NodeId,
+        start: usize,
+        (name, key): (QName, NameKey),
+        (value, encoded): (Span, bool),
+        seen: &mut Seen,
+    ) -> Step<()> {
         if self.names.len() >= self.limits.attributes_max {
             let limit = self.limits.attributes_max;
             return Err(Fault::limit(start, "attributes_max", limit, "more attributes on one element"));
         }
         seen.add(key);
         self.names.push(span(start, name.end));
-        let value = span(value_start, value_end);
         if key.first == XMLNS && (name.colon == start + 5 || name.end == start + 5) {
             self.declaration(owner, start, name, value, encoded)?;
         } else {
             self.record(owner, start, (name, key), value, encoded);
         }
-        Ok(value_end + 1)
+        Ok(())
     }
 
     /// The start of the value of the attribute whose name ends at `at`, and its quote.

@@ -9,10 +9,10 @@ use super::{
 use crate::document::{Attribute, Document, Node, NodeId, NodeKind, Span};
 use crate::error::MessageError;
 use crate::local_names::NameKey;
-use crate::scan::bytes::byte;
+use crate::scan::bytes::{byte, plain_text_end};
 use crate::scan::fault::{Fault, Step};
 use crate::scan::tags::Open;
-use crate::scan::{Pass, leaf, plain_text_end};
+use crate::scan::{Pass, leaf};
 use crate::vocabulary::{Name, NamespaceId};
 
 /// A stream on its way into a document.
