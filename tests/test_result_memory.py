@@ -61,3 +61,25 @@ def test_a_large_result_is_in_memory_once(queries: list[str]) -> None:
 def test_so_is_one_of_a_batch() -> None:
     program = PROGRAM.split("subscriptions.count_nodes")[0] + BATCH
     assert growth(program, ["for $i in /f/i return <r>{ $i }</r>"]) < 1.6
+
+
+HELD = """
+import pyarrow as pa
+from pathlib import Path
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+column = pa.array([b"<f><i/></f>"], pa.large_binary())
+subscriptions.match_batch(column, deliver=True)
+before = resident()
+held = [subscriptions.match_batch(column, deliver=True) for _ in range(4_000)]
+print((resident() - before) / len(held))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the resident memory from /proc")
+def test_small_batches_that_are_kept_keep_little_memory() -> None:
+    # Results are put together in memory made ready by the page; what little there is of them does not hold it.
+    program = PROGRAM.split("subscriptions.count_nodes")[0] + HELD
+    assert growth(program, ["for $i in /f/i return <r>{ $i }</r>"]) < 12_000

@@ -280,6 +280,50 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
     assert!(looks_ahead > 50, "{looks_ahead}");
 }
 
+/// What is found out ahead for all places stays within the memory allowed: new queries that ask something of every
+/// element are kept once and not with each place, and where places differ it ends in time.
+#[test]
+fn what_every_element_is_asked_is_not_kept_with_each_place() {
+    const NAMES: usize = 1_500;
+    let context = QueryContext { namespaces: BTreeMap::new(), dialect: Dialect::XPath };
+    let parts: String = (0..NAMES).map(|n| format!("<n{n}><x a='{}' b='1'/></n{n}>", n % 7)).collect();
+    let message = format!("<r>{parts}</r>");
+    let everywhere = |n: usize| format!("//*[@a = '{n}']");
+    let branches = |n: usize| format!("//*[b{n}/c]");
+    let places = |n: usize| format!("/r/n{n}[x/@b]");
+    let (same, different) = (0..200, 0..NAMES / 2);
+    let kinds: [(Vec<String>, usize); 3] = [
+        (same.clone().map(everywhere).collect(), 1 << 20),
+        (same.clone().map(branches).collect(), 1 << 20),
+        (same.map(everywhere).chain(different.map(places)).collect(), 6 << 20),
+    ];
+    for (queries, grown_max) in &kinds {
+        let limits = Limits { cache_bytes_max: 8 << 20, ..Limits::default() };
+        let (mut engine, mut matcher) = (Engine::new(limits), Matcher::new());
+        for n in 0..NAMES {
+            engine.add(&format!("first {n}"), &format!("/r/n{n}/x"), &context, false).expect("a valid query");
+        }
+        assert_eq!(keys(&engine, &mut matcher, &message).0.len(), NAMES);
+        engine.compact();
+        keys(&engine, &mut matcher, &message);
+        let before = matcher.cache_bytes();
+        for (number, text) in queries.iter().enumerate() {
+            engine.add(&format!("then {number}"), text, &context, false).expect("a valid query");
+        }
+        let found = keys(&engine, &mut matcher, &message).0;
+        assert_eq!((matcher.looks_ahead(), matcher.overflows), (1, 0), "{}", queries[0]);
+        let grown = matcher.cache_bytes() - before;
+        assert!(grown < *grown_max, "{grown} bytes more than {before}: {}", queries[0]);
+        let mut afresh = Engine::new(Limits::default());
+        for (number, text) in queries.iter().enumerate() {
+            afresh.add(&format!("then {number}"), text, &context, false).expect("a valid query");
+        }
+        let expected = keys(&afresh, &mut Matcher::new(), &message).0;
+        assert_eq!(found.len(), NAMES + expected.len());
+        assert_eq!(found.into_iter().filter(|key| key.starts_with("then")).collect::<Vec<_>>(), expected);
+    }
+}
+
 /// More changes than there are editions, between messages: the pairs are made anew in time.
 #[test]
 fn a_thousand_changes_with_a_message_after_each() {

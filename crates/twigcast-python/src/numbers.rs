@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// A list that takes no more than one part of so many of its memory is given memory of its own, if that is worth it.
 const SPARSE: usize = 8;
-const SPARSE_BYTES: usize = 1 << 16;
+const SPARSE_BYTES: usize = 1 << 12;
 
 /// Memory of lists that are in no use any more.
 pub struct Room<T>(Arc<Mutex<Vec<Vec<T>>>>);

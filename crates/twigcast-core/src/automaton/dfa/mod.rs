@@ -78,6 +78,14 @@ struct Made {
     hash: u64,
 }
 
+/// What reaching some NFA states says, where there is no state of them.
+#[derive(Clone, Copy, Debug)]
+struct ToldOf {
+    members: List,
+    told: Told,
+    hash: u64,
+}
+
 /// What leads on from a state.
 #[derive(Clone, Copy, Debug)]
 struct Exits {
@@ -167,6 +175,9 @@ pub struct LazyDfa {
     undecided: Vec<DfaState>,
     exits: Vec<Exits>,
     known: HashTable<DfaId>,
+    /// What was told without a state, by the NFA states reached.
+    told_of: Vec<ToldOf>,
+    told_known: HashTable<u32>,
     transitions: Transitions,
     lasting: LastingSets,
     lists: Lists,
@@ -199,6 +210,8 @@ impl LazyDfa {
         self.undecided.clear();
         self.exits.clear();
         self.known.clear();
+        self.told_of.clear();
+        self.told_known.clear();
         self.transitions.clear();
         self.lasting.clear();
         self.lists.clear();
@@ -216,6 +229,7 @@ impl LazyDfa {
     pub fn bytes(&self) -> usize {
         // A hash entry comes on top of what a state is.
         self.made.len() * (size_of::<Made>() + 8)
+            + self.told_of.len() * (size_of::<ToldOf>() + 8)
             + self.exits.len() * size_of::<Exits>()
             + self.transitions.len() * Transitions::BYTES
             + self.lists.bytes()
@@ -372,17 +386,40 @@ impl LazyDfa {
         NonZeroU32::new(self.undecided.len() as u32)
     }
 
-    /// What reaching some NFA states says of queries, where no state is wanted to go on from.
-    pub fn tell(&mut self, nfa: &Nfa, keys: &impl TriggerKeys, members: &[StateId]) -> Told {
+    /// What reaching some NFA states says of queries, where no state is wanted to go on from. It is found out once for
+    /// equal lists: what very many elements have in common is kept no more often than there would be states.
+    ///
+    /// # Errors
+    /// [`BudgetReached`] when it would have to be found out and the cache is full.
+    pub fn tell(
+        &mut self,
+        nfa: &Nfa,
+        keys: &impl TriggerKeys,
+        members: &[StateId],
+        budget: usize,
+    ) -> Result<Told, BudgetReached> {
         if members.is_empty() {
-            return Told::default();
+            return Ok(Told::default());
+        }
+        let hash = members.iter().fold(0, |sum: u64, &member| sum.wrapping_add(mixed(member)));
+        let Self { told_of, told_known, lists, .. } = self;
+        let is_same = |&index: &u32| lists.get(told_of[index as usize].members) == members;
+        if let Some(&index) = told_known.find(hash, is_same) {
+            return Ok(told_of[index as usize].told);
+        }
+        if self.bytes() >= budget || self.lists.is_full() {
+            return Err(BudgetReached);
         }
         let collected = &mut self.scratch.collected;
         collected.clear();
         members.iter().for_each(|&member| collected.push(nfa, member));
-        let accepts = self.lists.add(&collected.accepts);
-        let undecided = if collected.is_undecided { self.add_undecided(nfa, keys) } else { None };
-        Told { accepts, undecided }
+        let Segment { members, accepts, is_undecided } = collected.keep(&mut self.lists);
+        let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
+        let told = Told { accepts, undecided };
+        let Self { told_of, told_known, .. } = self;
+        told_known.insert_unique(hash, told_of.len() as u32, |&index| told_of[index as usize].hash);
+        told_of.push(ToldOf { members, told, hash });
+        Ok(told)
     }
 }
 

@@ -14,6 +14,8 @@ const STATES_A_STEP: usize = 128;
 const STEPS_MIN: usize = 16;
 /// Steps of sets for each place and state, at most: more are not worth it.
 const STEPS_EACH_MAX: usize = 32;
+/// Places that no message asks for may have a part of the cache, one of so many.
+const BUDGET_PART: usize = 4;
 
 /// In place of how many were led along: all places were looked at.
 const HAS_LOOKED: usize = usize::MAX;
@@ -46,7 +48,7 @@ impl Walk {
         self.led_again > STEPS_MIN + self.places.len() / PLACES_A_STEP + states / STATES_A_STEP
     }
 
-    /// Let all places to which there is but one way be of this edition.
+    /// Let all places to which there is but one way be of this edition, or as many as there is room for.
     pub(super) fn look_ahead(&mut self, layers: &mut Layers<'_>) {
         self.led_again = HAS_LOOKED;
         self.looks_ahead += 1;
@@ -54,14 +56,16 @@ impl Walk {
             self.find_paths();
         }
         let mark = self.mark();
-        let Layers { population, recent, .. } = layers;
+        let Layers { population, recent, budget, .. } = layers;
+        let budget = recent.dfa.bytes() + *budget / BUDGET_PART;
         let nfa = &population.recent.nfa;
         let steps_max = (self.paths.nodes.len() + nfa.state_count()) * STEPS_EACH_MAX;
         let Some(reached) = self.paths.tree.reached(nfa, steps_max) else { return };
         for (node, &(id, kept_at)) in (1..).zip(&self.paths.nodes) {
             let place = &mut self.places[id as usize];
             if place.edition != self.edition {
-                place.renew(self.edition, UNLED, recent.dfa.tell(nfa, *population, reached.of(node)));
+                let Ok(told) = recent.dfa.tell(nfa, *population, reached.of(node), budget) else { return };
+                place.renew(self.edition, UNLED, told);
                 self.transitions.set_at(kept_at, mark | id);
             }
         }
