@@ -161,7 +161,16 @@ def _hostile(body: bytes) -> bytes:
     return body.replace(b"a &lt; b", b"a <x> bb")
 
 
-@pytest.mark.parametrize("damage", [_cut, _hostile])
+def _hostile_attribute(body: bytes) -> bytes:
+    """Nobody on the way asks for attributes: the broker that it is for is the first to see this one."""
+    return body.replace(b"3a &lt; b", b"<a &lt; b")
+
+
+def _of_version_1(body: bytes) -> bytes:
+    return body.replace(b"TW\x02", b"TW\x01")
+
+
+@pytest.mark.parametrize("damage", [_cut, _hostile, _hostile_attribute, _of_version_1])
 @pytest.mark.parametrize("form", ["stream", "dictionary", "stream+zstd"])
 def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
     stores: list[SqlStore], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes], form: str
@@ -171,7 +180,11 @@ def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
 
     def spoil(self: Bodies, message: Message, *more: Any) -> Any:
         body, lexicon = restructured(self, message, *more)
-        return (damage(body) if message.number == 3 else body), lexicon
+        if message.number != 3:
+            return body, lexicon
+        damaged = damage(body)
+        assert damaged != body
+        return damaged, lexicon
 
     monkeypatch.setattr(Bodies, "_restructured", spoil)
 
@@ -191,6 +204,33 @@ def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
             assert (report.received.refused, report.received.lost) == (1, 0)
             assert stores[2].statistics().rejected == 1
             assert Form.named(report.links[0].receives) == Form.named(form)
+
+    run(work())
+
+
+@pytest.mark.parametrize("form", ["text", "dictionary"])
+def test_queries_in_xquery_get_what_comes_from_others(stores: list[SqlStore], form: str) -> None:
+    """They look at stored messages: these have to be stored although nobody else wants them."""
+    pytest.importorskip("saxonche", reason="queries in XQuery need Saxon")
+
+    async def work() -> None:
+        async with (
+            part(stores[0], "a", make=MAKE, forms=[form]) as a,
+            part(stores[1], "b", a.target, make=MAKE, forms=[form]) as b,
+        ):
+            query = "for $x in //item[@n > 4] let $n := $x/@n order by $n return <r>{ string($n) }</r>"
+            lane = (await subscribe(b.broker, "k", query, dialect="xquery")).lane_id
+            await until_true(lambda: is_wanted(a, b))
+            await publish(a.broker, *(MESSAGE.format(n) for n in range(10)), source="feed")
+            await until_true(lambda: received(b, 5))
+            found: list[bytes | None] = []
+
+            async def all_came() -> bool:
+                found.extend(d.payload for d in await drain(b.broker, lane))
+                return len(found) >= 5
+
+            await until_true(all_came)
+            assert found == [f"<r>{n}</r>".encode() for n in range(5, 10)]
 
     run(work())
 

@@ -116,7 +116,9 @@ class Receive(Operation):
         if message.form != TEXT:
             try:
                 opened = self._bodies.opened(message)
-                if opened.is_stream and not group.population.of(tenant_id).wants(opened.body, opened.dictionary):
+                population = group.population.of(tenant_id)
+                may_be_unwanted = opened.is_stream and not population.followers
+                if may_be_unwanted and not population.wants(opened.body, opened.dictionary):
                     return None
                 body = self._bodies.text(message)
             except RejectedMessage as error:
@@ -160,10 +162,11 @@ class _Reception(Publication):
 
     def _accept(self, submission: Submission, body: bytes, outcome: Outcome) -> Accepted:
         assert isinstance(submission, _Foreign)
+        population = self._group.population.of(submission.tenant_id)
         if submission.reduced:
-            population = self._group.population.of(submission.tenant_id)
             outcome = _sufficing(outcome, submission.reduced, population)
-        if not outcome.slots and not outcome.undecided:
+        # Queries in XQuery look at what is stored.
+        if not outcome.slots and not outcome.undecided and not population.followers:
             self.counts.unwanted += 1
             return Accepted(0, submission.message_id or "", 0)
         accepted = super()._accept(submission, body, outcome)

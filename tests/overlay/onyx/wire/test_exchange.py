@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from lxml import etree
 
 from twigcast._core import NameDictionary
 from twigcast.errors import RejectedMessage
@@ -14,12 +16,13 @@ from twigcast.limits import Limits
 from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.onyx.model import Hello, Known, Message, Recovered, Span
 from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
-from twigcast.overlay.onyx.wire import FORMS
+from twigcast.overlay.onyx.wire import FORMS, Structure
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
 from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.exchange import TAUGHT_MAX, Exchange, FormWishes
 from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAMES_MAX, Lexicon, Lexicons, Teaching
 
+SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 HELLO = Hello(1, 1, (1, 0), (TEXT,))
 
 
@@ -268,6 +271,37 @@ def test_a_body_that_unpacks_to_too_much_is_refused() -> None:
     large = Bodies().in_form(message(b"<a>" + b" " * 5_000 + b"</a>"), FORMS["text+zlib"])
     with pytest.raises(RejectedMessage, match="more than 1000 bytes"):
         small.text(large)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != TEXT])
+def test_what_would_outgrow_the_limit_in_another_form_goes_as_text(form: str) -> None:
+    """A stream has a header, and `&amp;` for `&` of CDATA sections; what is taken at one broker is read at all."""
+    bytes_max, grown = 2_100, 0
+    chance = random.Random(SEED)
+    for number in range(200):
+        name, marks = "n" * chance.choice([1, 100, 700]), chance.choice([0, 10, 300, 600])
+        start = f"<{name}><![CDATA[{'&' * marks}]]>".encode()
+        end = f"</{name}>".encode()
+        room = bytes_max - len(start) - len(end)
+        text = start + b" " * chance.choice([room, room - 1, room - 60, room // 2, 0]) + end
+        limits = Limits(message_bytes_max=bytes_max)
+        sender, receiver = Bodies(limits), Bodies(limits)
+        for came_as in (TEXT, "text+zlib"):
+            came = Bodies().in_form(message(text), FORMS[came_as])
+            sent = sender.in_form(came, FORMS[form])
+            read = receiver.text(sent)
+            about = f"seed {SEED}, message {number}: {text.decode()}"
+            assert etree.canonicalize(read.decode()) == etree.canonicalize(text.decode()), about
+            assert not receiver.opened(sent).is_stream or sent.form == form, about
+            grown += sent.form == TEXT and FORMS[form].structure is not Structure.TEXT
+    assert FORMS[form].structure is Structure.TEXT or 100 < grown < 350, grown
+
+
+def test_packed_text_that_fits_no_other_form_goes_as_text_unpacked() -> None:
+    """A broker with other limits on the way must not spoil what it cannot read itself."""
+    deep = b"<a>" * 5 + b"</a>" * 5
+    packed = Bodies().in_form(message(deep), FORMS["text+zlib"])
+    assert Bodies(Limits(depth_max=4)).in_form(packed, FORMS["dictionary"]) == message(deep)
 
 
 def test_wishes_are_for_all_or_for_one() -> None:

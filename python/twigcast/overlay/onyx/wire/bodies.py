@@ -25,6 +25,9 @@ _PLAIN: Final = {
 """Forms that need no unpacking: whether they are streams."""
 _new = tuple.__new__
 _FORM: Final = Message._fields.index("form")
+_GROWTH_MAX: Final = 16
+"""How many times longer than a text its stream may be, and the text that the stream says: `&` of a CDATA section
+becomes `&amp;`, and a header comes before all."""
 _REMEMBERED_MAX: Final = 8
 """Bodies that are remembered in other forms: a message goes to all neighbours one after the other."""
 
@@ -81,8 +84,8 @@ class Bodies:
     def in_form(self, message: Message, form: Form) -> Message:
         """A message in another form.
 
-        One that cannot be brought into it goes as text, byte for byte: where that is no message, whoever takes it for
-        himself keeps it among the rejected ones.
+        One that cannot be brought into it, or would be over a limit in it, goes as text, byte for byte: where that is
+        no message, whoever takes it for himself keeps it among the rejected ones.
 
         Args:
             message: It.
@@ -101,12 +104,18 @@ class Bodies:
         return message._replace(body=found.body, form=found.form, lexicon=found.lexicon)
 
     def _changed(self, message: Message, form: Form) -> Message:
-        before = Form.named(message.form)
+        before, as_it_is = Form.named(message.form), message.body
         try:
             opened = self.opened(message)
+            if not opened.is_stream:
+                as_it_is = opened.body
             body, lexicon = opened.body, message.lexicon
             if before.structure is not form.structure:
                 body, lexicon = self._restructured(message, self._parsed(opened), form.structure)
+                if not opened.is_stream and _GROWTH_MAX * max(len(opened.body), len(body)) > self._bytes_max:
+                    # Whoever gets it reads it under the same limit.
+                    dictionary = None if lexicon is None else lexicon.dictionary
+                    self._parsed(Opened(body, is_stream=True, dictionary=dictionary)).text()
         except (RejectedMessage, WireError) as error:
             self.counts["damaged"] += 1
             logger.warning(
@@ -117,7 +126,7 @@ class Bodies:
                 form,
                 error,
             )
-            return message._replace(form=TEXT, lexicon=None)
+            return message._replace(body=as_it_is, form=TEXT, lexicon=None)
         self.counts["transcoded"] += 1
         return message._replace(body=compress(body, form.compression), form=str(form), lexicon=lexicon)
 
