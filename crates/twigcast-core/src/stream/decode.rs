@@ -207,8 +207,10 @@ impl Decoder {
             self.owners.resize(dictionary.len(), 0);
         }
         self.take_dictionary(dictionary, reading);
-        let bytes_max = reading.limits.message_bytes_max.min(u32::MAX as usize - 1);
-        if stream.len().max(self.source.len() + parts.strings.len()) > bytes_max {
+        // Offsets have to fit 32 bits, those behind the dictionary too; but the names that both ends know are no part of
+        // the message, which others take as text.
+        let bytes_max = reading.limits.message_bytes_max.min(u32::MAX as usize - 1 - self.source.len());
+        if stream.len() > bytes_max {
             return Err(Fault::limit(0, "message_bytes_max", bytes_max, "more bytes").into_error_of_stream(0));
         }
         Ok(parts)

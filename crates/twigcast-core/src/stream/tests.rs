@@ -153,6 +153,24 @@ fn dictionaries_made_to_have_one_id_are_not_mixed_up() {
 }
 
 #[test]
+fn what_both_ends_know_is_no_part_of_the_message() {
+    let names: Vec<String> = (0..1_000).map(|number| format!("name{number}")).collect();
+    let large = Dictionary::new(names.iter().map(String::as_str)).expect("names");
+    let source = format!("<name7>{}</name7>", "x".repeat(80));
+    let document = scanned(&source);
+    let stream = encode(Message { source: source.as_bytes(), document: &document }, Names::By(&large));
+    let vocabulary = Vocabulary::new();
+    for (more, is_taken) in [(0, true), (-1, false)] {
+        let message_bytes_max = stream.len().checked_add_signed(more).expect("a few bytes");
+        let limits = Limits { message_bytes_max, ..Limits::default() };
+        let (dictionary, identity, want, checks) = (&large, 0, Want::ALL, Checks::All);
+        let reading = Reading { dictionary, vocabulary: &vocabulary, identity, limits: &limits, want, checks };
+        let verdict = Decoder::new().decode(&stream, reading, &mut Document::default());
+        assert_eq!(verdict.is_ok(), is_taken, "{verdict:?}");
+    }
+}
+
+#[test]
 fn a_text_may_not_outgrow_its_limit() {
     let name = "n".repeat(1000);
     let source = format!("<a>{}</a>", format!("<{name}/>").repeat(1000));
