@@ -165,8 +165,9 @@ class _Reception(Publication):
         population = self._group.population.of(submission.tenant_id)
         if submission.reduced:
             outcome = _sufficing(outcome, submission.reduced, population)
-        # Queries in XQuery look at what is stored.
-        if not outcome.slots and not outcome.undecided and not population.followers:
+        # Queries in XQuery look at what is stored: at whole messages, since no part suffices for them.
+        is_followed = bool(population.followers) and not submission.reduced
+        if not outcome.slots and not outcome.undecided and not is_followed:
             self.counts.unwanted += 1
             return Accepted(0, submission.message_id or "", 0)
         accepted = super()._accept(submission, body, outcome)
