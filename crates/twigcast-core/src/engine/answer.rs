@@ -69,7 +69,7 @@ impl Engine {
         });
         if !others.is_empty() {
             // Two runs in order are soon one.
-            others.sort_unstable();
+            put_in_order(&mut others, self.slot_bound());
             slots.append(&mut others);
             slots[start..].sort();
         }
