@@ -73,6 +73,17 @@ async def publish_any(broker: RunningBroker, *submissions: Submission) -> list[A
     return await broker.publish(submissions)
 
 
+async def pull_within(broker: RunningBroker, lane_id: int, count: int, pending_max: int) -> list[Delivery]:
+    """Pull and acknowledge so many deliveries of a lane; at no time may more be pending than these."""
+    got: list[Delivery] = []
+    while len(got) < count:
+        assert broker.store.pending_count(lane_id) <= pending_max
+        some = await broker.pull(lane_id, limit=20, wait=30, visibility=60)
+        await broker.acknowledge(lane_id, [delivery.id for delivery in some])
+        got += some
+    return got
+
+
 async def drain(broker: RunningBroker, lane_id: int) -> list[Delivery]:
     """All that a lane has pending, pulled and acknowledged."""
     found: list[Delivery] = []

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.broker.hub.hubs import TENANT, drain, heard, publish, run, running, subscribe
+from tests.broker.hub.hubs import TENANT, drain, heard, publish, pull_within, run, running, subscribe
 from twigcast.broker.errors import Conflict, Invalid
 from twigcast.broker.hub import options as options_module
 from twigcast.broker.model import Delivery, DeliverySettings, NewSubscription, Subscription, SubscriptionState
@@ -339,12 +339,7 @@ def test_it_keeps_to_the_limit_of_the_tenant(store: SqlStore) -> None:
             with held_up(broker):
                 await publish(broker, *(order(("a", n)) for n in range(29)))
             await until(lambda: store.pending_count(sums.lane_id))
-            got: list[Delivery] = []
-            while len(got) < 29:
-                assert store.pending_count(sums.lane_id) <= 4
-                some = await broker.pull(sums.lane_id, limit=20, wait=30, visibility=60)
-                await broker.acknowledge(sums.lane_id, [delivery.id for delivery in some])
-                got += some
+            got = await pull_within(broker, sums.lane_id, 29, 4)
             assert [delivery.id.seq for delivery in got] == list(range(2, 31))
 
     run(play(), 120)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscribe
+from tests.broker.hub.hubs import TENANT, drain, publish, pull_within, run, running, subscribe
 from twigcast.broker.hub import replay as replaying
 from twigcast.broker.model import Delivery, DeliverySettings, Subscription, SubscriptionState
 from twigcast.broker.running import RunningBroker
@@ -207,12 +207,7 @@ def test_replay_waits_for_a_lane_that_is_half_full(store: Store) -> None:
         async with running(store, pending_max=60) as broker:
             await publish_numbers(broker, 0, 300)
             late = await subscribe(broker, "late", "/m", replay_from=1)
-            got: list[Delivery] = []
-            while len(got) < 300:
-                assert store.pending_count(late.lane_id) <= 60
-                some = await broker.pull(late.lane_id, limit=20, wait=10, visibility=30)
-                await broker.acknowledge(late.lane_id, [d.id for d in some])
-                got += some
+            got = await pull_within(broker, late.lane_id, 300, 60)
             assert [d.id.seq for d in got] == list(range(1, 301))
             found = store.subscription(TENANT, "late")
             assert found is not None
