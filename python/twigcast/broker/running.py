@@ -11,10 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from twigcast import _core
 from twigcast.broker.delivery.lanes import AtOnce, Lanes, Listener
 from twigcast.broker.delivery.leases import Leases
-from twigcast.broker.errors import Conflict, Invalid, NotFound, Stopping, StoreUnavailable, TooMany
+from twigcast.broker.errors import Conflict, NotFound, Stopping, StoreUnavailable, TooMany
 from twigcast.broker.hub.following import Evaluations
 from twigcast.broker.hub.group import HandOver, Operation
 from twigcast.broker.hub.metrics import Metrics
@@ -29,9 +28,10 @@ from twigcast.broker.hub.operations import (
     Subscribe,
     Unsubscribe,
 )
-from twigcast.broker.hub.options import HubOptions, refused_dialect
+from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.hub.population import Member, Population
 from twigcast.broker.hub.publishing import Publish
+from twigcast.broker.hub.refusals import refused, refused_queries, refused_subscriptions
 from twigcast.broker.hub.replay import Replays
 from twigcast.broker.hub.retention import Retention
 from twigcast.broker.hub.writer import Writer
@@ -53,9 +53,8 @@ from twigcast.broker.model import (
 )
 from twigcast.broker.service import Broker, Watcher
 from twigcast.broker.store.interface import LanePosition, Pause, Store, Transaction
-from twigcast.characters import NO_CHARACTER, half_pair
-from twigcast.errors import InvalidKey, TwigcastError
-from twigcast.subscriptions import Dialect, no_query
+from twigcast.errors import TwigcastError
+from twigcast.subscriptions import Dialect
 
 T = TypeVar("T")
 
@@ -224,7 +223,7 @@ class RunningBroker(Broker):
         results: list[Subscription | Exception] = []
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
-            check = partial(_refusals, some, self._evaluations)
+            check = partial(refused_subscriptions, some, self._evaluations)
             refusals = await self._checked(check, [n.dialect for n in some])
             good = [_in_the_past(n) for n, refusal in zip(some, refusals, strict=True) if refusal is None]
             answers = iter(await self._do(Subscribe(good, self._loop.create_future())) if good else ())
@@ -248,7 +247,7 @@ class RunningBroker(Broker):
     ) -> Subscription:
         if (dialect == "xquery") != (subscription.dialect == "xquery"):
             raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
-        check = partial(_refusal, subscription.key, query, namespaces, dialect, self._evaluations)
+        check = partial(refused, subscription.key, query, namespaces, dialect, self._evaluations)
         refusal = await self._checked(check, [dialect])
         if refusal is not None:
             raise refusal
@@ -260,7 +259,7 @@ class RunningBroker(Broker):
         results: list[Exception | None] = []
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
-            check = partial(_refused_queries, some, self._evaluations)
+            check = partial(refused_queries, some, self._evaluations)
             refusals = await self._checked(check, [n.dialect for n in some])
             good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
             answers = iter(await self._do(ReplaceQueries(good, self._loop.create_future())) if good else ())
@@ -498,35 +497,3 @@ def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[Member, T
 def _in_the_past(new: NewSubscription) -> NewSubscription:
     """It with the first sequence number where it wants anything before."""
     return replace(new, replay_from=1) if new.replay_from is not None and new.replay_from < 1 else new
-
-
-def _refusals(new: Sequence[NewSubscription], evaluations: Evaluations) -> list[Exception | None]:
-    return [_refusal(n.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
-
-
-def _refused_queries(new: Sequence[NewQuery], evaluations: Evaluations) -> list[Exception | None]:
-    return [_refusal(n.subscription.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
-
-
-def _refusal(
-    key: str, query: str, namespaces: Mapping[str, str], dialect: str, evaluations: Evaluations
-) -> Exception | None:
-    """What is wrong with a subscription, as far as it can be seen without the others."""
-    if half_pair(key) is not None:
-        return InvalidKey(key, NO_CHARACTER)
-    if not key or "\0" in key:
-        return InvalidKey(key, "it is empty" if not key else "the character U+0000 cannot be kept")
-    if any(half_pair(part) is not None for part in (query, *namespaces, *namespaces.values())):
-        return no_query(query)
-    if any("\0" in part for part in (*namespaces, *namespaces.values())):
-        return Invalid("the character U+0000 cannot be part of a namespace")
-    if (reason := refused_dialect(dialect)) is not None:
-        return Invalid(reason)
-    try:
-        if dialect == "xquery":
-            evaluations.check(query, namespaces)
-        else:
-            _core.check(query, namespaces, dialect)
-    except TwigcastError as error:
-        return error
-    return None

@@ -61,6 +61,7 @@ def _counters(report: Report) -> Iterator[Metric]:
         ("refused", "Messages of other brokers that are kept as rejected.", received.refused),
         ("transcoded", "Messages that were brought into another form for a neighbour.", report.transcoded),
         ("damaged", "Messages that could not be brought into another form.", report.damaged),
+        ("left_as_text", "Messages within the limits as text, but not in another form.", report.left_as_text),
         ("unstorable", "Messages of other brokers that could not be stored.", received.lost),
         ("asked_again", "Messages published here that others asked for again.", tallies.recovered),
         ("recoveries", "Times that others asked for messages again.", tallies.recoveries),

@@ -44,6 +44,8 @@ class Report:
     """Messages brought into another form for a neighbour."""
     damaged: int
     """Messages that could not be."""
+    left_as_text: int
+    """Messages that went as text, since they would be over a limit in the form that was agreed on."""
     waiting_messages: int
     waiting_bytes: int
     wishes_waiting: int

@@ -432,6 +432,7 @@ class Overlay:
             tallies=self._tallies,
             transcoded=self._bodies.counts["transcoded"],
             damaged=self._bodies.counts["damaged"],
+            left_as_text=self._bodies.counts["left_as_text"],
             waiting_messages=messages,
             waiting_bytes=size,
             wishes_waiting=inside.wishes.waiting,

@@ -276,7 +276,7 @@ def test_a_body_that_unpacks_to_too_much_is_refused() -> None:
 @pytest.mark.parametrize("form", [form for form in FORMS if form != TEXT])
 def test_what_would_outgrow_the_limit_in_another_form_goes_as_text(form: str) -> None:
     """A stream has a header, and `&amp;` for `&` of CDATA sections; what is taken at one broker is read at all."""
-    bytes_max, grown = 2_100, 0
+    bytes_max, grown, left = 2_100, 0, 0
     chance = random.Random(SEED)
     for number in range(200):
         name, marks = "n" * chance.choice([1, 100, 700]), chance.choice([0, 10, 300, 600])
@@ -285,8 +285,8 @@ def test_what_would_outgrow_the_limit_in_another_form_goes_as_text(form: str) ->
         room = bytes_max - len(start) - len(end)
         text = start + b" " * chance.choice([room, room - 1, room - 60, room // 2, 0]) + end
         limits = Limits(message_bytes_max=bytes_max)
-        sender, receiver = Bodies(limits), Bodies(limits)
         for came_as in (TEXT, "text+zlib"):
+            sender, receiver = Bodies(limits), Bodies(limits)
             came = Bodies().in_form(message(text), FORMS[came_as])
             sent = sender.in_form(came, FORMS[form])
             read = receiver.text(sent)
@@ -294,6 +294,9 @@ def test_what_would_outgrow_the_limit_in_another_form_goes_as_text(form: str) ->
             assert etree.canonicalize(read.decode()) == etree.canonicalize(text.decode()), about
             assert not receiver.opened(sent).is_stream or sent.form == form, about
             grown += sent.form == TEXT and FORMS[form].structure is not Structure.TEXT
+            left += sender.counts["left_as_text"]
+            assert sender.counts["damaged"] == 0, about
+    assert left == grown
     assert FORMS[form].structure is Structure.TEXT or 100 < grown < 350, grown
 
 

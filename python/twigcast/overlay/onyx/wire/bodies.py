@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from typing import Final
 
 from twigcast._core import ParsedMessage
-from twigcast.errors import MalformedMessage, RejectedMessage
+from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMessage
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.model import Message
 from twigcast.overlay.onyx.wire.coding import Coder, Opened
@@ -52,7 +52,8 @@ class Bodies:
         self._lexicons = Lexicons()
         self._remembered: OrderedDict[tuple[int, str], tuple[bytes, Message]] = OrderedDict()
         self.counts: Counter[str] = Counter()
-        """``transcoded``: bodies brought into another form; ``damaged``: those that could not be."""
+        """``transcoded``: bodies brought into another form; ``damaged``: those that could not be;
+        ``left_as_text``: those that are within the limits as text alone."""
 
     def opened(self, message: Message) -> Opened:
         """A body as the engine takes it: unpacked, and nothing more.
@@ -111,11 +112,12 @@ class Bodies:
                 as_it_is = opened.body
             body, lexicon = opened.body, message.lexicon
             if before.structure is not form.structure:
-                body, lexicon = self._restructured(message, self._parsed(opened), form.structure)
-                if not opened.is_stream and _GROWTH_MAX * max(len(opened.body), len(body)) > self._bytes_max:
-                    # Whoever gets it reads it under the same limit.
-                    dictionary = None if lexicon is None else lexicon.dictionary
-                    self._parsed(Opened(body, is_stream=True, dictionary=dictionary)).text()
+                parsed = self._parsed(opened)
+                fitting = self._fitting(message, opened, parsed, form.structure)
+                if fitting is None:
+                    self.counts["left_as_text"] += 1
+                    return message._replace(body=as_it_is, form=TEXT, lexicon=None)
+                body, lexicon = fitting
         except (RejectedMessage, WireError) as error:
             self.counts["damaged"] += 1
             logger.warning(
@@ -129,6 +131,20 @@ class Bodies:
             return message._replace(body=as_it_is, form=TEXT, lexicon=None)
         self.counts["transcoded"] += 1
         return message._replace(body=compress(body, form.compression), form=str(form), lexicon=lexicon)
+
+    def _fitting(
+        self, message: Message, opened: Opened, parsed: ParsedMessage, structure: Structure
+    ) -> tuple[bytes, Lexicon | None] | None:
+        """A message in another structure; ``None``: it is within the limits as text, and over one in this."""
+        body, lexicon = self._restructured(message, parsed, structure)
+        if not opened.is_stream and _GROWTH_MAX * max(len(opened.body), len(body)) > self._bytes_max:
+            # Whoever gets it reads it under the same limit.
+            dictionary = None if lexicon is None else lexicon.dictionary
+            try:
+                self._parsed(Opened(body, is_stream=True, dictionary=dictionary)).text()
+            except MessageLimitExceeded:
+                return None
+        return body, lexicon
 
     def _restructured(
         self, message: Message, parsed: ParsedMessage, structure: Structure

@@ -1,0 +1,48 @@
+"""What is wrong with new subscriptions, before anything is stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from twigcast import _core
+from twigcast.broker.errors import Invalid
+from twigcast.broker.hub.following import Evaluations
+from twigcast.broker.hub.options import refused_dialect
+from twigcast.broker.model import NewQuery, NewSubscription
+from twigcast.characters import NO_CHARACTER, half_pair
+from twigcast.errors import InvalidKey, TwigcastError
+from twigcast.subscriptions import no_query
+
+
+def refused_subscriptions(new: Sequence[NewSubscription], evaluations: Evaluations) -> list[Exception | None]:
+    """For each new subscription what is wrong with it; ``None``: nothing."""
+    return [refused(n.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
+
+
+def refused_queries(new: Sequence[NewQuery], evaluations: Evaluations) -> list[Exception | None]:
+    """For each new query what is wrong with it; ``None``: nothing."""
+    return [refused(n.subscription.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
+
+
+def refused(
+    key: str, query: str, namespaces: Mapping[str, str], dialect: str, evaluations: Evaluations
+) -> Exception | None:
+    """What is wrong with a subscription, as far as it can be seen without the others; ``None``: nothing."""
+    if half_pair(key) is not None:
+        return InvalidKey(key, NO_CHARACTER)
+    if not key or "\0" in key:
+        return InvalidKey(key, "it is empty" if not key else "the character U+0000 cannot be kept")
+    if any(half_pair(part) is not None for part in (query, *namespaces, *namespaces.values())):
+        return no_query(query)
+    if any("\0" in part for part in (*namespaces, *namespaces.values())):
+        return Invalid("the character U+0000 cannot be part of a namespace")
+    if (reason := refused_dialect(dialect)) is not None:
+        return Invalid(reason)
+    try:
+        if dialect == "xquery":
+            evaluations.check(query, namespaces)
+        else:
+            _core.check(query, namespaces, dialect)
+    except TwigcastError as error:
+        return error
+    return None
