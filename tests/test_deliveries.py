@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from twigcast import Delivery, Limits, SubscriptionSet
 from twigcast.errors import QueryWarning
 from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
 
+SEED = 20261128
 FEED = b"<f>" + b"".join(b"<i n='%d'><t>title %d</t></i>" % (n % 7, n) for n in range(2000)) + b"</f>"
 
 
@@ -127,3 +129,26 @@ def test_sharing_changes_no_payload(feed: str, predicates: int) -> None:
             )
         delivered += len(expected)
     assert delivered > 50
+
+
+def test_deliveries_looked_at_one_after_the_other_are_those_looked_at_by_number() -> None:
+    """Whether all are rewritten, none, or some; and whether subscriptions came in the order of their slots or not."""
+    chance = random.Random(SEED)
+    rewriting = [f"for $i in //i where $i/@n = {n} return <r>{{ $i/t }}</r>" for n in range(7)]
+    whole = [f"//i[@n = {n}]" for n in range(7)]
+    for queries in (rewriting, whole, rewriting + whole):
+        subscriptions = SubscriptionSet()
+        for number in range(200):
+            subscriptions.add(f"q{number}", chance.choice(queries))
+        for number in chance.sample(range(200), 50):
+            subscriptions.discard(f"q{number}")
+            if number % 2:
+                subscriptions.add(f"again{number}", chance.choice(queries))
+        message = FEED[:500].rpartition(b"<i")[0] + b"</f>"
+        deliveries = subscriptions.deliver(message)
+        assert len(deliveries) > 100, SEED
+        assert [deliveries[number] for number in range(len(deliveries))] == list(deliveries), SEED
+        assert list(deliveries.keys) == [delivery.key for delivery in deliveries], SEED
+        assert sorted(deliveries.keys) == sorted(subscriptions.match(message)), SEED
+        results = [None if number is None else deliveries.payloads[number] for number in deliveries.payload_numbers]
+        assert results == [delivery.payload if delivery.rewritten else None for delivery in deliveries], SEED

@@ -427,10 +427,10 @@ class Results:
 
     delivery_count: int
 
-    def deliveries(self) -> tuple[bytes, bytes]:
-        """Matching slots, in no order, and the numbers of their results, as 32-bit integers.
+    def deliveries(self, *, in_order: bool = False) -> tuple[bytes, bytes]:
+        """Matching slots and the numbers of their results, as 32-bit integers.
 
-        The number is -1 where the message itself is delivered.
+        The number is -1 where the message itself is delivered. Slots are in no order, unless it is asked for.
         """
 
     def __len__(self) -> int: ...

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol, overload
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise, repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, overload
 
 from twigcast import _core
 from twigcast.envelope import Envelope
@@ -227,8 +228,7 @@ class Match:
         return f"Match([{shown}{', ...' if len(self) > 5 else ''}])"
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """What one subscriber gets of one message."""
 
     key: str
@@ -254,7 +254,14 @@ class Wrapping:
         if not (delivery.rewritten or self.whole):
             return delivery
         put = self.envelope.around if delivery.rewritten else self.envelope.around_message
-        return replace(delivery, payload=put(delivery.payload, self.message_id, delivery.key))
+        return delivery._replace(payload=put(delivery.payload, self.message_id, delivery.key))
+
+
+_WHOLE: Final = -1
+"""In place of the number of a payload: the message itself."""
+
+_delivery: Final = cast("Callable[[tuple[str, bytes, bool]], Delivery]", partial(tuple.__new__, Delivery))
+"""Of all its fields. There may be thousands a message, and any function in Python takes several times as long."""
 
 
 class Deliveries(Sequence[Delivery]):
@@ -298,8 +305,8 @@ class Deliveries(Sequence[Delivery]):
         return self._seen
 
     def _made(self, key: str, number: int) -> Delivery:
-        rewritten = number >= 0
-        delivery = Delivery(key, self._payloads[number] if rewritten else self._message, rewritten)
+        rewritten = number != _WHOLE
+        delivery = _delivery((key, self._payloads[number] if rewritten else self._message, rewritten))
         return delivery if self._wrapping is None else self._wrapping.around(delivery)
 
     @overload
@@ -313,7 +320,10 @@ class Deliveries(Sequence[Delivery]):
         return self._made(keys[index], numbers[index])
 
     def __iter__(self) -> Iterator[Delivery]:
-        return map(self._made, *self._all())
+        keys, numbers = self._all()
+        if self._wrapping is not None or _WHOLE in numbers:
+            return map(self._made, keys, numbers)
+        return map(_delivery, zip(keys, map(self._payloads.__getitem__, numbers), repeat(True)))
 
     def __len__(self) -> int:
         return self._count
@@ -335,7 +345,7 @@ class Deliveries(Sequence[Delivery]):
     @property
     def payload_numbers(self) -> Sequence[int | None]:
         """By delivery, the index of its payload in ``payloads``; ``None`` where the message itself is delivered."""
-        return [number if number >= 0 else None for number in self._all()[1]]
+        return [None if number == _WHOLE else number for number in self._all()[1]]
 
     @property
     def payloads(self) -> Sequence[bytes]:
@@ -344,10 +354,9 @@ class Deliveries(Sequence[Delivery]):
 
 
 def in_order(table: KeyTable, results: _core.Results) -> tuple[list[str], Sequence[int]]:
-    """Keys and numbers by slot, ascending, of what the engine gives in no order."""
-    slots, numbers = results.deliveries()
-    pairs = sorted(zip(memoryview(slots).cast("i"), memoryview(numbers).cast("i"), strict=True))
-    return table.keys_of([slot for slot, _ in pairs]), [number for _, number in pairs]
+    """Keys and numbers by slot, ascending."""
+    slots, numbers = results.deliveries(in_order=True)
+    return table.keys_of(memoryview(slots).cast("i").tolist()), memoryview(numbers).cast("i").tolist()
 
 
 class Payloads(Sequence[bytes]):

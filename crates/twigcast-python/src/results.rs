@@ -54,8 +54,15 @@ impl Results {
     }
 
     /// See the stub file.
-    fn deliveries<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    #[pyo3(signature = (*, in_order=false))]
+    fn deliveries<'py>(&self, py: Python<'py>, in_order: bool) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         let (slots, numbers) = self.found.deliveries();
+        if in_order {
+            let mut pairs: Vec<(u32, u32)> = slots.iter().copied().zip(numbers.iter().copied()).collect();
+            pairs.sort_unstable();
+            let (slots, numbers): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
+            return Ok((batch::numbers(py, &slots)?, batch::numbers(py, &numbers)?));
+        }
         Ok((batch::numbers(py, slots)?, batch::numbers(py, numbers)?))
     }
 
