@@ -301,6 +301,6 @@ impl CompiledQueries {
     /// Bytes, programs aside.
     pub(super) fn bytes(&self) -> usize {
         let others = self.others.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
-        self.entries.bytes() + self.others.slots().len() * size_of::<CompiledQuery>() + others
+        self.entries.bytes() + self.others.bytes() + others
     }
 }

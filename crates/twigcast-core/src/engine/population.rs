@@ -1,5 +1,6 @@
 //! The compiled queries: automaton, twigs, triggers, atoms.
 
+mod slab;
 mod triggers;
 
 use std::num::NonZeroU32;
@@ -18,6 +19,7 @@ use crate::twig::branches::Branches;
 use crate::twig::conditions::Conditions;
 use crate::twig::{Required, Twig, TwigCondition};
 
+pub use slab::Slab;
 pub use triggers::Trigger;
 
 /// Where a trigger waits.
@@ -38,70 +40,6 @@ const CROWD: u32 = 1024;
 
 /// Marks the home of a twig (the number of its item, which is never as large) that waits in the recent layer.
 const RECENT: u32 = 1 << 31;
-
-/// A table with holes: entries keep their number while others come and go.
-#[derive(Clone, Debug)]
-pub struct Slab<T> {
-    entries: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T> Slab<T> {
-    /// Add an entry; its number.
-    pub fn insert(&mut self, entry: T) -> u32 {
-        match self.free.pop() {
-            Some(id) => {
-                self.entries[id as usize] = Some(entry);
-                id
-            }
-            None => {
-                self.entries.push(Some(entry));
-                self.entries.len() as u32 - 1
-            }
-        }
-    }
-
-    /// Take an entry out.
-    pub fn remove(&mut self, id: u32) -> Option<T> {
-        let entry = self.entries.get_mut(id as usize)?.take();
-        if entry.is_some() {
-            self.free.push(id);
-        }
-        entry
-    }
-
-    /// Look at an entry.
-    #[inline]
-    pub fn get(&self, id: u32) -> Option<&T> {
-        self.entries.get(id as usize)?.as_ref()
-    }
-
-    /// Change an entry.
-    pub fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        self.entries.get_mut(id as usize)?.as_mut()
-    }
-
-    /// All places, in use or not, in the order of their numbers.
-    pub fn slots(&self) -> impl ExactSizeIterator<Item = Option<&T>> {
-        self.entries.iter().map(Option::as_ref)
-    }
-
-    /// How many entries there are.
-    pub fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
-    }
-
-    /// No entry?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
 
 /// A place where a query is registered, for removing it again.
 #[derive(Clone, Copy, Debug)]
@@ -182,8 +120,9 @@ impl TriggerKeys for Population {
         let Twig { query, condition: TwigCondition::Branches(all), .. } = self.twigs.get(twig)? else { return None };
         let is_keyed = *query < key::QUERIES_MAX && all.lead != 0;
         is_keyed.then(|| {
-            let also = all.others.last().copied().and_then(NonZeroU32::new);
-            let waiting = Waiting { query: *query, also, below: None, trigger: (all.others.len() > 1).then_some(twig) };
+            let others = self.branches.others(all);
+            let also = others.last().copied().and_then(NonZeroU32::new);
+            let waiting = Waiting { query: *query, also, below: None, trigger: (others.len() > 1).then_some(twig) };
             KeyedTrigger { key: all.lead, waiting }
         })
     }
@@ -439,7 +378,7 @@ impl Population {
             self.paths_mut(layer).nfa.remove(item);
         }
         if let Some(Twig { condition: TwigCondition::Branches(all), .. }) = self.twigs.remove(twig) {
-            self.branches.release(&all);
+            self.branches.release(all);
         }
     }
 

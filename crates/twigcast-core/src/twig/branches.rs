@@ -11,6 +11,7 @@ use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 use std::hash::BuildHasher;
 
+use crate::chunked::Chunked;
 use crate::document::{Document, NodeId, NodeKind};
 use crate::eval::{EvalError, Evaluator};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, PathStart, Step};
@@ -20,102 +21,68 @@ use crate::vocabulary::Name;
 pub type BranchId = u32;
 
 /// Branches of which all must hold at an element: the one to wait for (0: nothing is asked), and the others.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct All {
     /// The one with the largest number: common branches come early, so it is likely to be the rarest.
     pub lead: BranchId,
-    /// The others, ascending.
-    pub others: BranchList,
+    others: Others,
 }
 
-/// A list of branches. Up to two stand in the list itself: nearly all lists are as short as that, and the smallest piece
-/// of memory that there is would take twice as much.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum BranchList {
-    /// At most two; a 0 is none.
-    Short([BranchId; 2]),
-    /// More than two.
-    Long(Box<[BranchId]>),
-}
+/// The others of [`All`]: up to two by themselves, which nearly all are, and more as the number of a list. There are
+/// several of these for each query, so they are as small as can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Others([BranchId; 2]);
 
-impl Default for BranchList {
-    fn default() -> Self {
-        Self::Short([0, 0])
+/// In place of the second of two others: the first is the number of a list.
+const LISTED: BranchId = BranchId::MAX;
+
+impl Others {
+    /// The number of the list.
+    fn list(self) -> Option<u32> {
+        (self.0[1] == LISTED).then_some(self.0[0])
     }
 }
 
-impl From<&[BranchId]> for BranchList {
-    fn from(branches: &[BranchId]) -> Self {
-        match *branches {
-            [] => Self::Short([0, 0]),
-            [one] => Self::Short([one, 0]),
-            [one, other] => Self::Short([one, other]),
-            _ => Self::Long(branches.into()),
-        }
-    }
-}
-
-impl std::ops::Deref for BranchList {
-    type Target = [BranchId];
-
-    #[inline]
-    fn deref(&self) -> &[BranchId] {
-        match self {
-            Self::Short([0, _]) => &[],
-            Self::Short(one @ [_, 0]) => &one[..1],
-            Self::Short(both) => both,
-            Self::Long(more) => more,
-        }
-    }
-}
-
-impl BranchList {
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Short(_) => 0,
-            Self::Long(more) => size_of_val(&**more),
-        }
-    }
-}
-
-impl All {
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = BranchId> + '_ {
-        std::iter::once(self.lead).filter(|&lead| lead != 0).chain(self.others.iter().copied())
-    }
-}
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Branch {
-    test: NameTest,
-    /// On any descendant rather than a child.
-    descendant: bool,
+    test: Test,
+    uses: u32,
     /// What must hold at the element found.
     needs: All,
-    uses: u32,
+}
+
+/// Which elements a branch is about: the number of a name test, and, as the lowest bit, whether it is on any descendant
+/// rather than a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Test(u32);
+
+impl Test {
+    fn is_descendant(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
 /// All branches in use.
 #[derive(Clone, Debug, Default)]
 pub struct Branches {
     /// By number; entry 0 is none, and a free entry has no uses.
-    entries: Vec<Branch>,
+    entries: Chunked<Branch>,
     free: Vec<BranchId>,
     known: HashTable<BranchId>,
+    /// The lists of more than two others, ascending.
+    lists: Vec<Box<[BranchId]>>,
+    free_lists: Vec<u32>,
+    /// Name tests by number. Like the vocabulary that they are made of, they stay.
+    tests: Vec<NameTest>,
+    test_numbers: FxHashMap<NameTest, u32>,
     scratch: Vec<BranchId>,
 }
 
-/// What tells branches apart: axis and test, and the needs' lead and others.
-type Spelling<'a> = (NameTest, bool, BranchId, &'a [BranchId]);
+/// What tells branches apart: the test, and the needs' lead and others.
+type Spelling<'a> = (Test, BranchId, &'a [BranchId]);
 
 fn hash(spelling: Spelling<'_>) -> u64 {
     FixedState::default().hash_one(spelling)
-}
-
-impl Branch {
-    fn spelling(&self) -> Spelling<'_> {
-        (self.test, self.descendant, self.needs.lead, &self.needs.others)
-    }
 }
 
 /// Put branches in the order of [`All`]: lead and others.
@@ -159,15 +126,67 @@ impl Branches {
         branches.clear();
         self.conjuncts(condition, &mut branches);
         let (lead, others) = in_order(&mut branches, 0);
-        let all = All { lead, others: others.into() };
+        let all = self.all_of(lead, others);
         self.scratch = branches;
-        all.iter().for_each(|branch| self.entries[branch as usize].uses += 1);
         Some(all)
     }
 
+    /// Keep a lead and others, each with one more use.
+    fn all_of(&mut self, lead: BranchId, others: &[BranchId]) -> All {
+        let needed = (lead != 0).then_some(&lead).into_iter().chain(others);
+        needed.for_each(|&branch| self.entries[branch as usize].uses += 1);
+        let others = match *others {
+            [] => Others::default(),
+            [one] => Others([one, 0]),
+            [one, other] => Others([one, other]),
+            _ => Others([self.insert_list(others), LISTED]),
+        };
+        All { lead, others }
+    }
+
+    fn insert_list(&mut self, others: &[BranchId]) -> u32 {
+        match self.free_lists.pop() {
+            Some(number) => {
+                self.lists[number as usize] = others.into();
+                number
+            }
+            None => {
+                self.lists.push(others.into());
+                self.lists.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The others beside the lead, ascending.
+    #[inline]
+    pub fn others<'a>(&'a self, all: &'a All) -> &'a [BranchId] {
+        match &all.others.0 {
+            &[list, LISTED] => &self.lists[list as usize],
+            [0, _] => &[],
+            one @ [_, 0] => &one[..1],
+            both => both,
+        }
+    }
+
+    /// All of them.
+    pub fn members<'a>(&'a self, all: &'a All) -> impl Iterator<Item = BranchId> + 'a {
+        (all.lead != 0).then_some(all.lead).into_iter().chain(self.others(all).iter().copied())
+    }
+
     /// Undo [`Self::acquire`].
-    pub fn release(&mut self, all: &All) {
-        all.iter().for_each(|branch| self.release_one(branch));
+    pub fn release(&mut self, all: All) {
+        let mut released = Vec::new();
+        self.let_go(all, &mut released);
+        released.into_iter().for_each(|branch| self.release_one(branch));
+    }
+
+    /// Append the members, and forget the list of the others. To be called once.
+    pub fn let_go(&mut self, all: All, members: &mut Vec<BranchId>) {
+        members.extend(self.members(&all));
+        if let Some(list) = all.others.list() {
+            self.lists[list as usize] = Box::default();
+            self.free_lists.push(list);
+        }
     }
 
     /// Undo [`Self::acquire`] of one branch.
@@ -176,16 +195,22 @@ impl Branches {
         while let Some(id) = released.pop() {
             let branch = &mut self.entries[id as usize];
             branch.uses -= 1;
-            if branch.uses == 0 {
-                let hash = hash(branch.spelling());
-                let needs = std::mem::take(&mut branch.needs);
-                if let Ok(entry) = self.known.find_entry(hash, |&other| other == id) {
-                    entry.remove();
-                }
-                released.extend(needs.iter());
-                self.free.push(id);
+            if branch.uses > 0 {
+                continue;
             }
+            let needs = branch.needs;
+            if let Ok(entry) = self.known.find_entry(hash(self.spelling(id)), |&other| other == id) {
+                entry.remove();
+            }
+            self.entries[id as usize].needs = All::default();
+            self.let_go(needs, &mut released);
+            self.free.push(id);
         }
+    }
+
+    fn spelling(&self, id: BranchId) -> Spelling<'_> {
+        let branch = &self.entries[id as usize];
+        (branch.test, branch.needs.lead, self.others_of(id))
     }
 
     fn conjuncts(&mut self, condition: &Expr, branches: &mut Vec<BranchId>) {
@@ -203,7 +228,8 @@ impl Branches {
                     if let (Axis::Child | Axis::Descendant, NodeTest::Name(test)) = (step.axis, &step.test) {
                         let below = index > 0 && path.steps[index - 1].axis == Axis::DescendantOrSelf;
                         let (lead, others) = in_order(branches, from);
-                        let id = self.intern((*test, below || step.axis == Axis::Descendant, lead, others));
+                        let test = self.test(*test, below || step.axis == Axis::Descendant);
+                        let id = self.intern((test, lead, others));
                         branches.truncate(from);
                         branches.push(id);
                     }
@@ -213,20 +239,25 @@ impl Branches {
         }
     }
 
+    fn test(&mut self, test: NameTest, descendant: bool) -> Test {
+        let Self { tests, test_numbers, .. } = self;
+        let number = *test_numbers.entry(test).or_insert_with(|| {
+            tests.push(test);
+            tests.len() as u32 - 1
+        });
+        Test(number << 1 | u32::from(descendant))
+    }
+
     fn intern(&mut self, spelling: Spelling<'_>) -> BranchId {
         let hash = hash(spelling);
-        let entries = &self.entries;
-        let is_it = |&id: &BranchId| entries[id as usize].spelling() == spelling;
-        if let Some(&known) = self.known.find(hash, is_it) {
+        if let Some(&known) = self.known.find(hash, |&id| self.spelling(id) == spelling) {
             return known;
         }
-        let (test, descendant, lead, others) = spelling;
-        if self.entries.is_empty() {
-            self.entries.push(Branch { test, descendant, needs: All::default(), uses: 0 });
+        let (test, lead, others) = spelling;
+        if self.entries.len() == 0 {
+            self.entries.push(Branch { test, uses: 0, needs: All::default() });
         }
-        let needs = All { lead, others: others.into() };
-        needs.iter().for_each(|need| self.entries[need as usize].uses += 1);
-        let branch = Branch { test, descendant, needs, uses: 0 };
+        let branch = Branch { test, uses: 0, needs: self.all_of(lead, others) };
         let id = match self.free.pop() {
             Some(id) => {
                 self.entries[id as usize] = branch;
@@ -237,20 +268,23 @@ impl Branches {
                 self.entries.len() as BranchId - 1
             }
         };
-        let entries = &self.entries;
-        self.known.insert_unique(hash, id, |&other| self::hash(entries[other as usize].spelling()));
+        let mut known = std::mem::take(&mut self.known);
+        known.insert_unique(hash, id, |&other| self::hash(self.spelling(other)));
+        self.known = known;
         id
     }
 
     /// All branches in use, with their numbers.
     fn iter(&self) -> impl Iterator<Item = (BranchId, &Branch)> {
-        (0..).zip(&self.entries).filter(|(_, branch)| branch.uses > 0)
+        (0..).zip(self.entries.iter()).filter(|(_, branch)| branch.uses > 0)
     }
 
-    /// The others that a branch needs beside its lead.
-    #[inline]
-    fn others(&self, id: BranchId) -> &[BranchId] {
-        &self.entries[id as usize].needs.others
+    fn others_of(&self, id: BranchId) -> &[BranchId] {
+        self.others(&self.entries[id as usize].needs)
+    }
+
+    fn name_test(&self, branch: &Branch) -> NameTest {
+        self.tests[(branch.test.0 >> 1) as usize]
     }
 
     /// Do all hold at an element? Looked up in the message itself, for where nothing may be remembered.
@@ -258,7 +292,7 @@ impl Branches {
     /// # Errors
     /// The query at work has used up its visits.
     pub fn hold_at(&self, evaluator: &Evaluator<'_>, element: NodeId, all: &All) -> Result<bool, EvalError> {
-        for branch in all.iter() {
+        for branch in self.members(all) {
             if !self.holds_at(evaluator, element, branch)? {
                 return Ok(false);
             }
@@ -272,6 +306,7 @@ impl Branches {
     /// As for [`Self::hold_at`].
     pub fn holds_at(&self, evaluator: &Evaluator<'_>, element: NodeId, id: BranchId) -> Result<bool, EvalError> {
         let branch = &self.entries[id as usize];
+        let test = self.name_test(branch);
         let document: &Document = evaluator.message().document;
         let end = document.nodes[element as usize].end;
         let mut node = element + 1;
@@ -279,20 +314,21 @@ impl Branches {
             let entry = &document.nodes[node as usize];
             evaluator.charge(1)?;
             if entry.kind == NodeKind::Element
-                && branch.test.accepts(entry.name)
+                && test.accepts(entry.name)
                 && self.hold_at(evaluator, node, &branch.needs)?
             {
                 return Ok(true);
             }
-            node = if branch.descendant { node + 1 } else { entry.end };
+            node = if branch.test.is_descendant() { node + 1 } else { entry.end };
         }
         Ok(false)
     }
 
     /// Bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
-        let others: usize = self.entries.iter().map(|branch| branch.needs.others.heap_bytes()).sum();
-        self.entries.capacity() * size_of::<Branch>() + self.known.capacity() * 5 + others + self.free.capacity() * 4
+        let lists: usize = self.lists.iter().map(|list| size_of_val(list) + size_of_val(&**list)).sum();
+        let free = (self.free.capacity() + self.free_lists.capacity()) * 4;
+        self.entries.bytes() + self.known.capacity() * 5 + lists + free
     }
 }
 
@@ -312,11 +348,13 @@ pub struct Dependencies {
 #[derive(Clone, Copy, Debug)]
 struct Dependent {
     test: NameTest,
-    /// The branch, with [`HAS_OTHERS`] if it needs more than its lead.
+    /// The branch, with [`HAS_MORE`] if it needs more than its lead and `also`.
     branch: u32,
+    /// What it needs beside its lead, or one of several; 0: nothing. Kept here since most of what is looked at fails by it.
+    also: BranchId,
 }
 
-const HAS_OTHERS: u32 = 1 << 31;
+const HAS_MORE: u32 = 1 << 31;
 
 impl Dependencies {
     /// The index of branches.
@@ -324,12 +362,15 @@ impl Dependencies {
         let mut led: Vec<(BranchId, Dependent)> = Vec::new();
         let mut this = Self { descendant: vec![0; branches.bound().div_ceil(64)], ..Self::default() };
         for (id, branch) in branches.iter() {
-            this.descendant[id as usize >> 6] |= u64::from(branch.descendant) << (id & 63);
+            this.descendant[id as usize >> 6] |= u64::from(branch.test.is_descendant()) << (id & 63);
+            let test = branches.name_test(branch);
             if branch.needs.lead == 0 {
-                this.leaves.entry(branch.test).or_default().push(id);
+                this.leaves.entry(test).or_default().push(id);
             } else {
-                let mark = if branch.needs.others.is_empty() { 0 } else { HAS_OTHERS };
-                led.push((branch.needs.lead, Dependent { test: branch.test, branch: id | mark }));
+                let others = branches.others(&branch.needs);
+                let mark = if others.len() > 1 { HAS_MORE } else { 0 };
+                let also = others.last().copied().unwrap_or(0);
+                led.push((branch.needs.lead, Dependent { test, branch: id | mark, also }));
             }
         }
         led.sort_unstable_by_key(|&(lead, dependent)| (lead, dependent.branch));
@@ -370,9 +411,10 @@ impl Dependencies {
     ) {
         let (start, end) = (self.starts[lead as usize], self.starts[lead as usize + 1]);
         for dependent in &self.dependents[start as usize..end as usize] {
-            if dependent.test.accepts(name) {
-                let id = dependent.branch & !HAS_OTHERS;
-                if dependent.branch & HAS_OTHERS == 0 || branches.others(id).iter().all(|&other| holds(other)) {
+            if dependent.test.accepts(name) && (dependent.also == 0 || holds(dependent.also)) {
+                let id = dependent.branch & !HAS_MORE;
+                let is_more_asked = dependent.branch & HAS_MORE != 0;
+                if !is_more_asked || branches.others_of(id).iter().all(|&other| holds(other)) {
                     found.push(id);
                 }
             }
@@ -407,3 +449,6 @@ fn is_conjunction(condition: &Expr) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

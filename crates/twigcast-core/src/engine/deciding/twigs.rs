@@ -62,7 +62,7 @@ impl<'a> Run<'a, '_> {
                 }
                 let holds = entry.trigger.is_none_or(|twig| match self.population.twigs.get(twig) {
                     Some(Twig { condition: TwigCondition::Branches(all), .. }) => {
-                        all.others.iter().all(|&branch| satisfied.holds(branch))
+                        self.population.branches.others(all).iter().all(|&branch| satisfied.holds(branch))
                     }
                     _ => false,
                 });

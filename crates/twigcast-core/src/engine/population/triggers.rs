@@ -124,7 +124,7 @@ impl Population {
             let expr = conditions.get(id).filter(|_| distance == Distance::Up(0)).map(|condition| &condition.expr);
             match expr.and_then(|expr| branches.acquire(expr)) {
                 Some(all) => {
-                    below.extend(all.iter());
+                    branches.let_go(all, &mut below);
                     conditions.release(id);
                 }
                 None => kept.push((distance, id)),

@@ -1,0 +1,69 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::limits::Limits;
+use crate::query::{self, Dialect, ParseOptions, Query, normal};
+use crate::vocabulary::Vocabulary;
+
+/// A condition of up to six nested paths, which may have nested paths themselves.
+fn condition(random: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
+    let parts = 1 + random(6);
+    let part = |random: &mut dyn FnMut(usize) -> usize| {
+        let mut path = format!("{}{}", ["", ".//"][random(2)], ["a", "b", "c", "d", "e", "*"][random(6)]);
+        if random(3) == 0 {
+            path += ["/a", "//b", "/*"][random(3)];
+        }
+        path
+    };
+    let parts = (0..parts).map(|_| {
+        let path = part(random);
+        if depth > 0 && random(3) == 0 { format!("{path}[{}]", condition(random, depth - 1)) } else { path }
+    });
+    parts.collect::<Vec<_>>().join(" and ")
+}
+
+/// Conditions of all widths come and go at random: equal ones are the same branches, each is what it was, and in the end
+/// nothing is left of them.
+#[test]
+fn branches_come_and_go() {
+    for seed in 1..=20_u64 {
+        println!("seed {seed}");
+        let mut state = seed;
+        let mut random = move |bound: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % bound
+        };
+        let namespaces = BTreeMap::<String, String>::new();
+        let limits = Limits::default();
+        let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
+        let mut vocabulary = Vocabulary::new();
+        let mut branches = Branches::default();
+        let mut held: Vec<(Expr, All)> = Vec::new();
+        let mut widest = 0;
+        for _ in 0..400 {
+            if random(5) < 2 && !held.is_empty() {
+                let (_, all) = held.swap_remove(random(held.len()));
+                branches.release(all);
+                continue;
+            }
+            let text = format!("/x[{}]", condition(&mut random, 2));
+            let Ok(Query::XPath(expr)) = query::parse(&text, &options, &mut vocabulary) else { panic!("{text}") };
+            let Expr::Path(path) = normal::normalise(expr) else { panic!("{text} is no path") };
+            let expr = Expr::And(path.steps[0].predicates.clone());
+            let all = branches.acquire(&expr).expect("a conjunction of paths");
+            widest = widest.max(branches.others(&all).len());
+            held.push((expr, all));
+            for (expr, all) in &held {
+                let again = branches.acquire(expr).expect("it was one before");
+                let both = [all, &again].map(|all| branches.members(all).collect::<Vec<_>>());
+                assert_eq!(both[0], both[1], "{expr:?}");
+                branches.release(again);
+            }
+        }
+        assert!(widest > 2, "no list was needed");
+        held.into_iter().for_each(|(_, all)| branches.release(all));
+        assert!(branches.is_empty() && branches.iter().next().is_none());
+        assert_eq!(branches.free_lists.len(), branches.lists.len());
+        assert!(branches.lists.iter().all(|list| list.is_empty()));
+    }
+}
