@@ -230,6 +230,60 @@ fn populations_deliver_what_each_query_delivers_by_itself() {
     assert!(found > 2_000, "{found} deliveries are too few to mean anything");
 }
 
+/// An item that may hold others, with values; between its children there may be text.
+fn item(random: &mut Random, depth: usize, out: &mut String) {
+    out.push_str("<i>");
+    for _ in 0..2 + random.below(5) {
+        if depth < 2 && random.below(6) == 0 {
+            item(random, depth + 1, out);
+        } else {
+            out.push_str(&format!("<{0}>{1}</{0}>", random.of(&["a", "b", "c", "d"]), random.of(&["1", "2", "3"])));
+        }
+        out.push_str(random.of(&["", "", " and "]));
+    }
+    out.push_str("</i>");
+}
+
+/// Queries ask for up to seven values at once, of bindings whose sets take one word or several; the returned paths lead to
+/// several runs of bytes from each, which nest. Those that ask for the same lie together, however many are asked for.
+#[test]
+fn conjunctions_hold_for_few_bindings_and_for_many() {
+    let mut found = 0;
+    for seed in 1..7 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let mut engine = Engine::new(Limits::default());
+        let mut queries = BTreeMap::new();
+        let mut before: Vec<String> = Vec::new();
+        for number in 0..70 {
+            // Many begin as another did.
+            before.truncate(if random.below(4) == 0 { 0 } else { 1 + random.below(6) });
+            for _ in 0..random.below(3) + usize::from(before.is_empty()) {
+                let (step, name, value) = (random.of(&["/", "//"]), random.below(4), 1 + random.below(3));
+                before.push(format!("$v{step}{} = {value}", ["a", "b", "c", "d"][name]));
+            }
+            let source = random.of(&["/m/i", "//i", "/m/i/i"]);
+            let columns = [random.of(&["$v/a", "$v//b", "$v/i"]), random.of(&["$v//c", "$v//*", "$v/i/i"])];
+            let text = format!(
+                "for $v in {source} where {} return <r>{{ {} }}{{ {} }}</r>",
+                before.join(" and "),
+                columns[0],
+                columns[1]
+            );
+            engine.add(&number.to_string(), &text, &context(), true).expect(&text);
+            queries.insert(number.to_string(), text);
+        }
+        let mut matcher = Matcher::new();
+        for items in [1, 40, 0, 70, 3, 140, 12] {
+            let mut xml = "<m>".to_owned();
+            (0..items).for_each(|_| item(random, 0, &mut xml));
+            xml.push_str("</m>");
+            found += check(&engine, &mut matcher, &queries, &xml, seed);
+        }
+    }
+    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
+}
+
 /// Queries come and go between messages of label paths that are all known: those that came are decided one by one until
 /// it pays to lay all out anew, and numbers of those that went are given to others.
 #[test]

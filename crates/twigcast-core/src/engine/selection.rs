@@ -13,7 +13,7 @@ use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
 use crate::extract::family::FamilyRef;
-use crate::extract::guided::{ELSEWHERE, Guide};
+use crate::extract::guided::{ELSEWHERE, Guide, Told};
 use crate::extract::{ExtractError, Payloads, Session};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
@@ -265,23 +265,19 @@ impl Engine {
     fn tell_guided(&self, guide: &mut Guide, delivered: &mut Delivered, elsewhere: &mut Vec<u32>) -> Vec<u32> {
         let bytes_max = self.limits.result_bytes_max;
         let (book, is_plain) = (self.registry.book(), self.registry.is_all_plain());
-        let count = guide.result_count();
-        delivered.slots.reserve(count);
-        delivered.numbers.reserve(count);
-        let too_large = guide.name_results(bytes_max, |queries, numbers| {
-            if is_plain && !numbers.contains(&ELSEWHERE) {
-                delivered.slots.extend_from_slice(queries);
-                delivered.numbers.extend_from_slice(numbers);
-                return;
-            }
-            for (&query, &number) in queries.iter().zip(numbers) {
+        let mut told = Told::default();
+        let too_large = guide.name_results(bytes_max, &mut told);
+        if is_plain && !told.is_elsewhere {
+            (delivered.slots, delivered.numbers) = (told.queries, told.numbers);
+        } else {
+            for (&query, &number) in told.queries.iter().zip(&told.numbers) {
                 if number == ELSEWHERE {
                     elsewhere.push(query);
                 } else {
                     delivered.push_subscribers(book, query, number);
                 }
             }
-        });
+        }
         delivered.refuse(&too_large, bytes_max);
         too_large
     }

@@ -3,10 +3,9 @@
 use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::number;
 
-use super::super::family::{Interner, NONE};
-use super::guide::{Column, Labels, ListId, Meaning, ROOT, Reading};
-use super::prepared::reached;
-use super::selector::{ConditionId, Members, Row, Selector};
+use super::super::family::Interner;
+use super::guide::{LabelId, Labels, ListId, Meaning, ROOT, Reading};
+use super::selector::{ConditionId, Members, Row, Selector, Stack};
 use super::sets::fill;
 
 /// Bindings of one path at most.
@@ -15,10 +14,9 @@ const BINDINGS_MAX: usize = 1024;
 /// Bytes of values that are compared, beyond a few times those of the message.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// Columns that are looked at for values, and steps from nodes up to bindings, at most in one message. Where elements nest
-/// deeply in themselves, each node lies below very many bindings.
+/// Columns that are looked at for values, at most in one message. Where elements nest deeply in themselves, each node lies
+/// below very many bindings.
 const LOOKS_MAX: usize = 1 << 24;
-pub(super) const STEPS_MAX: usize = 1 << 24;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -36,10 +34,12 @@ pub(super) struct Found {
     words: Vec<usize>,
     /// By list: the conditions that bindings satisfy.
     satisfied: Vec<Vec<ConditionId>>,
-    /// By condition: where the set of the bindings that satisfy it begins in `bits`; [`NONE`] where none does.
-    place_of: Vec<u32>,
+    /// By condition: the set of the bindings that satisfy it, if it takes one word; else where it begins in `bits`, from 1;
+    /// 0 if none does. The last is what is written to in place of a condition that there is not; it is never 0.
+    held: Vec<u64>,
     bits: Vec<u64>,
-    stack: Vec<u64>,
+    stack: Stack,
+    all: Vec<u64>,
     value_bytes: usize,
     /// Columns looked at for values.
     looks: usize,
@@ -49,8 +49,29 @@ impl Found {
     /// Makes room for so many conditions.
     pub fn make_room(&mut self, conditions: usize) {
         self.satisfied.iter_mut().for_each(Vec::clear);
-        self.place_of.clear();
-        self.place_of.resize(conditions, NONE);
+        self.held.clear();
+        self.held.resize(conditions, 0);
+        self.held.push(1);
+    }
+
+    /// By node: the number of its label path.
+    pub fn labels(&self) -> &[LabelId] {
+        &self.label_of
+    }
+
+    /// The label paths of the elements of the message.
+    pub fn touched(&self) -> &[LabelId] {
+        &self.touched
+    }
+
+    /// How many elements have a label path.
+    pub fn count(&self, label: LabelId) -> usize {
+        self.by_label[label as usize].len()
+    }
+
+    /// By node, where it is a binding of a list: its number among them.
+    pub fn numbers(&self, list: ListId) -> &[u32] {
+        &self.number_of[list as usize]
     }
 
     /// The bindings of a list, in document order.
@@ -93,7 +114,7 @@ impl Found {
         for &list in &self.active {
             self.bindings[list as usize].clear();
             for condition in self.satisfied[list as usize].drain(..) {
-                self.place_of[condition as usize] = NONE;
+                self.held[condition as usize] = 0;
             }
         }
         self.active.clear();
@@ -148,7 +169,7 @@ impl Found {
             let mut readings = meaning.readings.get(label as usize).into_iter().flatten();
             let is_done = readings.all(|reading| {
                 nodes.iter().all(|&node| {
-                    self.read(reading, node, (selector, interner), message);
+                    self.read((meaning, reading), node, (selector, interner), message);
                     self.value_bytes <= most && self.looks <= LOOKS_MAX
                 })
             });
@@ -160,13 +181,20 @@ impl Found {
     }
 
     /// Notes what the value of an element, or those of its attributes, are equal to.
-    fn read(&mut self, reading: &Reading, node: NodeId, known: (&Selector, &Interner), message: Message<'_>) {
+    fn read(
+        &mut self,
+        (meaning, reading): (&Meaning, &Reading),
+        node: NodeId,
+        known: (&Selector, &Interner),
+        message: Message<'_>,
+    ) {
+        let mut note = |value: &str| self.note((meaning, reading), node, value, known, message);
         match reading.attribute {
-            None => self.note(reading, node, &message.string_value(node), known, message),
+            None => note(&message.string_value(node)),
             Some(test) => {
                 for attribute in message.document.attributes_of(node) {
                     if test.accepts(attribute.name) {
-                        self.note(reading, node, &message.attribute_value(attribute), known, message);
+                        note(&message.attribute_value(attribute));
                     }
                 }
             }
@@ -175,114 +203,106 @@ impl Found {
 
     fn note(
         &mut self,
-        reading: &Reading,
+        known: (&Meaning, &Reading),
         node: NodeId,
         value: &str,
         (selector, interner): (&Selector, &Interner),
         message: Message<'_>,
     ) {
         self.value_bytes += value.len();
-        let number = if interner.has_numbers() { interner.number(number::parse(value)) } else { None };
-        let rows = [interner.text(value), number].map(|constant| selector.row(constant?));
-        for row in rows.into_iter().flatten() {
-            self.note_row(reading, node, (selector, row), message);
+        if let Some(row) = interner.text(value).and_then(|constant| selector.row(constant)) {
+            self.note_row(known, node, (selector, row), message);
+        }
+        if interner.has_numbers()
+            && let Some(row) = interner.number(number::parse(value)).and_then(|constant| selector.row(constant))
+        {
+            self.note_row(known, node, (selector, row), message);
         }
     }
 
     /// Notes the conditions that are satisfied by a value's being equal to the constant of a row.
     fn note_row(
         &mut self,
-        reading: &Reading,
+        (meaning, reading): (&Meaning, &Reading),
         mut node: NodeId,
         (selector, row): (&Selector, Row),
         message: Message<'_>,
     ) {
-        self.looks += reading.reached.len();
+        self.looks += meaning.strands.column_count(reading.strands);
+        let conditions = selector.conditions(row);
         let mut up = 0;
-        for reached in &reading.reached {
-            let Some(condition) = selector.condition_of(row, reached.column) else { continue };
-            while up < reached.up {
+        for strand in meaning.strands.get(reading.strands) {
+            while up < strand.up {
                 node = message.document.nodes[node as usize].parent;
                 up += 1;
             }
-            let number = self.number_of[reached.list as usize][node as usize];
-            let place = &mut self.place_of[condition as usize];
-            if *place == NONE {
-                *place = self.bits.len() as u32;
-                self.bits.resize(self.bits.len() + self.words[reached.list as usize], 0);
-                self.satisfied[reached.list as usize].push(condition);
+            let columns = meaning.strands.columns(strand);
+            let number = self.number_of[strand.list as usize][node as usize];
+            let satisfied = &mut self.satisfied[strand.list as usize];
+            let words = self.words[strand.list as usize];
+            if words == 1 {
+                let mut count = satisfied.len();
+                satisfied.resize(count + columns.len(), 0);
+                for &column in columns {
+                    let condition = conditions.get(column);
+                    let held = &mut self.held[condition as usize];
+                    satisfied[count] = condition;
+                    count += usize::from(*held == 0);
+                    *held |= 1 << number;
+                }
+                satisfied.truncate(count);
+                continue;
             }
-            self.bits[*place as usize + number as usize / 64] |= 1 << (number % 64);
+            for &column in columns {
+                let condition = conditions.get(column);
+                if condition as usize == selector.condition_count() {
+                    continue;
+                }
+                let place = &mut self.held[condition as usize];
+                if *place == 0 {
+                    *place = self.bits.len() as u64 + 1;
+                    self.bits.resize(self.bits.len() + words, 0);
+                    satisfied.push(condition);
+                }
+                self.bits[*place as usize - 1 + number as usize / 64] |= 1 << (number % 64);
+            }
         }
     }
 
     /// Calls back with queries that have the same conditions, and the list and set of bindings that they match with; list
     /// by list.
     pub fn walk(&mut self, selector: &Selector, mut matched: impl FnMut(&Self, ListId, &[u64], Members)) {
-        let mut stack = std::mem::take(&mut self.stack);
+        let (mut stack, mut all) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.all));
         for &list in &self.active {
             let members = selector.unconditional(list);
             if members.0 < members.1 {
-                fill(&mut stack, self.bindings(list).len());
-                matched(self, list, &stack, members);
+                fill(&mut all, self.bindings(list).len());
+                matched(self, list, &all, members);
             }
-            let conditions =
-                Conditions { words: self.words[list as usize], place_of: &self.place_of, bits: &self.bits };
-            for &condition in &self.satisfied[list as usize] {
-                selector.walk(condition, conditions, &mut stack, |set, members| matched(self, list, set, members));
-            }
+            let held = Held { words: self.words[list as usize], narrow: &self.held, bits: &self.bits };
+            selector.walk(&self.satisfied[list as usize], held, &mut stack, |set, members| {
+                matched(self, list, set, members);
+            });
         }
-        self.stack = stack;
-    }
-
-    /// Finds the nodes that a column leads to, ascending; see [`reached`]. `None`: that takes more than the steps that are
-    /// left.
-    pub fn entries(
-        &self,
-        (column, list): (&Column, ListId),
-        message: Message<'_>,
-        steps_left: &mut usize,
-        entries: &mut Vec<u64>,
-    ) -> Option<()> {
-        entries.clear();
-        let number_of = &self.number_of[list as usize];
-        for target in &column.targets {
-            let nodes = self.by_label.get(target.label as usize).map_or(&[][..], Vec::as_slice);
-            *steps_left = steps_left.checked_sub(nodes.len() * (1 + target.up as usize))?;
-            for &node in nodes {
-                entries.push(reached(number_of[ancestor(message, node, target.up) as usize], node));
-            }
-        }
-        if !entries.is_sorted() {
-            entries.sort_unstable();
-        }
-        Some(())
+        (self.stack, self.all) = (stack, all);
     }
 }
 
 /// The sets of bindings that satisfy the conditions of a list.
 #[derive(Clone, Copy)]
-pub(super) struct Conditions<'a> {
+pub(super) struct Held<'a> {
     /// How many words a set takes.
     pub words: usize,
-    place_of: &'a [u32],
+    /// By condition, where it is one.
+    pub narrow: &'a [u64],
     bits: &'a [u64],
 }
 
-impl<'a> Conditions<'a> {
-    /// The bindings that satisfy a condition; `None`: no binding does.
+impl<'a> Held<'a> {
+    /// The bindings that satisfy a condition, where sets take several words; `None`: no binding does.
     #[inline]
-    pub fn set(self, condition: ConditionId) -> Option<&'a [u64]> {
-        let place = self.place_of[condition as usize];
-        (place != NONE).then(|| &self.bits[place as usize..place as usize + self.words])
+    pub fn wide(self, condition: ConditionId) -> Option<&'a [u64]> {
+        let place = (self.narrow[condition as usize] as usize).checked_sub(1)?;
+        Some(&self.bits[place..place + self.words])
     }
-}
-
-/// The ancestor so many levels up.
-#[inline]
-fn ancestor(message: Message<'_>, mut node: NodeId, up: u32) -> NodeId {
-    for _ in 0..up {
-        node = message.document.nodes[node as usize].parent;
-    }
-    node
 }

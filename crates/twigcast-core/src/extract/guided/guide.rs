@@ -105,32 +105,93 @@ impl Labels {
 
 /// Where a relative path leads: elements of a label path, with how many levels above them bindings are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Target {
-    pub label: LabelId,
-    pub up: u32,
+struct Target {
+    label: LabelId,
+    up: u32,
 }
 
 /// A relative path from the bindings of a list; paths that lead to the same share it.
 #[derive(Debug)]
 pub(super) struct Column {
-    pub targets: Box<[Target]>,
-    pub attribute: Option<NameTest>,
+    targets: Box<[Target]>,
+}
+
+impl Column {
+    fn add_to(&self, all: &mut Vec<Reach>, list: ListId, column: ColumnId) {
+        all.extend(self.targets.iter().map(|target| (target.label, target.up, list, column)));
+    }
 }
 
 /// Values that are read at a label path: those of the elements, or of their attributes.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub attribute: Option<NameTest>,
-    /// The columns that lead to them, by how many levels up bindings are.
-    pub reached: Vec<Reached>,
+    /// The columns that lead to them.
+    pub strands: Range,
 }
 
-/// A column, with the list of its bindings and how many levels above the value these are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Reached {
+/// The columns that lead to elements of one label path from the bindings of a list that are so many levels up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strand {
     pub up: u32,
     pub list: ListId,
-    pub column: ColumnId,
+    columns: Range,
+}
+
+/// Start and end.
+type Range = (u32, u32);
+
+#[inline]
+fn slice<T>(all: &[T], (start, end): Range) -> &[T] {
+    &all[start as usize..end as usize]
+}
+
+/// A column that leads to elements of a label path: the label path, levels up, list, column.
+type Reach = (LabelId, u32, ListId, ColumnId);
+
+/// Strands of many label paths.
+#[derive(Debug, Default)]
+pub(super) struct Strands {
+    list: Vec<Strand>,
+    columns: Vec<ColumnId>,
+}
+
+impl Strands {
+    /// Adds columns, ascending, and calls back with those of each label path.
+    fn add(&mut self, all: &mut [Reach], mut added: impl FnMut(LabelId, Range)) {
+        all.sort_unstable();
+        for same in all.chunk_by(|a, b| a.0 == b.0) {
+            let start = self.list.len() as u32;
+            for strand in same.chunk_by(|a, b| (a.1, a.2) == (b.1, b.2)) {
+                let first = self.columns.len() as u32;
+                self.columns.extend(strand.iter().map(|&(.., column)| column));
+                let columns = (first, self.columns.len() as u32);
+                self.list.push(Strand { up: strand[0].1, list: strand[0].2, columns });
+            }
+            added(same[0].0, (start, self.list.len() as u32));
+        }
+    }
+
+    /// Those of a label path, by how many levels up the bindings are.
+    #[inline]
+    pub fn get(&self, strands: Range) -> &[Strand] {
+        slice(&self.list, strands)
+    }
+
+    /// How many columns there are in all strands of a label path.
+    #[inline]
+    pub fn column_count(&self, strands: Range) -> usize {
+        match self.get(strands) {
+            [first, .., last] => (last.columns.1 - first.columns.0) as usize,
+            [only] => (only.columns.1 - only.columns.0) as usize,
+            [] => 0,
+        }
+    }
+
+    #[inline]
+    pub fn columns(&self, strand: &Strand) -> &[ColumnId] {
+        slice(&self.columns, strand.columns)
+    }
 }
 
 /// What columns and makes are the same by.
@@ -154,6 +215,9 @@ pub(super) struct Meaning {
     pub columns: Vec<Column>,
     /// By label path: what is read there.
     pub readings: Vec<Vec<Reading>>,
+    /// By label path: the columns that are returned and lead there.
+    pub returned: Vec<Range>,
+    pub strands: Strands,
     /// By source: its list; [`NONE`] if it leads nowhere.
     pub list_of_source: Vec<ListId>,
     /// By pair: its column; [`NONE`] likewise.
@@ -169,6 +233,7 @@ impl Meaning {
         let mut left = Left { steps: STEPS_MAX, kept: KEPT_MAX };
         let mut meaning = Self { lists_of_label: vec![Vec::new(); labels.list.len()], ..Self::default() };
         meaning.readings.resize_with(labels.list.len(), Vec::new);
+        meaning.returned.resize(labels.list.len(), (0, 0));
         meaning.find_lists(classes, labels, &mut left)?;
         meaning.find_columns(classes, labels, &mut left)?;
         meaning.find_recipes(classes);
@@ -208,7 +273,8 @@ impl Meaning {
     fn find_columns(&mut self, classes: &Classes, labels: &Labels, left: &mut Left) -> Option<()> {
         self.column_of_pair = vec![NONE; classes.pairs.bound()];
         let mut known: FxHashMap<ColumnKey, ColumnId> = FxHashMap::default();
-        let mut is_probed = Vec::new();
+        let mut is_read = Vec::new();
+        let mut read: FxHashMap<Option<NameTest>, Vec<Reach>> = FxHashMap::default();
         for (id, pair) in classes.pairs.iter() {
             let list = self.list_of_source[pair.source as usize];
             let Some(bound) = self.lists.get(list as usize) else { continue };
@@ -227,35 +293,25 @@ impl Meaning {
                 Some(&known) => known,
                 None => {
                     left.kept = left.kept.checked_sub(targets.len())?;
-                    self.columns.push(Column { targets, attribute: pair.path.attribute });
-                    is_probed.push(false);
+                    self.columns.push(Column { targets });
+                    is_read.push(false);
                     let column = self.columns.len() as ColumnId - 1;
                     known.insert(place, column);
                     column
                 }
             };
             self.column_of_pair[id as usize] = column;
-            if pair.compared > 0 && !std::mem::replace(&mut is_probed[column as usize], true) {
-                self.read(list, column);
+            if pair.compared > 0 && !std::mem::replace(&mut is_read[column as usize], true) {
+                self.columns[column as usize].add_to(read.entry(pair.path.attribute).or_default(), list, column);
             }
         }
-        for reading in self.readings.iter_mut().flatten() {
-            reading.reached.sort_unstable();
+        for (attribute, mut reached) in read {
+            let readings = &mut self.readings;
+            self.strands.add(&mut reached, |label, strands| {
+                readings[label as usize].push(Reading { attribute, strands });
+            });
         }
         Some(())
-    }
-
-    /// Notes that a column is compared.
-    fn read(&mut self, list: ListId, column: ColumnId) {
-        let Column { targets, attribute } = &self.columns[column as usize];
-        for target in targets {
-            let readings = &mut self.readings[target.label as usize];
-            let at = readings.iter().position(|reading| reading.attribute == *attribute).unwrap_or_else(|| {
-                readings.push(Reading { attribute: *attribute, reached: Vec::new() });
-                readings.len() - 1
-            });
-            readings[at].reached.push(Reached { up: target.up, list, column });
-        }
     }
 
     fn find_recipes(&mut self, classes: &Classes) {
@@ -277,6 +333,13 @@ impl Meaning {
         for mine in &of_list {
             recipes.add_list(mine.iter().map(|(skeleton, columns)| (*skeleton, &columns[..])));
         }
+        let mut returned = Vec::new();
+        for list in 0..self.lists.len() as ListId {
+            for &column in recipes.needed(list) {
+                self.columns[column as usize].add_to(&mut returned, list, column);
+            }
+        }
+        self.strands.add(&mut returned, |label, strands| self.returned[label as usize] = strands);
         self.recipes = Arc::new(recipes);
     }
 }

@@ -5,11 +5,12 @@
 //! their paths mean on the label paths of messages is learnt once (`guide.rs`), and the queries are laid out by it
 //! (`selector.rs`; what comes and goes meanwhile: `late.rs`). On a message, each value is looked at once and tells the
 //! conditions that it satisfies, each with a set of bindings, as bits (`found.rs`); queries match whose conditions have
-//! any binding in common. What the returned paths lead to from the bindings of a list is found once for all
-//! (`prepared.rs`). Each different pair of a set and something to make of it (`recipes.rs`) is one result (`naming.rs`,
-//! `sets.rs`), from pieces that are copied from the message once (`results.rs`).
+//! any binding in common. What the returned paths lead to from the bindings of a list is found once for all (`columns.rs`)
+//! and kept (`prepared.rs`). Each different pair of a set and something to make of it (`recipes.rs`) is one result
+//! (`naming.rs`, `sets.rs`), from pieces that are copied from the message once (`results.rs`).
 
 mod classes;
+mod columns;
 mod found;
 mod guide;
 mod late;
@@ -30,8 +31,8 @@ pub(crate) use classes::Classes;
 use found::Found;
 use guide::{Labels, Meaning};
 use late::Late;
-pub(crate) use naming::ELSEWHERE;
 pub use naming::Named;
+pub(crate) use naming::{ELSEWHERE, Told};
 pub use prepared::Prepared;
 use results::Results;
 use selector::Selector;
@@ -145,11 +146,11 @@ impl Guide {
     pub(crate) fn for_each_match(&mut self, mut matched: impl FnMut(u32)) {
         let Self { found, selector, late, .. } = self;
         found.walk(selector, |_, _, _, members| {
-            let (queries, _) = selector.members(members);
+            let queries = selector.members(members).iter().map(|member| member.query);
             if late.is_any() {
-                queries.iter().filter(|&&query| !late.contains(query)).for_each(|&query| matched(query));
+                queries.filter(|&query| !late.contains(query)).for_each(&mut matched);
             } else {
-                queries.iter().for_each(|&query| matched(query));
+                queries.for_each(&mut matched);
             }
         });
     }

@@ -1,20 +1,32 @@
 //! Telling results apart: one for each different pair of a set of bindings and what is made of it.
 
-use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::sync::OnceLock;
 
 use super::super::buffer::Buffer;
 use super::super::family::NONE;
-use super::prepared::{Make, Prepared};
+use super::prepared::{Group, Make, Prepared};
 use super::recipes::RecipeId;
 use super::sets::{Sets, members};
-
-/// Entries of a table that is not hashed, at most.
-const DENSE_MAX: usize = 1 << 20;
 
 /// The result cannot be made here, and has to be asked for by itself.
 pub(crate) const ELSEWHERE: u32 = NONE - 1;
 
-/// A recipe on the message in hand.
+thread_local! {
+    /// For messages whose results are told apart by whoever looks at them: how large a table is needed, the queries tell.
+    pub(super) static NAMER: RefCell<Namer> = RefCell::default();
+}
+
+/// Queries with the number of each one's result.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub queries: Vec<u32>,
+    pub numbers: Vec<u32>,
+    /// Is any [`ELSEWHERE`]?
+    pub is_elsewhere: bool,
+}
+
+/// A recipe that results of a message are made by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     form: u32,
@@ -28,13 +40,21 @@ pub(super) struct Used {
     pub bytes_max: usize,
 }
 
+/// How the results of a message are made: found when the first of them is.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    list: Vec<Used>,
+    starts: Vec<u32>,
+    /// By result: the number of what it is made by.
+    of_result: Vec<u32>,
+}
+
 /// The results of one message, told apart by number.
 #[derive(Debug, Default)]
 pub struct Named {
-    used: Vec<Used>,
-    starts: Vec<u32>,
-    /// By result: what it is made by, and where the set of bindings begins.
-    list: Vec<(u32, u32)>,
+    /// By result: the recipe, and the group of queries whose bindings it is made of.
+    list: Vec<(RecipeId, u32)>,
+    uses: OnceLock<Uses>,
 }
 
 impl Named {
@@ -50,15 +70,15 @@ impl Named {
 
     /// How many bytes a result has; 0 if there is none of this number.
     pub fn size(&self, prepared: &Prepared, number: usize) -> usize {
-        let Some((used, set)) = self.result(prepared, number) else { return 0 };
-        prepared.size_of(self.make(prepared, used), set)
+        let Some((make, set)) = self.result(prepared, number) else { return 0 };
+        prepared.size_of(make, set)
     }
 
     /// Puts a result together; nothing if there is none of this number. `message` is the one that it is made of, `memory` is
     /// for the bytes.
     pub fn write<'a>(&self, prepared: &Prepared, number: usize, message: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
-        let Some((used, set)) = self.result(prepared, number) else { return &[] };
-        let (make, source) = (self.make(prepared, used), prepared.source(message));
+        let Some((make, set)) = self.result(prepared, number) else { return &[] };
+        let source = prepared.source(message);
         let mut buffer = Buffer::within(std::mem::take(memory));
         buffer.append(prepared.size_of(make, set), |out| {
             out.push_all(&make.form.prefix);
@@ -70,66 +90,80 @@ impl Named {
         &memory[..length]
     }
 
+    /// How a result is made, and of which bindings.
+    fn result<'a>(&'a self, prepared: &'a Prepared, number: usize) -> Option<(Make<'a>, &'a [u64])> {
+        let set = self.set(prepared, *self.list.get(number)?);
+        let uses = self.uses(prepared);
+        Some((uses.make(prepared, uses.of_result[number]), set))
+    }
+
+    /// How the results are made.
+    pub(super) fn uses(&self, prepared: &Prepared) -> &Uses {
+        self.uses.get_or_init(|| Uses::of(prepared, &self.list))
+    }
+
+    /// By result: the number of what it is made by, and its set of bindings.
+    pub(super) fn results<'a>(
+        &'a self,
+        prepared: &'a Prepared,
+        uses: &'a Uses,
+    ) -> impl Iterator<Item = (u32, &'a [u64])> {
+        uses.of_result.iter().zip(&self.list).map(|(&used, &result)| (used, self.set(prepared, result)))
+    }
+
     #[inline]
-    pub(super) fn make<'a>(&'a self, prepared: &'a Prepared, used: &Used) -> Make<'a> {
-        let (start, end) = used.starts;
-        Make { form: prepared.recipes().form(used.form), starts: &self.starts[start as usize..end as usize] }
-    }
-
-    /// What a result is made by, and of which bindings.
-    #[inline]
-    fn result<'a>(&'a self, prepared: &'a Prepared, number: usize) -> Option<(&'a Used, &'a [u64])> {
-        let &(used, set) = self.list.get(number)?;
-        let used = &self.used[used as usize];
-        Some((used, prepared.set(set, used.bindings)))
-    }
-
-    /// The recipes used, by number.
-    pub(super) fn used(&self) -> &[Used] {
-        &self.used
-    }
-
-    /// By result: the number of the recipe used, and where the set of bindings begins.
-    pub(super) fn list(&self) -> &[(u32, u32)] {
-        &self.list
+    fn set<'a>(&self, prepared: &'a Prepared, (_, group): (RecipeId, u32)) -> &'a [u64] {
+        let Group { set, bindings, .. } = prepared.groups()[group as usize];
+        prepared.set(set, bindings)
     }
 
     /// The numbers of the results that are larger than allowed, ascending.
     pub(super) fn too_large(&self, prepared: &Prepared, bytes_max: usize) -> Vec<u32> {
-        if self.used.iter().all(|used| used.bytes_max <= bytes_max) {
+        if self.uses(prepared).list.iter().all(|used| used.bytes_max <= bytes_max) {
             return Vec::new();
         }
         (0..self.len() as u32).filter(|&number| self.size(prepared, number as usize) > bytes_max).collect()
     }
 }
 
-/// Results of one list by set and recipe; where these are too many, hashed.
-#[derive(Debug, Default)]
-struct Table {
-    dense: Vec<u32>,
-    sparse: FxHashMap<u64, u32>,
-    recipes: usize,
-}
-
-impl Table {
-    fn reset(&mut self, recipes: usize) {
-        self.recipes = recipes;
-        self.dense.clear();
-        self.sparse.clear();
+impl Uses {
+    fn of(prepared: &Prepared, results: &[(RecipeId, u32)]) -> Self {
+        let mut uses = Self { of_result: Vec::with_capacity(results.len()), ..Self::default() };
+        let mut known = vec![NONE; prepared.recipes().len()];
+        for &(recipe, group) in results {
+            let used = &mut known[recipe as usize];
+            if *used == NONE {
+                *used = uses.begin(prepared, recipe, prepared.groups()[group as usize].bindings);
+            }
+            uses.list[*used as usize].results += 1;
+            uses.of_result.push(*used);
+        }
+        uses
     }
 
-    /// The results of a set by recipe, [`NONE`] where there is none yet; `None`: they are hashed.
+    /// The number of another recipe used.
+    fn begin(&mut self, prepared: &Prepared, recipe: RecipeId, bindings: u32) -> u32 {
+        let recipes = prepared.recipes();
+        let columns = recipes.columns(recipe);
+        let form = recipes.form_of(recipe);
+        let from_columns: usize = columns.iter().map(|&column| prepared.total(column)).sum();
+        let bytes_max = recipes.form(form).constant_bytes_max(bindings as usize) + from_columns;
+        let start = self.starts.len() as u32;
+        self.starts.extend(columns.iter().map(|&column| prepared.start_of(column)));
+        let starts = (start, self.starts.len() as u32);
+        self.list.push(Used { form, starts, bindings, results: 0, bytes_max });
+        self.list.len() as u32 - 1
+    }
+
+    /// The recipes used, by number.
+    pub fn list(&self) -> &[Used] {
+        &self.list
+    }
+
     #[inline]
-    fn of_set(&mut self, set: u32) -> Option<&mut [u32]> {
-        let start = set as usize * self.recipes;
-        let end = start + self.recipes;
-        if end > DENSE_MAX {
-            return None;
-        }
-        if self.dense.len() < end {
-            self.dense.resize(end, NONE);
-        }
-        Some(&mut self.dense[start..end])
+    pub fn make<'a>(&'a self, prepared: &'a Prepared, used: u32) -> Make<'a> {
+        let Used { form, starts: (start, end), .. } = self.list[used as usize];
+        Make { form: prepared.recipes().form(form), starts: &self.starts[start as usize..end as usize] }
     }
 }
 
@@ -137,103 +171,168 @@ impl Table {
 #[derive(Debug, Default)]
 pub(super) struct Namer {
     sets: Sets,
-    made: Table,
-    /// By recipe: its number among those used; [`NONE`] where it is not, [`ELSEWHERE`] where it cannot be.
-    used: Vec<u32>,
-    numbers: Vec<u32>,
-    kept: (Vec<u32>, Vec<u32>),
+    /// By group of a list: the number of its set; and the groups by set, with where those of each begin.
+    set_of: Vec<u32>,
+    by_set: Vec<u32>,
+    starts: Vec<u32>,
+    /// By number of a make: its result for the set in hand, counted from 1 and from the first result that was ever named;
+    /// a number from before the set in hand means that there is none.
+    made: Vec<u32>,
+    /// How many results were ever named, but for those from before `made` was emptied.
+    ever: u32,
 }
 
 impl Namer {
     /// Names the results, and tells the queries with the number of each one's: [`ELSEWHERE`] where it has to be asked for
     /// by itself. The queries in `without`, bits, are left out.
-    pub fn name(
-        &mut self,
-        prepared: &Prepared,
-        named: &mut Named,
-        without: &[u64],
-        mut tell: impl FnMut(&[u32], &[u32]),
-    ) {
-        named.used.clear();
-        named.starts.clear();
+    pub fn name(&mut self, prepared: &Prepared, named: &mut Named, without: &[u64], told: &mut Told) {
+        let count = prepared.query_count();
+        named.uses.take();
         named.list.clear();
-        self.used.clear();
-        self.used.resize(prepared.recipes().len(), NONE);
-        let mut in_hand = NONE;
-        let mut first = 0;
-        for group in prepared.groups() {
-            if group.list != in_hand {
-                in_hand = group.list;
-                let recipes;
-                (first, recipes) = prepared.recipes().of_list(group.list);
-                self.made.reset(recipes);
-                self.sets.reset();
+        named.list.resize(count, (0, 0));
+        told.queries.clear();
+        told.queries.resize(count, 0);
+        told.numbers.clear();
+        told.numbers.resize(count, 0);
+        told.is_elsewhere = false;
+        let mut naming = Naming { prepared, without, results: &mut named.list, result_count: 0, told, told_count: 0 };
+        let mut start = 0;
+        for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
+            self.name_list(same, start, &mut naming);
+            start += same.len() as u32;
+        }
+        let Naming { result_count, told_count, .. } = naming;
+        named.list.truncate(result_count);
+        told.queries.truncate(told_count);
+        told.numbers.truncate(told_count);
+    }
+
+    /// Names the results of the groups of one list. The first of them has the number `start`.
+    fn name_list(&mut self, groups: &[Group], start: u32, naming: &mut Naming<'_>) {
+        let prepared = naming.prepared;
+        let (first, recipes) = prepared.recipes().of_list(groups[0].list);
+        if self.made.len() < recipes {
+            self.made.resize(recipes, 0);
+        }
+        self.put_in_order(prepared, groups);
+        let plain = !prepared.is_any_too_much() && naming.without.is_empty();
+        let mut at = 0;
+        for set in 0..self.sets.len() {
+            let end = self.starts[set] as usize;
+            let same = &self.by_set[at..end];
+            let queries: u32 = same.iter().map(|&group| groups[group as usize].len()).sum();
+            if self.ever.checked_add(queries).is_none() {
+                self.made.fill(0);
+                self.ever = 0;
             }
-            let (local, set) = self.sets.intern(prepared.set(group.set, group.bindings), group.set);
-            let (queries, rows) = prepared.selector().members(group.members);
-            let Self { made, used, numbers, .. } = self;
-            let mut add = |row: u32| {
-                let number = &mut used[(first + row) as usize];
-                if *number == NONE {
-                    *number = named.begin_use(prepared, first + row, group.bindings);
+            // Results of this set are counted on from here.
+            let before = self.ever;
+            let base = naming.result_count as u32;
+            for &group in same {
+                let block =
+                    Block { members: groups[group as usize].members, group: start + group, first, base, before };
+                if plain {
+                    naming.name_all(block, &mut self.made);
+                } else {
+                    naming.name_some(block, &mut self.made);
                 }
-                if *number == ELSEWHERE {
-                    return ELSEWHERE;
-                }
-                named.used[*number as usize].results += 1;
-                named.list.push((*number, set));
-                named.list.len() as u32 - 1
-            };
-            numbers.clear();
-            if let Some(made) = made.of_set(local) {
-                numbers.extend(rows.iter().map(|&row| {
-                    let number = &mut made[row as usize];
-                    if *number == NONE {
-                        *number = add(row);
-                    }
-                    *number
-                }));
-            } else {
-                let place = |row: u32| u64::from(local) << 32 | u64::from(row);
-                numbers.extend(rows.iter().map(|&row| *made.sparse.entry(place(row)).or_insert_with(|| add(row))));
             }
-            self.tell(without, queries, &mut tell);
+            self.ever = before + naming.result_count as u32 - base;
+            at = end;
         }
     }
 
-    /// Passes queries and their numbers on, but for those that are to be left out.
-    fn tell(&mut self, without: &[u64], queries: &[u32], tell: &mut impl FnMut(&[u32], &[u32])) {
-        if without.is_empty() {
-            return tell(queries, &self.numbers);
+    /// Puts groups of a list in the order of their sets.
+    fn put_in_order(&mut self, prepared: &Prepared, groups: &[Group]) {
+        let Self { sets, set_of, by_set, starts, .. } = self;
+        sets.reset();
+        set_of.clear();
+        set_of.extend(groups.iter().map(|group| sets.intern(prepared.set(group.set, group.bindings))));
+        starts.clear();
+        starts.resize(sets.len() + 1, 0);
+        set_of.iter().for_each(|&set| starts[set as usize + 1] += 1);
+        for set in 0..sets.len() {
+            starts[set + 1] += starts[set];
         }
-        let (kept, numbers) = &mut self.kept;
-        kept.clear();
-        numbers.clear();
-        for (&query, &number) in queries.iter().zip(&self.numbers) {
-            if without.get(query as usize / 64).is_none_or(|word| word >> (query % 64) & 1 == 0) {
-                kept.push(query);
-                numbers.push(number);
-            }
+        by_set.clear();
+        by_set.resize(groups.len(), 0);
+        for (group, &set) in (0..).zip(&*set_of) {
+            let place = &mut starts[set as usize];
+            by_set[*place as usize] = group;
+            *place += 1;
         }
-        tell(kept, numbers);
+        // Where each set began there is now where it ends.
     }
 }
 
-impl Named {
-    /// The number of another recipe used; [`ELSEWHERE`]: what it needs is too much.
-    fn begin_use(&mut self, prepared: &Prepared, recipe: RecipeId, bindings: u32) -> u32 {
-        let recipes = prepared.recipes();
-        let columns = recipes.columns(recipe);
-        if columns.iter().any(|&column| prepared.is_too_much(column)) {
-            return ELSEWHERE;
+/// A group whose results are to be named.
+#[derive(Clone, Copy)]
+struct Block {
+    members: (u32, u32),
+    group: u32,
+    /// The first recipe of the list.
+    first: RecipeId,
+    /// The first result of the set, in the message and ever.
+    base: u32,
+    before: u32,
+}
+
+/// The message whose results are named.
+struct Naming<'a> {
+    prepared: &'a Prepared,
+    without: &'a [u64],
+    /// Longer than they need be.
+    results: &'a mut [(RecipeId, u32)],
+    result_count: usize,
+    told: &'a mut Told,
+    told_count: usize,
+}
+
+impl Naming<'_> {
+    /// Names the results of all queries of a group, none of which has to be asked for by itself. Nearly each query may
+    /// or may not have the result of another, so there is no jump for that.
+    fn name_all(&mut self, block: Block, made: &mut [u32]) {
+        let members = self.prepared.selector().members(block.members);
+        let told = self.told_count..self.told_count + members.len();
+        let told = self.told.queries[told.clone()].iter_mut().zip(&mut self.told.numbers[told]);
+        let results = &mut self.results[block.base as usize..];
+        let mut count = self.result_count as u32 - block.base;
+        for (member, (query, number)) in members.iter().zip(told) {
+            let made = &mut made[member.row as usize];
+            let is_new = *made <= block.before;
+            results[count as usize] = (block.first + member.row, block.group);
+            count += u32::from(is_new);
+            *made = if is_new { block.before + count } else { *made };
+            *query = member.query;
+            *number = block.base + *made - block.before - 1;
         }
-        let form = recipes.form_of(recipe);
-        let from_columns: usize = columns.iter().map(|&column| prepared.total(column)).sum();
-        let bytes_max = recipes.form(form).constant_bytes_max(bindings as usize) + from_columns;
-        let start = self.starts.len() as u32;
-        self.starts.extend(columns.iter().map(|&column| prepared.start_of(column)));
-        let starts = (start, self.starts.len() as u32);
-        self.used.push(Used { form, starts, bindings, results: 0, bytes_max });
-        self.used.len() as u32 - 1
+        self.result_count = (block.base + count) as usize;
+        self.told_count += members.len();
+    }
+
+    /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
+    fn name_some(&mut self, block: Block, made: &mut [u32]) {
+        let Self { prepared, without, .. } = *self;
+        for member in prepared.selector().members(block.members) {
+            if without.get(member.query as usize / 64).is_some_and(|word| word >> (member.query % 64) & 1 == 1) {
+                continue;
+            }
+            let recipe = block.first + member.row;
+            let mut number = ELSEWHERE;
+            if prepared.recipes().columns(recipe).iter().any(|&column| prepared.is_too_much(column)) {
+                self.told.is_elsewhere = true;
+            } else {
+                let made = &mut made[member.row as usize];
+                if *made <= block.before {
+                    self.results[self.result_count] = (recipe, block.group);
+                    self.result_count += 1;
+                    *made = block.before + self.result_count as u32 - block.base;
+                }
+                number = block.base + *made - block.before - 1;
+            }
+            self.told.queries[self.told_count] = member.query;
+            self.told.numbers[self.told_count] = number;
+            self.told_count += 1;
+        }
     }
 }

@@ -8,41 +8,33 @@ use super::super::buffer::{RUN, Runs, STEP};
 use super::super::family::NONE;
 use super::super::run::Session;
 use super::guide::{ColumnId, ListId};
-use super::naming::{Named, Namer};
+use super::naming::{NAMER, Named, Told};
 use super::recipes::{Form, Recipes};
 use super::selector::{Members, Selector};
 use super::sets::members;
 
-/// Slices that the columns of one message are of, at most.
-const SLICES_MAX: usize = 1 << 20;
-
 /// Bytes that are put together for columns that lead to several slices, and of the message with them, at most.
 const JOINED_MAX: usize = 1 << 18;
 
-/// In place of where a column begins: it leads to too much.
+/// In place of where a column begins: it leads to too much; it is asked for.
 const TOO_MUCH: u32 = NONE - 1;
-
-/// A node that a column leads to from a binding of this number; in the order of bindings, then of nodes.
-#[inline]
-pub(super) fn reached(number: u32, node: NodeId) -> u64 {
-    u64::from(number) << 32 | u64::from(node)
-}
+const ASKED: u32 = NONE - 2;
 
 /// In the bytes of an entry: it is of several slices.
-const SEVERAL: u32 = 1 << 31;
+pub(super) const SEVERAL: u32 = 1 << 31;
 
 /// Bytes of the message, or of those kept in its place.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slice {
-    start: u32,
-    end: u32,
+pub(super) struct Slice {
+    pub start: u32,
+    pub end: u32,
 }
 
 /// What a column leads to from one binding: a slice; or several, and then from which on, and up to which.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    slice: Slice,
-    bytes: u32,
+pub(super) struct Entry {
+    pub slice: Slice,
+    pub bytes: u32,
 }
 
 impl Entry {
@@ -63,6 +55,13 @@ pub(super) struct Group {
     pub set: u32,
 }
 
+impl Group {
+    /// How many queries there are.
+    pub fn len(&self) -> u32 {
+        self.members.1 - self.members.0
+    }
+}
+
 /// The queries that one message matches, with the bindings of each and what their paths lead to from there: all that is
 /// needed to put results together. Whoever keeps the message can have them at any time.
 #[derive(Debug, Default)]
@@ -71,7 +70,7 @@ pub struct Prepared {
     selector: Arc<Selector>,
     groups: Vec<Group>,
     sets: Vec<u64>,
-    /// By column: where its entries begin; [`NONE`] if it leads nowhere, [`TOO_MUCH`].
+    /// By column: where its entries begin; [`TOO_MUCH`]; if it leads nowhere, [`NONE`] or [`ASKED`].
     columns: Vec<u32>,
     /// By column: bytes that it leads to.
     totals: Vec<usize>,
@@ -132,13 +131,13 @@ impl Prepared {
     }
 
     /// How many queries are in it.
-    pub(super) fn query_count(&self) -> usize {
-        self.groups.iter().map(|group| (group.members.1 - group.members.0) as usize).sum()
+    pub(crate) fn query_count(&self) -> usize {
+        self.groups.iter().map(|group| group.len() as usize).sum()
     }
 
-    /// Calls back with the queries.
-    pub(crate) fn for_each_query(&self, mut work: impl FnMut(&[u32])) {
-        self.groups.iter().for_each(|group| work(self.selector.members(group.members).0));
+    /// The queries.
+    pub(crate) fn queries(&self) -> impl Iterator<Item = u32> + '_ {
+        self.groups.iter().flat_map(|group| self.selector.members(group.members)).map(|member| member.query)
     }
 
     #[inline]
@@ -171,6 +170,11 @@ impl Prepared {
         self.columns[column as usize] == TOO_MUCH
     }
 
+    /// Is it of any column?
+    pub(super) fn is_any_too_much(&self) -> bool {
+        self.is_too_much
+    }
+
     /// Is everything known, and is no result larger than so many bytes?
     pub(super) fn is_certain(&self, bytes_max: usize) -> bool {
         !self.is_too_much && self.recipes.bytes_max(self.bindings_max, self.column_bytes_max) <= bytes_max
@@ -181,16 +185,24 @@ impl Prepared {
         self.totals[column as usize]
     }
 
-    pub(super) fn is_known(&self, column: ColumnId) -> bool {
-        self.columns[column as usize] != NONE
+    /// Notes that it is asked what a column leads to.
+    pub(super) fn ask_for(&mut self, column: ColumnId) {
+        self.columns[column as usize] = ASKED;
     }
 
-    /// Keeps what a column leads to, given as [`reached`] numbers, ascending, at least one.
-    pub(super) fn add_column(&mut self, column: ColumnId, nodes: &[u64], bindings: usize, session: &mut Session<'_>) {
-        let start = self.entries.len() as u32;
-        let place = self.try_add_column(column, nodes, bindings, session).map_or(TOO_MUCH, |()| start);
-        self.columns[column as usize] = place;
-        self.is_too_much |= place == TOO_MUCH;
+    /// Where the entries of a column begin that leads somewhere from some of so many bindings; they are still to be filled
+    /// in. `None`: nobody asks for it, or it leads to too much.
+    pub(super) fn begin_column(&mut self, column: ColumnId, bindings: usize, entries_max: usize) -> Option<u32> {
+        let start = &mut self.columns[column as usize];
+        if *start == ASKED {
+            if self.entries.len() + bindings > entries_max {
+                self.add_too_much(column);
+                return None;
+            }
+            *start = self.entries.len() as u32;
+            self.entries.resize(self.entries.len() + bindings, Entry::default());
+        }
+        Some(*start).filter(|&start| start < ASKED)
     }
 
     /// Notes that a column leads to too much.
@@ -199,58 +211,42 @@ impl Prepared {
         self.is_too_much = true;
     }
 
-    fn try_add_column(
-        &mut self,
-        column: ColumnId,
-        nodes: &[u64],
-        bindings: usize,
-        session: &mut Session<'_>,
-    ) -> Option<()> {
-        if self.slices.len() + nodes.len() > SLICES_MAX || self.entries.len() + bindings > SLICES_MAX {
-            return None;
+    /// Notes how many more bytes a column leads to.
+    pub(super) fn add_bytes(&mut self, column: ColumnId, bytes: usize) {
+        let total = &mut self.totals[column as usize];
+        *total += bytes;
+        self.column_bytes_max = self.column_bytes_max.max(*total);
+        if *total >= SEVERAL as usize {
+            self.add_too_much(column);
         }
-        let start = self.entries.len();
-        self.entries.resize(start + bindings, Entry::default());
-        let mut total = 0;
-        let mut rest = nodes;
-        while let Some(number) = rest.first().map(|&first| (first >> 32) as u32) {
-            let first = self.slices.len();
-            let mut bytes = 0_u32;
-            while let Some((&node, others)) = rest.split_first().filter(|(next, _)| (**next >> 32) as u32 == number) {
-                rest = others;
-                let slice = self.slice(session, node as NodeId)?;
-                bytes = bytes.checked_add(slice.end - slice.start).filter(|&bytes| bytes < SEVERAL)?;
-                match self.slices[first..].last_mut() {
-                    Some(last) if last.end == slice.start => last.end = slice.end,
-                    _ => self.slices.push(slice),
-                }
-            }
-            total += bytes as usize;
-            let entry = match self.slices[first..] {
-                [only] => {
-                    self.slices.pop();
-                    Entry { slice: only, bytes }
-                }
-                _ => {
-                    self.several_bytes += bytes as usize;
-                    let slice = Slice { start: first as u32, end: self.slices.len() as u32 };
-                    Entry { slice, bytes: bytes | SEVERAL }
-                }
-            };
-            self.entries[start + number as usize] = entry;
-        }
-        self.totals[column as usize] = total;
-        self.column_bytes_max = self.column_bytes_max.max(total);
-        Some(())
+    }
+
+    /// What is to be filled in.
+    pub(super) fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
+    }
+
+    /// Ends an entry with the slices that it is of.
+    pub(super) fn end_entry(&mut self, entry: u32, slices: impl Iterator<Item = Slice>) {
+        let start = self.slices.len() as u32;
+        self.slices.extend(slices);
+        let entry = &mut self.entries[entry as usize];
+        self.several_bytes += entry.bytes();
+        entry.slice = Slice { start, end: self.slices.len() as u32 };
     }
 
     /// An element as it is copied to a result; `None`: not here.
-    fn slice(&mut self, session: &mut Session<'_>, node: NodeId) -> Option<Slice> {
+    #[inline]
+    pub(super) fn slice(&mut self, session: &mut Session<'_>, node: NodeId) -> Option<Slice> {
         let message = session.message;
         if message.document.declarations.is_empty() {
             let span = message.document.nodes[node as usize].span;
             return Some(Slice { start: span.start, end: span.end });
         }
+        self.keep_slice(session, node)
+    }
+
+    fn keep_slice(&mut self, session: &mut Session<'_>, node: NodeId) -> Option<Slice> {
         self.is_kept = true;
         let start = self.kept.len();
         session.keep_copy(node, &mut self.kept).ok()?;
@@ -285,10 +281,10 @@ impl Prepared {
         self.is_joined
     }
 
-    /// The results, told apart by number, and who gets which.
-    pub(crate) fn named(&self, tell: impl FnMut(&[u32], &[u32])) -> Named {
+    /// The results, told apart by number; and which of them each query gets.
+    pub(crate) fn named(&self, told: &mut Told) -> Named {
         let mut named = Named::default();
-        Namer::default().name(self, &mut named, &[], tell);
+        NAMER.with_borrow_mut(|namer| namer.name(self, &mut named, &[], told));
         named
     }
 
@@ -313,7 +309,7 @@ impl Prepared {
     #[inline]
     pub(super) fn start_of(&self, column: ColumnId) -> u32 {
         let start = self.columns[column as usize];
-        if start == NONE { 0 } else { start }
+        if start >= ASKED { 0 } else { start }
     }
 
     /// Bytes that columns lead to from a binding, given where their entries begin.

@@ -9,9 +9,9 @@ use super::super::buffer::Runs;
 use super::super::family::NONE;
 use super::super::output::{CHUNK_BYTES, Output};
 use super::super::run::Session;
-use super::found::STEPS_MAX;
-use super::guide::{ColumnId, ListId, Meaning};
-use super::naming::{Named, Namer};
+use super::columns::Columns;
+use super::guide::Meaning;
+use super::naming::{Named, Namer, Told, Uses};
 use super::prepared::{Make, Prepared};
 use super::sets::members;
 use super::{Found, Guide};
@@ -32,18 +32,10 @@ pub(super) struct Results {
     /// By recipe used and binding; where those of each recipe begin, [`NONE`] if they are not kept.
     fragments: Vec<Fragment>,
     fragment_starts: Vec<u32>,
-    /// What a column leads to.
-    nodes: Vec<u64>,
-    /// Steps from nodes up to bindings that may still be taken for the message.
-    steps_left: usize,
+    columns: Columns,
 }
 
 impl Guide {
-    /// How many queries get a result.
-    pub(crate) fn result_count(&self) -> usize {
-        self.results.prepared.query_count()
-    }
-
     /// Finds what the results of the message last run are made of.
     pub(crate) fn find_results(&mut self, session: &mut Session<'_>) {
         let Self { found, meaning, selector, results, .. } = self;
@@ -53,7 +45,6 @@ impl Guide {
             prepared.add_group(list, members, found.bindings(list).len() as u32, set);
         });
         prepared.begin_columns();
-        results.steps_left = STEPS_MAX;
         results.find_columns(found, meaning, session);
     }
 
@@ -65,10 +56,10 @@ impl Guide {
     /// Tells the results that were found apart, and tells the queries with the number of each one's:
     /// [`super::ELSEWHERE`] where it has to be asked for by itself. Returns the numbers of those that are larger than
     /// allowed, ascending.
-    pub(crate) fn name_results(&mut self, bytes_max: usize, tell: impl FnMut(&[u32], &[u32])) -> Vec<u32> {
+    pub(crate) fn name_results(&mut self, bytes_max: usize, told: &mut Told) -> Vec<u32> {
         let Results { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, self.late.changed(), tell);
-        named.too_large(prepared, bytes_max)
+        namer.name(prepared, named, self.late.changed(), told);
+        if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
     }
 
     /// Takes what was found, to be put together at any time.
@@ -92,48 +83,30 @@ impl Guide {
 impl Results {
     /// Finds what the columns lead to that the recipes of the queries found need.
     fn find_columns(&mut self, found: &Found, meaning: &Meaning, session: &mut Session<'_>) {
+        let Self { prepared, columns, .. } = self;
         let mut at = 0;
-        while let Some(&group) = self.prepared.groups().get(at) {
-            let same = self.prepared.groups()[at..].iter().take_while(|other| other.list == group.list);
+        while let Some(&group) = prepared.groups().get(at) {
+            let same = prepared.groups()[at..].iter().take_while(|other| other.list == group.list);
             let (groups, queries) = same.fold((0, 0), |(groups, queries), group| {
                 (groups + 1, queries + (group.members.1 - group.members.0) as usize)
             });
             let needed = meaning.recipes.needed(group.list);
             if needed.len() <= queries {
-                needed.iter().for_each(|&column| self.find_column(found, meaning, (group.list, column), session));
+                needed.iter().for_each(|&column| prepared.ask_for(column));
             } else {
                 // Few queries of many: what the others need is not looked for.
                 let (first, _) = meaning.recipes.of_list(group.list);
                 for number in at..at + groups {
-                    let (start, end) = self.prepared.groups()[number].members;
+                    let (start, end) = prepared.groups()[number].members;
                     for member in start..end {
-                        let row = self.prepared.selector().members((member, member + 1)).1[0];
-                        for &column in meaning.recipes.columns(first + row) {
-                            self.find_column(found, meaning, (group.list, column), session);
-                        }
+                        let row = prepared.selector().members((member, member + 1))[0].row;
+                        meaning.recipes.columns(first + row).iter().for_each(|&column| prepared.ask_for(column));
                     }
                 }
             }
             at += groups;
         }
-    }
-
-    fn find_column(
-        &mut self,
-        found: &Found,
-        meaning: &Meaning,
-        (list, column): (ListId, ColumnId),
-        session: &mut Session<'_>,
-    ) {
-        if self.prepared.is_known(column) {
-            return;
-        }
-        let asked = (&meaning.columns[column as usize], list);
-        if found.entries(asked, session.message, &mut self.steps_left, &mut self.nodes).is_none() {
-            self.prepared.add_too_much(column);
-        } else if !self.nodes.is_empty() {
-            self.prepared.add_column(column, &self.nodes, found.bindings(list).len(), session);
-        }
+        columns.find(prepared, found, meaning, session);
     }
 
     /// Puts all results together; those that are too large are left empty.
@@ -141,22 +114,22 @@ impl Results {
         let Self { prepared, named, fragments, fragment_starts, .. } = self;
         prepared.join(session.message.source);
         let source = prepared.source(session.message.source);
-        plan_fragments(named, if prepared.is_joined() { RESULTS_MIN } else { 2 }, fragments, fragment_starts);
+        let uses = named.uses(prepared);
+        plan_fragments(uses, if prepared.is_joined() { RESULTS_MIN } else { 2 }, fragments, fragment_starts);
         session.output.begin();
         let base = session.output.position();
         let mut too_large = too_large.iter().peekable();
-        for (number, &(used, set)) in (0..).zip(named.list()) {
+        for (number, (used, set)) in (0..).zip(named.results(prepared, uses)) {
             if too_large.next_if_eq(&&number).is_some() {
                 session.output.begin();
                 session.output.finish();
                 continue;
             }
             let kept = fragments.get_mut(fragment_starts[used as usize] as usize..).unwrap_or_default();
-            let used = &named.used()[used as usize];
-            let set = prepared.set(set, used.bindings);
-            let writer = Writer { prepared, make: named.make(prepared, used), source, base };
-            if used.bytes_max <= CHUNK_BYTES {
-                session.output.append(used.bytes_max, |taken, out| writer.append(set, kept, taken, out));
+            let writer = Writer { prepared, make: uses.make(prepared, used), source, base };
+            let bytes_max = uses.list()[used as usize].bytes_max;
+            if bytes_max <= CHUNK_BYTES {
+                session.output.append(bytes_max, |taken, out| writer.append(set, kept, taken, out));
             } else {
                 session.output.begin();
                 writer.write_large(set, kept, &mut session.output)?;
@@ -168,10 +141,10 @@ impl Results {
 }
 
 /// Makes room for the fragments of the recipes that are used for so many results at least.
-fn plan_fragments(named: &Named, results_min: u32, fragments: &mut Vec<Fragment>, starts: &mut Vec<u32>) {
+fn plan_fragments(uses: &Uses, results_min: u32, fragments: &mut Vec<Fragment>, starts: &mut Vec<u32>) {
     let mut count = 0;
     starts.clear();
-    starts.extend(named.used().iter().map(|used| {
+    starts.extend(uses.list().iter().map(|used| {
         let keeps = used.results >= results_min && count + used.bindings as usize <= FRAGMENTS_MAX;
         let start = if keeps { count as u32 } else { NONE };
         count += if keeps { used.bindings as usize } else { 0 };

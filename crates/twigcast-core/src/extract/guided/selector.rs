@@ -1,16 +1,18 @@
 //! The queries by what they ask of bindings, laid out to be walked.
 //!
 //! On the label paths known, a *condition* is a column that is compared with a constant, however the paths to it are
-//! spelt. Queries with the same conditions lie next to each other. Those with several are in a tree: a node below another
-//! asks for one condition more. A message walks the trees of the conditions that it satisfies, with the set of bindings
-//! that satisfy all conditions so far, and leaves a branch as soon as that set is empty: which decides conjunctions for
-//! all queries that begin with the same conditions at once.
+//! spelt. Queries with the same conditions lie next to each other. Those with several are in a tree, as branches below the
+//! first condition: a branch asks for one condition more, or for two if nothing branches off between them. A message walks
+//! the trees of the conditions that it satisfies, with the set of bindings that satisfy all conditions so far, and leaves
+//! a branch as soon as that set is empty: which decides conjunctions for all queries that begin with the same conditions
+//! at once. Branches of one place lie next to each other, and are looked at without a jump: which of them have a binding
+//! is hard to foretell.
 
 use rustc_hash::FxHashMap;
 
 use super::super::family::{ConstantId, NONE};
 use super::classes::{Class, ClassId, Classes, key};
-use super::found::Conditions;
+use super::found::Held;
 use super::guide::{ColumnId, ListId, Meaning};
 
 pub(super) type ConditionId = u32;
@@ -22,13 +24,18 @@ const TABLE_PER_CONDITION: usize = 8;
 /// Start and end of members.
 pub(super) type Members = (u32, u32);
 
+/// A query, and the number of its make among those of the list.
 #[derive(Clone, Copy, Debug)]
-struct Node {
-    condition: ConditionId,
-    depth: u32,
-    /// The node after all that are below this one.
-    end: u32,
+pub(super) struct Member {
+    pub query: u32,
+    pub row: u32,
+}
+
+/// Queries that ask for certain conditions, and the branches of those that ask for more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Branch {
     members: Members,
+    below: (u32, u32),
 }
 
 /// See the module's documentation.
@@ -37,15 +44,14 @@ pub(super) struct Selector {
     /// By column and constant.
     condition_of: FxHashMap<u64, ConditionId>,
     table: Table,
-    /// By condition: the node of the queries that begin with it, if there are any.
-    tops: Vec<u32>,
+    /// By condition: the queries that begin with it.
+    tops: Vec<Branch>,
     /// By list: the queries that ask for nothing.
     unconditional: Vec<Members>,
-    /// Each before those below it.
-    nodes: Vec<Node>,
-    /// By member: the query, and the number of its make among those of the list.
-    queries: Vec<u32>,
-    rows: Vec<u32>,
+    /// By branch below others: the conditions that it asks for, twice the same if it is one.
+    asks: Vec<[ConditionId; 2]>,
+    branches: Vec<Branch>,
+    members: Vec<Member>,
 }
 
 /// The conditions by constant and column, as a table; empty where it would be nearly so.
@@ -67,7 +73,7 @@ impl Table {
         }
         let size = table.rows.len() * columns;
         if size <= TABLE_FREE + TABLE_PER_CONDITION * condition_of.len() {
-            table.conditions.resize(size, NONE);
+            table.conditions.resize(size, condition_of.len() as ConditionId);
             for (&place, &condition) in condition_of {
                 let row = table.rows[&(place as u32)] as usize;
                 table.conditions[row * columns + (place >> 32) as usize] = condition;
@@ -109,9 +115,9 @@ impl Selector {
         sorted.single.sort_unstable();
         sorted.several.sort_unstable();
         selector.unconditional = vec![(0, 0); meaning.lists.len()];
-        for &(list, row, query) in &sorted.unconditional {
-            let members = &mut selector.unconditional[list as usize];
-            push(&mut selector.queries, &mut selector.rows, members, (query, row));
+        for same in sorted.unconditional.chunk_by(|a, b| a.0 == b.0) {
+            let members = selector.add_members(same.iter().map(|&(_, row, query)| Member { query, row }));
+            selector.unconditional[same[0].0 as usize] = members;
         }
         selector.lay_out(&sorted);
         selector.table = Table::of(&selector.condition_of, meaning.columns.len());
@@ -152,58 +158,57 @@ impl Selector {
     }
 
     fn lay_out(&mut self, sorted: &Sorted) {
-        self.tops = vec![NONE; self.condition_of.len()];
         let (mut single, mut several) = (&sorted.single[..], &sorted.several[..]);
-        for condition in 0..self.tops.len() as ConditionId {
+        for condition in 0..self.condition_of.len() as ConditionId {
             let mine;
             (mine, single) = single.split_at(single.partition_point(|&(of, ..)| of == condition));
-            let below;
-            (below, several) = several.split_at(several.partition_point(|(of, ..)| of[0] == condition));
-            if mine.is_empty() && below.is_empty() {
-                continue;
-            }
-            self.tops[condition as usize] = self.nodes.len() as u32;
-            let top = self.open(condition, 0);
-            for &(_, row, query) in mine {
-                self.add_member(top, query, row);
-            }
-            self.lay_out_below(top, below);
+            let more;
+            (more, several) = several.split_at(several.partition_point(|(of, ..)| of[0] == condition));
+            let members = self.add_members(mine.iter().map(|&(_, row, query)| Member { query, row }));
+            let below = self.lay_out_below(more);
+            self.tops.push(Branch { members, below });
         }
     }
 
-    /// Lays out the queries that begin with a condition and have others.
-    fn lay_out_below(&mut self, top: u32, several: &[Several]) {
-        let mut open = vec![top];
-        let mut before: &[ConditionId] = &[self.nodes[top as usize].condition];
-        for (conditions, row, query) in several {
-            let common = before.iter().zip(conditions).take_while(|(a, b)| a == b).count();
-            self.close(&mut open, common);
-            for (depth, &condition) in conditions.iter().enumerate().skip(common) {
-                open.push(self.open(condition, depth as u32));
-            }
-            if let Some(&last) = open.last() {
-                self.add_member(last, *query, *row);
-            }
-            before = conditions;
+    /// Lays out queries that begin with the same condition and have others; returns their first branches.
+    fn lay_out_below(&mut self, several: &[Several]) -> (u32, u32) {
+        let first = self.branches.len() as u32;
+        let mut open = Vec::new();
+        self.add_branches(several, 1, &mut open);
+        let below = (first, self.branches.len() as u32);
+        while let Some((branch, queries, depth)) = open.pop() {
+            let queries: &[Several] = queries;
+            let (here, more) = queries.split_at(queries.partition_point(|(of, ..)| of.len() == depth));
+            let members = self.add_members(here.iter().map(|&(_, row, query)| Member { query, row }));
+            let first = self.branches.len() as u32;
+            self.add_branches(more, depth, &mut open);
+            self.branches[branch] = Branch { members, below: (first, self.branches.len() as u32) };
         }
-        self.close(&mut open, 0);
+        below
     }
 
-    fn open(&mut self, condition: ConditionId, depth: u32) -> u32 {
-        let start = self.queries.len() as u32;
-        self.nodes.push(Node { condition, depth, end: NONE, members: (start, start) });
-        self.nodes.len() as u32 - 1
-    }
-
-    fn close(&mut self, open: &mut Vec<u32>, from: usize) {
-        let end = self.nodes.len() as u32;
-        for node in open.drain(from..) {
-            self.nodes[node as usize].end = end;
+    /// Adds the branches of queries that have so many conditions in common and others; what each is to lead to is `open`.
+    fn add_branches<'a>(
+        &mut self,
+        several: &'a [Several],
+        depth: usize,
+        open: &mut Vec<(usize, &'a [Several], usize)>,
+    ) {
+        for same in several.chunk_by(|(a, ..), (b, ..)| a[depth] == b[depth]) {
+            let (least, greatest) = (&same[0].0, &same[same.len() - 1].0);
+            let ask = least[depth];
+            let is_alone = least.len() > depth + 1 && least[depth + 1] == greatest[depth + 1];
+            let next = if is_alone { least[depth + 1] } else { ask };
+            open.push((self.branches.len(), same, depth + 1 + usize::from(is_alone)));
+            self.asks.push([ask, next]);
+            self.branches.push(Branch::default());
         }
     }
 
-    fn add_member(&mut self, node: u32, query: u32, row: u32) {
-        push(&mut self.queries, &mut self.rows, &mut self.nodes[node as usize].members, (query, row));
+    fn add_members(&mut self, members: impl Iterator<Item = Member>) -> Members {
+        let start = self.members.len() as u32;
+        self.members.extend(members);
+        (start, self.members.len() as u32)
     }
 
     /// How many conditions there are.
@@ -218,13 +223,11 @@ impl Selector {
         Some(Row { constant, start: row as usize * self.table.columns })
     }
 
-    /// The condition that a column is equal to a constant, if any query asks for it.
+    /// By column, the condition that it is equal to a constant; [`Self::condition_count`] where no query asks for it.
     #[inline]
-    pub fn condition_of(&self, row: Row, column: ColumnId) -> Option<ConditionId> {
-        if self.table.conditions.is_empty() {
-            return self.condition_of.get(&key(column, row.constant)).copied();
-        }
-        self.table.conditions.get(row.start + column as usize).copied().filter(|&condition| condition != NONE)
+    pub fn conditions(&self, row: Row) -> ConditionsOf<'_> {
+        let table = self.table.conditions.get(row.start..row.start + self.table.columns).unwrap_or_default();
+        ConditionsOf { selector: self, constant: row.constant, table }
     }
 
     /// The queries that ask nothing of the bindings of a list.
@@ -232,68 +235,155 @@ impl Selector {
         self.unconditional[list as usize]
     }
 
-    /// Queries, and the numbers of their makes among those of the list.
     #[inline]
-    pub fn members(&self, (start, end): Members) -> (&[u32], &[u32]) {
-        let place = start as usize..end as usize;
-        (&self.queries[place.clone()], &self.rows[place])
+    pub fn members(&self, (start, end): Members) -> &[Member] {
+        &self.members[start as usize..end as usize]
     }
 
-    /// Calls back with the queries that a satisfied condition leads to, and the bindings that satisfy all that they ask
-    /// for. `stack` is scratch.
+    /// Calls back with the queries that satisfied conditions of one list lead to, and the bindings that satisfy all that
+    /// they ask for. `stack` is scratch.
     pub fn walk(
         &self,
-        condition: ConditionId,
-        conditions: Conditions<'_>,
-        stack: &mut Vec<u64>,
+        satisfied: &[ConditionId],
+        held: Held<'_>,
+        stack: &mut Stack,
         mut found: impl FnMut(&[u64], Members),
     ) {
-        let top = self.tops[condition as usize];
-        let Some(&Node { end, members, .. }) = self.nodes.get(top as usize) else { return };
-        let Some(set) = conditions.set(condition) else { return };
+        if held.words > 1 {
+            return satisfied.iter().for_each(|&condition| self.walk_wide(condition, held, stack, &mut found));
+        }
+        for &condition in satisfied {
+            let (Branch { members, below }, set) = (self.tops[condition as usize], held.narrow[condition as usize]);
+            if members.0 < members.1 {
+                found(&[set], members);
+            }
+            if below.0 < below.1 {
+                self.walk_below(below, set, held.narrow, stack, &mut found);
+            }
+        }
+    }
+
+    fn walk_below(
+        &self,
+        below: (u32, u32),
+        set: u64,
+        held: &[u64],
+        stack: &mut Stack,
+        found: &mut impl FnMut(&[u64], Members),
+    ) {
+        self.look(below, set, held, stack);
+        while let Some((branch, set)) = stack.pop() {
+            let Branch { members, below } = self.branches[branch as usize];
+            if members.0 < members.1 {
+                found(&[set], members);
+            }
+            if below.0 < below.1 {
+                self.look(below, set, held, stack);
+            }
+        }
+    }
+
+    /// Puts branches on the stack that ask for what is satisfied by bindings of a set.
+    #[inline]
+    fn look(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut Stack) {
+        let asks = &self.asks[start as usize..end as usize];
+        let room = stack.room(asks.len());
+        let mut count = 0;
+        for (branch, &[first, second]) in (start..).zip(asks) {
+            let common = set & held[first as usize] & held[second as usize];
+            room[count] = (branch, common);
+            count += usize::from(common != 0);
+        }
+        stack.length += count;
+    }
+
+    /// Like [`Self::walk`], where sets take several words.
+    fn walk_wide(
+        &self,
+        condition: ConditionId,
+        held: Held<'_>,
+        stack: &mut Stack,
+        found: &mut impl FnMut(&[u64], Members),
+    ) {
+        let Some(set) = held.wide(condition) else { return };
+        let Branch { members, below } = self.tops[condition as usize];
         if members.0 < members.1 {
             found(set, members);
         }
-        if end == top + 1 {
-            return;
-        }
-        let words = conditions.words;
-        stack.clear();
-        stack.extend_from_slice(set);
-        let mut at = top + 1;
-        while at < end {
-            let node = self.nodes[at as usize];
-            let parent = (node.depth as usize - 1) * words;
-            stack.truncate(parent + words);
-            if !conditions.set(node.condition).is_some_and(|other| intersect(stack, parent, other)) {
-                at = node.end;
-                continue;
+        stack.wide.clear();
+        self.look_wide(below, set, held, stack);
+        let mut set = Vec::with_capacity(held.words);
+        while let Some((branch, _)) = stack.pop() {
+            let rest = stack.wide.len() - held.words;
+            set.clear();
+            set.extend(stack.wide.drain(rest..));
+            let Branch { members, below } = self.branches[branch as usize];
+            if members.0 < members.1 {
+                found(&set, members);
             }
-            at += 1;
-            if node.members.0 < node.members.1 {
-                found(&stack[parent + words..], node.members);
+            self.look_wide(below, &set, held, stack);
+        }
+    }
+
+    fn look_wide(&self, (start, end): (u32, u32), set: &[u64], held: Held<'_>, stack: &mut Stack) {
+        for branch in start..end {
+            let [first, second] = self.asks[branch as usize];
+            let (Some(first), Some(second)) = (held.wide(first), held.wide(second)) else { continue };
+            let before = stack.wide.len();
+            stack.wide.extend(set.iter().zip(first).zip(second).map(|((set, first), second)| set & first & second));
+            if stack.wide[before..].iter().all(|&word| word == 0) {
+                stack.wide.truncate(before);
+            } else {
+                stack.room(1)[0] = (branch, 0);
+                stack.length += 1;
             }
         }
     }
 }
 
-fn push(queries: &mut Vec<u32>, rows: &mut Vec<u32>, members: &mut Members, (query, row): (u32, u32)) {
-    if members.0 == members.1 {
-        members.0 = queries.len() as u32;
-    }
-    queries.push(query);
-    rows.push(row);
-    members.1 = queries.len() as u32;
+/// The conditions that ask for one constant.
+#[derive(Clone, Copy)]
+pub(super) struct ConditionsOf<'a> {
+    selector: &'a Selector,
+    constant: ConstantId,
+    /// By column; empty if they are not in the table.
+    table: &'a [ConditionId],
 }
 
-/// Puts what a set has in common with the one from `parent` on the stack; whether that is anything.
-#[inline]
-fn intersect(stack: &mut Vec<u64>, parent: usize, other: &[u64]) -> bool {
-    let mut any = 0;
-    for (index, word) in other.iter().enumerate() {
-        let common = stack[parent + index] & word;
-        any |= common;
-        stack.push(common);
+impl ConditionsOf<'_> {
+    #[inline]
+    pub fn get(&self, column: ColumnId) -> ConditionId {
+        if let Some(&condition) = self.table.get(column as usize) {
+            return condition;
+        }
+        let known = self.selector.condition_of.get(&key(column, self.constant)).copied();
+        known.unwrap_or(self.selector.condition_count() as ConditionId)
     }
-    any != 0
+}
+
+/// Branches that are still to be looked below, with the bindings that satisfy all that they ask for.
+#[derive(Debug, Default)]
+pub(super) struct Stack {
+    narrow: Vec<(u32, u64)>,
+    length: usize,
+    /// Where sets take several words.
+    wide: Vec<u64>,
+}
+
+impl Stack {
+    /// So many places behind those in use, at least.
+    #[inline]
+    fn room(&mut self, count: usize) -> &mut [(u32, u64)] {
+        let end = self.length + count;
+        if self.narrow.len() < end {
+            self.narrow.resize(end, (0, 0));
+        }
+        &mut self.narrow[self.length..end]
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(u32, u64)> {
+        self.length = self.length.checked_sub(1)?;
+        Some(self.narrow[self.length])
+    }
 }

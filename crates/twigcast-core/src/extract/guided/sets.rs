@@ -5,18 +5,22 @@ use std::hash::{BuildHasher, BuildHasherDefault};
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
+use super::super::family::NONE;
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    /// Where its bits begin.
     start: u32,
-    end: u32,
-    /// Where the bits are for whoever asks for the number.
-    place: u32,
+    number: u32,
     hash: u64,
 }
 
-/// The sets of one list.
+/// The sets of one list, numbered from 0.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
+    count: u32,
+    /// By binding: the set of it alone, if it takes one word; [`NONE`] where nobody asked for it.
+    single: Vec<u32>,
     bits: Vec<u64>,
     entries: Vec<Entry>,
     index: HashTable<u32>,
@@ -25,29 +29,50 @@ pub(super) struct Sets {
 impl Sets {
     /// Forgets all sets.
     pub fn reset(&mut self) {
+        self.count = 0;
+        self.single.clear();
+        self.single.resize(u64::BITS as usize, NONE);
         self.bits.clear();
         self.entries.clear();
         self.index.clear();
     }
 
-    /// The number of the set with these bits, and the place that was told when it was first asked for.
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// The number of the set with these bits.
     #[inline]
-    pub fn intern(&mut self, bits: &[u64], place: u32) -> (u32, u32) {
-        let hash = BuildHasherDefault::<FxHasher>::default().hash_one(bits);
-        let Self { bits: all, entries, index } = self;
-        let is_it = |&set: &u32| {
-            let Entry { start, end, .. } = entries[set as usize];
-            all[start as usize..end as usize] == *bits
+    pub fn intern(&mut self, bits: &[u64]) -> u32 {
+        let hash = match *bits {
+            [word] if word.is_power_of_two() => {
+                let set = &mut self.single[word.trailing_zeros() as usize];
+                if *set == NONE {
+                    *set = self.count;
+                    self.count += 1;
+                }
+                return *set;
+            }
+            [word] => BuildHasherDefault::<FxHasher>::default().hash_one(word),
+            _ => BuildHasherDefault::<FxHasher>::default().hash_one(bits),
         };
-        if let Some(&known) = index.find(hash, is_it) {
-            return (known, entries[known as usize].place);
+        self.intern_hashed(bits, hash)
+    }
+
+    fn intern_hashed(&mut self, bits: &[u64], hash: u64) -> u32 {
+        let Self { count, bits: all, entries, index, .. } = self;
+        let bits_of = |entry: &Entry| &all[entry.start as usize..entry.start as usize + bits.len()];
+        if let Some(&known) = index.find(hash, |&entry| bits_of(&entries[entry as usize]) == bits) {
+            return entries[known as usize].number;
         }
-        let number = entries.len() as u32;
-        let start = all.len() as u32;
+        let number = *count;
+        *count += 1;
+        let entry = entries.len() as u32;
+        entries.push(Entry { start: all.len() as u32, number, hash });
         all.extend_from_slice(bits);
-        entries.push(Entry { start, end: all.len() as u32, place, hash });
-        index.insert_unique(hash, number, |&set| entries[set as usize].hash);
-        (number, place)
+        index.insert_unique(hash, entry, |&entry| entries[entry as usize].hash);
+        number
     }
 }
 
