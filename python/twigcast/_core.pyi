@@ -52,6 +52,11 @@ class Engine:
         ``namespaces`` holds one mapping per query, or exactly one for all.
         """
 
+    def add_pairs(
+        self, pairs: list[Any], namespaces: Mapping[str, str], dialect: str, replace: bool
+    ) -> list[tuple[int, TwigcastError]] | None:
+        """``add_many`` of a list of tuples of key and query. ``None``: some are not just that; nothing was added."""
+
     def remove(self, key: str) -> bool:
         """Remove a subscription; whether it was there."""
 

@@ -52,6 +52,7 @@ from twigcast.known_tables import KnownTables
 from twigcast.limits import Limits
 from twigcast.xquery.adding import add as add_query
 from twigcast.xquery.adding import add_many as add_queries
+from twigcast.xquery.adding import add_pairs
 from twigcast.xquery.saxon import require as require_saxon
 
 if TYPE_CHECKING:
@@ -164,15 +165,16 @@ class SubscriptionSet:
             index += len(given)
         return refused
 
-    def _add_given(self, given: Sequence[Given], *, replace: bool) -> list[tuple[int, TwigcastError]]:
+    def _add_given(self, given: list[Given], *, replace: bool) -> list[tuple[int, TwigcastError]]:
         """The positions and errors of those refused."""
-        if all(type(item) is tuple and len(item) == 2 for item in given):
-            keys, queries = zip(*given, strict=True)
-            try:
-                return self._add_plain(keys, queries, self._dialect, [self._namespaces], replace=replace)
-            except UnicodeEncodeError:
-                # Nothing was added yet. Which of them it is, the long way tells.
-                return self._add_group([as_subscription(item) for item in given], replace=replace)
+        try:
+            with self._changing:
+                refused = add_pairs(self.engine, given, self._namespaces, self._dialect, replace=replace)
+        except UnicodeEncodeError:
+            # Nothing was added yet. Which of them it is, the long way tells.
+            refused = None
+        if refused is not None:
+            return refused
         return self._add_group([as_subscription(item) for item in given], replace=replace)
 
     def _add_plain(

@@ -6,9 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use twigcast_core::engine as core;
-use twigcast_core::engine::{Matcher, QueryContext, Slot};
+use twigcast_core::engine::{AddError, Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
 use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
@@ -123,6 +124,31 @@ fn slots_of(engine: &core::Engine, matcher: &Matcher) -> Vec<Slot> {
     slots
 }
 
+type Pair = (PyBackedStr, PyBackedStr);
+
+/// A key and a query, if it is nothing but a tuple of these.
+fn pair(item: &Bound<'_, PyAny>) -> PyResult<Option<Pair>> {
+    let Ok(tuple) = item.cast_exact::<PyTuple>() else { return Ok(None) };
+    if tuple.len() != 2 {
+        return Ok(None);
+    }
+    let (key, query) = (tuple.get_borrowed_item(0)?, tuple.get_borrowed_item(1)?);
+    match (key.cast::<PyString>(), query.cast::<PyString>()) {
+        (Ok(key), Ok(query)) => Ok(Some((key.to_owned().try_into()?, query.to_owned().try_into()?))),
+        _ => Ok(None),
+    }
+}
+
+/// Places and errors of what was refused, as Python is told.
+fn refusals<'py>(py: Python<'py>, pairs: &[Pair], refused: Vec<(usize, AddError)>) -> PyResult<Bound<'py, PyList>> {
+    let answer = PyList::empty(py);
+    for (index, error) in refused {
+        let (key, query) = &pairs[index];
+        answer.append((index, errors::add(py, key, query, &error).into_value(py)))?;
+    }
+    Ok(answer)
+}
+
 #[pymethods]
 impl Engine {
     #[new]
@@ -151,8 +177,8 @@ impl Engine {
     fn add_many<'py>(
         &self,
         py: Python<'py>,
-        keys: Vec<pyo3::pybacked::PyBackedStr>,
-        queries: Vec<pyo3::pybacked::PyBackedStr>,
+        keys: Vec<PyBackedStr>,
+        queries: Vec<PyBackedStr>,
         namespaces: Vec<BTreeMap<String, String>>,
         dialect: &str,
         replace: bool,
@@ -162,22 +188,37 @@ impl Engine {
         }
         let contexts: Vec<QueryContext> =
             namespaces.into_iter().map(|map| queries::context(map, dialect)).collect::<PyResult<_>>()?;
+        let pairs: Vec<_> = keys.into_iter().zip(queries).collect();
         let refused = py.detach(|| {
             let mut engine = self.write();
+            if let [context] = contexts.as_slice() {
+                return engine.add_many(&pairs, context, replace);
+            }
             let mut refused = Vec::new();
-            for (index, (key, query)) in keys.iter().zip(&queries).enumerate() {
-                let context = contexts.get(index).unwrap_or(&contexts[0]);
+            for (index, ((key, query), context)) in pairs.iter().zip(&contexts).enumerate() {
                 if let Err(error) = engine.add(key, query, context, replace) {
                     refused.push((index, error));
                 }
             }
             refused
         });
-        let answer = PyList::empty(py);
-        for (index, error) in refused {
-            answer.append((index, errors::add(py, &keys[index], &queries[index], &error).into_value(py)))?;
-        }
-        Ok(answer)
+        refusals(py, &pairs, refused)
+    }
+
+    fn add_pairs<'py>(
+        &self,
+        py: Python<'py>,
+        pairs: &Bound<'py, PyList>,
+        namespaces: BTreeMap<String, String>,
+        dialect: &str,
+        replace: bool,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let context = queries::context(namespaces, dialect)?;
+        let Some(pairs) = pairs.iter().map(|item| pair(&item)).collect::<PyResult<Option<Vec<_>>>>()? else {
+            return Ok(None);
+        };
+        let refused = py.detach(|| self.write().add_many(&pairs, &context, replace));
+        refusals(py, &pairs, refused).map(Some)
     }
 
     fn remove(&self, py: Python<'_>, key: &str) -> bool {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from twigcast._core import Engine
 from twigcast.errors import QueryError, QueryLimitExceeded, TwigcastError
@@ -48,14 +49,48 @@ def add_many(
     if dialect != "xquery":
         return engine.add_many(keys, queries, namespaces, dialect, replace)
     shared()
-    refused = []
-    for position, error in engine.add_many(keys, queries, namespaces, "xpath", replace):
+    refused = engine.add_many(keys, queries, namespaces, "xpath", replace)
+
+    def again(position: int) -> None:
+        its_own = namespaces[position] if len(namespaces) > 1 else namespaces[0]
+        add(engine, keys[position], queries[position], its_own, dialect, replace=replace)
+
+    return _refused_at_last(refused, again)
+
+
+def add_pairs(
+    engine: Engine, pairs: list[Any], namespaces: Mapping[str, str], dialect: str, *, replace: bool
+) -> list[tuple[int, TwigcastError]] | None:
+    """As :func:`add_many`, for tuples of key and query. ``None``: some are not just that; nothing was added.
+
+    Raises:
+        MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
+    """
+    if dialect != "xquery":
+        return engine.add_pairs(pairs, namespaces, dialect, replace)
+    shared()
+    refused = engine.add_pairs(pairs, namespaces, "xpath", replace)
+    if refused is None:
+        return None
+
+    def again(position: int) -> None:
+        key, query = pairs[position]
+        add(engine, key, query, namespaces, dialect, replace=replace)
+
+    return _refused_at_last(refused, again)
+
+
+def _refused_at_last(
+    refused: list[tuple[int, TwigcastError]], again: Callable[[int], None]
+) -> list[tuple[int, TwigcastError]]:
+    """Those that Saxon refuses too, of what the engine refused."""
+    remaining = []
+    for position, error in refused:
         if isinstance(error, QueryError) and not isinstance(error, QueryLimitExceeded):
-            its_own = namespaces[position] if len(namespaces) > 1 else namespaces[0]
             try:
-                add(engine, keys[position], queries[position], its_own, dialect, replace=replace)
+                again(position)
             except TwigcastError as last:
-                refused.append((position, last))
+                remaining.append((position, last))
         else:
-            refused.append((position, error))
-    return refused
+            remaining.append((position, error))
+    return remaining

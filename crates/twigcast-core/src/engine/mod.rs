@@ -4,6 +4,7 @@
 //! [`Matcher`] holds what one thread changes while it matches. A matcher follows the engine's changes by itself, before
 //! the next message, so a change counts from the next message on and never stops anybody.
 
+mod adding;
 mod answer;
 mod book;
 mod compiled;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::population::Layer;
 use super::registry::{QueryContext, Slot};
 use super::{AddError, Engine, Warning};
-use crate::automaton::nfa::{Item, StateId};
+use crate::automaton::nfa::{Item, Nfa, StateId};
 use crate::error::QueryError;
 use crate::extract::family::FamilyRef;
 use crate::plan::LinearStep;
@@ -15,6 +15,23 @@ use crate::query::{ParseOptions, plain, plain::Spelling};
 
 /// Queries that come or go before they are merged into the bulk, at the least.
 const COMPACTED_MIN: usize = 1024;
+
+/// A plain path that was read.
+pub(super) struct ReadPath<'a> {
+    pub(super) steps: &'a [LinearStep],
+    pub(super) spelling: Spelling,
+    /// Where it was found to lead in a version of the bulk's automaton, if it was looked for.
+    pub(super) in_bulk: Option<(u64, Option<StateId>)>,
+}
+
+impl ReadPath<'_> {
+    fn state_in(&self, bulk: &Nfa) -> Option<StateId> {
+        match self.in_bulk {
+            Some((version, state)) if version == bulk.version() => state,
+            _ => bulk.find(self.steps),
+        }
+    }
+}
 
 impl Engine {
     /// Add a subscription.
@@ -29,7 +46,8 @@ impl Engine {
         context: &QueryContext,
         replace: bool,
     ) -> Result<Option<Warning>, AddError> {
-        let known = self.registry.slot_of(key);
+        let hash = self.registry.key_hash(key);
+        let known = self.registry.slot_at(key, hash);
         if known.is_some() && !replace {
             return Err(AddError::DuplicateKey);
         }
@@ -38,16 +56,21 @@ impl Engine {
         let context = self.registry.intern_context(context);
         let query = self.query_for(text, context).map_err(AddError::Query)?;
         let warning = self.compiled.warning(query);
+        self.subscribe(key, hash, known, query);
+        Ok(warning)
+    }
+
+    /// Subscribe to a query under a key, which may be `known`: its subscription goes.
+    pub(super) fn subscribe(&mut self, key: &str, hash: u64, known: Option<Slot>, query: u32) {
         // Hold on to the new query before the old subscription lets go: they may be the same.
         if let Some(slot) = known {
             self.registry.hold(query);
             self.remove_slot(slot);
             self.registry.unhold(query);
         }
-        self.registry.subscribe(key, query);
+        self.registry.subscribe(key, hash, query);
         self.changes += 1;
         self.compact_if_due();
-        Ok(warning)
     }
 
     /// The query with this text, compiled now if it is new.
@@ -56,17 +79,14 @@ impl Engine {
         let given = Arc::clone(self.registry.context(context));
         let options = ParseOptions { namespaces: &given.namespaces, dialect: given.dialect, limits: &self.limits };
         let query = match plain::read(text, &options, &mut self.vocabulary, &mut steps) {
-            Some(spelling) => {
-                let is_as_printed = spelling == Spelling::Sure || self.prints_as(&steps, context, text);
-                Ok(self.path_query(text, context, &steps, is_as_printed))
-            }
+            Some(spelling) => Ok(self.path_query(text, context, &ReadPath { steps: &steps, spelling, in_bulk: None })),
             None => self.other_query(text, context),
         };
         self.steps = steps;
         query
     }
 
-    fn other_query(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
+    pub(super) fn other_query(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
         if let Some(query) = self.registry.find_query(text, context) {
             return Ok(query);
         }
@@ -78,27 +98,28 @@ impl Engine {
 
     /// The query of a plain path. Its text is kept only where the path does not tell it: where it is spelled in another
     /// way than the path would be printed, or where another query stands at the path's end already.
-    fn path_query(&mut self, text: &str, context: u32, steps: &[LinearStep], is_as_printed: bool) -> u32 {
+    pub(super) fn path_query(&mut self, text: &str, context: u32, path: &ReadPath<'_>) -> u32 {
+        let steps = path.steps;
+        let is_as_printed = path.spelling == Spelling::Sure || self.prints_as(steps, context, text);
         let layer = self.layer();
-        let (main, state) = match layer {
-            Layer::Main => {
-                let state = self.population.main.nfa.state_of(steps);
-                (Some(state), Some(state))
-            }
-            Layer::Recent => (self.population.main.nfa.find(steps), None),
+        let in_bulk = match layer {
+            Layer::Main => Some(self.population.main.nfa.state_of(steps)),
+            Layer::Recent => path.state_in(&self.population.main.nfa),
         };
-        let mut known = main.and_then(|state| self.query_at(Layer::Main, state, context));
-        if known.is_none() && layer == Layer::Recent {
-            let state = self.population.recent.nfa.find(steps);
-            known = state.and_then(|state| self.query_at(Layer::Recent, state, context));
+        let known = in_bulk.and_then(|state| self.query_at(Layer::Main, state, context)).filter(|_| is_as_printed);
+        // A query that is found in any way stands at the path's end, so no state is left over.
+        if let Some(query) = known.or_else(|| self.registry.find_query(text, context)) {
+            return query;
         }
-        // A query that is found either way stands at the path's end, so no state is left over.
-        if let Some(query) = known.filter(|_| is_as_printed).or_else(|| self.registry.find_query(text, context)) {
+        let state = match in_bulk {
+            Some(state) if layer == Layer::Main => state,
+            _ => self.population.recent.nfa.state_of(steps),
+        };
+        if let Some(query) = self.query_at(layer, state, context).filter(|_| is_as_printed) {
             return query;
         }
         let query = self.registry.add_query(context);
         let nfa = self.population.nfa_mut(layer);
-        let state = state.unwrap_or_else(|| nfa.state_of(steps));
         let item = nfa.insert_item(state, Item::Accept(query));
         let is_first = nfa.first_accepted(state) == Some(query);
         if layer == Layer::Recent {

@@ -243,7 +243,14 @@ impl Registry {
         is_gone
     }
 
-    pub(super) fn subscribe(&mut self, key: &str, query: u32) -> Slot {
+    /// What the table of keys is looked up by.
+    #[inline]
+    pub(super) fn key_hash(&self, key: &str) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// Subscribe to a query under a key of this hash that is not taken.
+    pub(super) fn subscribe(&mut self, key: &str, hash: u64, query: u32) -> Slot {
         let free = self.free_slot;
         let book = Arc::make_mut(&mut self.book);
         let text = self.key_room.put(&mut book.texts, key);
@@ -263,7 +270,7 @@ impl Registry {
         self.queries[query as usize].uses += 1;
         self.count += 1;
         let (book, hasher) = (&self.book, &self.hasher);
-        self.by_key.insert_unique(hasher.hash_one(key), slot, |&other| {
+        self.by_key.insert_unique(hash, slot, |&other| {
             hasher.hash_one(book.keys.get(other).map_or("", |&text| book.texts.get(text)))
         });
         slot
@@ -385,9 +392,15 @@ impl Registry {
     }
 
     pub(super) fn slot_of(&self, key: &str) -> Option<Slot> {
+        self.slot_at(key, self.key_hash(key))
+    }
+
+    /// [`Self::slot_of`] a key whose hash is known.
+    #[inline]
+    pub(super) fn slot_at(&self, key: &str, hash: u64) -> Option<Slot> {
         let book = &self.book;
         let has_key = |&slot: &Slot| book.keys.get(slot).is_some_and(|&text| book.texts.get(text) == key);
-        self.by_key.find(self.hasher.hash_one(key), has_key).copied()
+        self.by_key.find(hash, has_key).copied()
     }
 
     pub(super) fn key(&self, slot: Slot) -> Option<&str> {

@@ -179,19 +179,42 @@ impl Nfa {
 
     /// The state where `path` accepts, if the automaton has it.
     pub fn find(&self, path: &[LinearStep]) -> Option<StateId> {
-        let mut state = INITIAL;
-        for step in path {
-            if step.descendant {
-                state = self.descendant(state)?;
+        path.iter().try_fold(INITIAL, |state, &step| self.after(state, step))
+    }
+
+    /// [`Self::find`] of many paths: of all the first step, then of all the second. What one step waits for does not
+    /// depend on the other paths, so memory is asked for many places at a time.
+    pub fn find_many<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p [LinearStep]> + Clone,
+        found: &mut Vec<Option<StateId>>,
+    ) {
+        found.clear();
+        found.extend(paths.clone().map(|_| Some(INITIAL)));
+        let longest = paths.clone().map(<[LinearStep]>::len).max().unwrap_or(0);
+        for depth in 0..longest {
+            for (path, found) in paths.clone().zip(&mut *found) {
+                if let (Some(&step), Some(state)) = (path.get(depth), *found) {
+                    *found = self.after(state, step);
+                }
             }
-            state = match step.test {
-                NameTest::Any => self.star(state)?,
-                NameTest::Name(name) => self.target(state, self.labels.find(Label::name(name))?)?,
-                NameTest::Namespace(namespace) => self.target(state, self.labels.find(Label::namespace(namespace))?)?,
-                NameTest::Local(local) => self.target(state, self.labels.find(Label::local(local))?)?,
-            };
         }
-        Some(state)
+    }
+
+    /// The state after one more step.
+    #[inline]
+    fn after(&self, state: StateId, step: LinearStep) -> Option<StateId> {
+        let state = if step.descendant { self.descendant(state)? } else { state };
+        let label = match step.test {
+            NameTest::Any => return self.star(state),
+            NameTest::Name(name) => Label::name(name),
+            NameTest::Namespace(namespace) => Label::namespace(namespace),
+            NameTest::Local(local) => Label::local(local),
+        };
+        if !self.states[state as usize].has(HAS_LABELLED) {
+            return None;
+        }
+        self.target(state, self.labels.find(label)?)
     }
 
     /// Where the `*` edge of a state leads.
