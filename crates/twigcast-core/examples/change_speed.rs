@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let messages = read_folder(Path::new(folder))?;
     let context = QueryContext::default();
     for kind in ["add", "remove", "replace"] {
-        let mut figures: Vec<Vec<[f64; 4]>> = Vec::new();
+        let mut figures: Vec<Vec<[f64; 5]>> = Vec::new();
         for round in 0..rounds {
             let base = queries.len().min(100_000);
             let mut engine = Engine::new(Limits::default());
@@ -42,17 +42,23 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             let mut matcher = Matcher::new();
             let mut slots = Vec::new();
-            let mut pass = |engine: &Engine, count: usize| -> Result<f64, Box<dyn Error>> {
+            let pass = |engine: &Engine,
+                        matcher: &mut Matcher,
+                        slots: &mut Vec<u32>,
+                        count: usize|
+             -> Result<f64, Box<dyn Error>> {
                 let started = processor_time();
                 for message in &messages[..count] {
                     slots.clear();
-                    engine.run(&mut matcher, message).map_err(|error| error.to_string())?;
-                    engine.slots(&matcher, &mut slots);
+                    engine.run(matcher, message).map_err(|error| error.to_string())?;
+                    engine.slots(matcher, slots);
                 }
                 Ok((processor_time() - started) * 1e6)
             };
-            pass(&engine, messages.len())?;
-            let usual = (0..5).map(|_| pass(&engine, messages.len())).collect::<Result<Vec<_>, _>>()?;
+            pass(&engine, &mut matcher, &mut slots, messages.len())?;
+            let usual = (0..5)
+                .map(|_| pass(&engine, &mut matcher, &mut slots, messages.len()))
+                .collect::<Result<Vec<_>, _>>()?;
             let usual = usual.into_iter().fold(f64::INFINITY, f64::min);
             for step in 0..3 {
                 let started = processor_time();
@@ -70,14 +76,19 @@ fn main() -> Result<(), Box<dyn Error>> {
                     .map_err(|error| format!("{error:?}"))?;
                 }
                 let change = (processor_time() - started) * 1e6;
-                let first = pass(&engine, 1)?;
-                let whole = pass(&engine, messages.len())?;
-                let after = (0..3).map(|_| pass(&engine, messages.len())).collect::<Result<Vec<_>, _>>()?;
+                let started = processor_time();
+                engine.follow(&mut matcher);
+                let follow = (processor_time() - started) * 1e6;
+                let first = pass(&engine, &mut matcher, &mut slots, 1)?;
+                let whole = pass(&engine, &mut matcher, &mut slots, messages.len())?;
+                let after = (0..3)
+                    .map(|_| pass(&engine, &mut matcher, &mut slots, messages.len()))
+                    .collect::<Result<Vec<_>, _>>()?;
                 let after = after.into_iter().fold(f64::INFINITY, f64::min);
                 if round == 0 {
                     figures.push(Vec::new());
                 }
-                figures[step].push([change, first, whole / usual, after / usual]);
+                figures[step].push([change, first, whole / usual, after / usual, follow]);
             }
             if round == 0 {
                 println!("{kind}: usual {:.2} us a message", usual / messages.len() as f64);
@@ -91,8 +102,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let ((change, _), (first, first_best), (whole, whole_best), (after, after_best)) =
                 (median(0), median(1), median(2), median(3));
+            let (follow, follow_best) = median(4);
             println!(
-                "{kind} {step}: change {change:.0} us, first {first:.1} (best {first_best:.1}) us, pass {whole:.2} \
+                "{kind} {step}: change {change:.0} us, follow {follow:.0} (best {follow_best:.0}) us, first {first:.1} (best {first_best:.1}) us, pass {whole:.2} \
                  ({whole_best:.2}), usual after {after:.2} ({after_best:.2}) of the usual before"
             );
         }

@@ -226,8 +226,8 @@ fn path_query(random: &mut Random) -> String {
 }
 
 /// Many queries come and go at once while many messages are known: whether messages lead the automata along, or it is
-/// found out for all label paths at once what the new queries say there, answers are those of a population made afresh;
-/// and also with little memory, where all is forgotten now and then.
+/// found out for all label paths at once what the new queries say there, before the next message or right after the change,
+/// answers are those of a population made afresh; and also with little memory, where all is forgotten now and then.
 #[test]
 fn after_many_changes_all_messages_are_answered_like_afresh() {
     let mut looks_ahead = 0;
@@ -273,6 +273,9 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
             }
             if random.below(10) == 0 {
                 engine.compact();
+            }
+            if random.below(2) == 0 {
+                engine.follow(&mut matcher);
             }
         }
         looks_ahead += matcher.looks_ahead();
@@ -335,5 +338,60 @@ fn a_thousand_changes_with_a_message_after_each() {
         engine.add("new", text, &context, true).expect("a valid query");
         let expected = if number % 4 == 3 { vec!["first"] } else { vec!["first", "new"] };
         assert_eq!(keys(&engine, &mut matcher, MESSAGES[0]).0, expected, "change {number}");
+    }
+}
+
+/// Paths come, most of the time in small numbers, and go, while all messages are known: what was learnt of paths that came
+/// before stays. Seldom, when it is worth it, all is found out anew.
+#[test]
+fn what_was_learnt_of_paths_that_came_lately_stays() {
+    for seed in 1_u64..13 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let context = QueryContext {
+            namespaces: BTreeMap::from([("p".to_owned(), "urn:x".to_owned())]),
+            dialect: Dialect::XPath,
+        };
+        let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+        let mut expected: BTreeMap<String, String> = BTreeMap::new();
+        let messages: Vec<String> = (0..20).map(|_| message(&mut random)).collect();
+        for number in 0..2_000 {
+            let text = path_query(&mut random);
+            engine.add(&format!("first {number}"), &text, &context, false).expect("a valid query");
+            expected.insert(format!("first {number}"), text);
+        }
+        // Until all is known, and settled.
+        let passes = 1 + random.below(40);
+        (0..passes).for_each(|_| messages.iter().for_each(|message| drop(keys(&engine, &mut matcher, message))));
+        let with_conditions = random.below(3) == 0;
+        for round in 0..40 {
+            for _ in 0..*random.of(&[1, 1, 3, 30, 200]) {
+                let key = format!("key {}", random.below(300));
+                if random.below(4) == 0 {
+                    assert_eq!(engine.remove(&key), expected.remove(&key).is_some());
+                    continue;
+                }
+                let mut text = path_query(&mut random);
+                while !with_conditions && text.contains('[') {
+                    text = path_query(&mut random);
+                }
+                engine.add(&key, &text, &context, true).expect("a valid query");
+                expected.insert(key, text);
+            }
+            if random.below(2) == 0 {
+                engine.follow(&mut matcher);
+            }
+            let mut fresh = Engine::new(Limits::default());
+            for (key, text) in &expected {
+                fresh.add(key, text, &context, false).expect("a valid query");
+            }
+            let mut afresh = Matcher::new();
+            for _ in 0..*random.of(&[1, 5, 20]) {
+                let message = random.of(&messages);
+                let (found, _) = keys(&engine, &mut matcher, message);
+                assert_eq!(found, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
+            }
+        }
+        assert!(with_conditions || matcher.looks_ahead() < 10, "{}", matcher.looks_ahead());
     }
 }

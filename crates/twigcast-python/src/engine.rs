@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -29,11 +30,16 @@ use crate::stream::{NameDictionary, with_dictionary};
 /// Matchers kept for the next call; more are made and dropped when more threads match at once.
 const IDLE_MATCHERS_MAX: usize = 16;
 
+/// After so many additions, matchers learn of them at once rather than before their next message.
+const MANY: usize = 128;
+
 /// A subscription population. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct Engine {
     engine: RwLock<core::Engine>,
     idle: Mutex<Vec<Matcher>>,
+    /// Additions since matchers learnt of them.
+    added: AtomicUsize,
     lender: Lender,
     room: Room<u32>,
     payload_room: Room<u8>,
@@ -91,6 +97,15 @@ impl Engine {
         answer
     }
 
+    /// Subscriptions were added; after many, let the matchers that are free learn of them. Nobody waits longer for that:
+    /// who changes the engine has kept all out that could want them.
+    fn note_added(&self, engine: &core::Engine, count: usize) {
+        if self.added.fetch_add(count, Ordering::Relaxed) + count >= MANY {
+            self.added.store(0, Ordering::Relaxed);
+            self.idle().iter_mut().for_each(|matcher| engine.follow(matcher));
+        }
+    }
+
     /// Memory for what batches find.
     pub fn room(&self) -> &Room<u32> {
         &self.room
@@ -105,6 +120,7 @@ impl Engine {
         Self {
             engine: RwLock::new(engine),
             idle: Mutex::new(Vec::new()),
+            added: AtomicUsize::new(0),
             lender: Lender::default(),
             room: Room::default(),
             payload_room: Room::default(),
@@ -167,7 +183,12 @@ impl Engine {
         replace: bool,
     ) -> PyResult<Vec<String>> {
         let context = queries::context(namespaces, dialect)?;
-        let added = py.detach(|| self.write().add(key, query, &context, replace));
+        let added = py.detach(|| {
+            let mut engine = self.write();
+            let added = engine.add(key, query, &context, replace);
+            self.note_added(&engine, 1);
+            added
+        });
         match added {
             Ok(warning) => Ok(warning.map(queries::warning).into_iter().collect()),
             Err(error) => Err(errors::add(py, key, query, &error)),
@@ -191,15 +212,17 @@ impl Engine {
         let pairs: Vec<_> = keys.into_iter().zip(queries).collect();
         let refused = py.detach(|| {
             let mut engine = self.write();
-            if let [context] = contexts.as_slice() {
-                return engine.add_many(&pairs, context, replace);
-            }
             let mut refused = Vec::new();
-            for (index, ((key, query), context)) in pairs.iter().zip(&contexts).enumerate() {
-                if let Err(error) = engine.add(key, query, context, replace) {
-                    refused.push((index, error));
+            if let [context] = contexts.as_slice() {
+                refused = engine.add_many(&pairs, context, replace);
+            } else {
+                for (index, ((key, query), context)) in pairs.iter().zip(&contexts).enumerate() {
+                    if let Err(error) = engine.add(key, query, context, replace) {
+                        refused.push((index, error));
+                    }
                 }
             }
+            self.note_added(&engine, pairs.len());
             refused
         });
         refusals(py, &pairs, refused)
@@ -217,7 +240,12 @@ impl Engine {
         let Some(pairs) = pairs.iter().map(|item| pair(&item)).collect::<PyResult<Option<Vec<_>>>>()? else {
             return Ok(None);
         };
-        let refused = py.detach(|| self.write().add_many(&pairs, &context, replace));
+        let refused = py.detach(|| {
+            let mut engine = self.write();
+            let refused = engine.add_many(&pairs, &context, replace);
+            self.note_added(&engine, pairs.len());
+            refused
+        });
         refusals(py, &pairs, refused).map(Some)
     }
 

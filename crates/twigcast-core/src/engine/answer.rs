@@ -57,6 +57,9 @@ impl Engine {
         if self.registry.is_all_plain() {
             return matched.append_to(slots, |_, word| word);
         }
+        if !self.registry.has_other() {
+            return matched.append_to(slots, |block, word| word & self.registry.plain(block));
+        }
         if matched.len() * self.registry.mean_subscribers().max(1) > self.slot_bound() / SPARSE {
             return self.slots_by_set(matched, slots);
         }
@@ -77,21 +80,16 @@ impl Engine {
 
     /// [`Self::slots`] where there are many: a bit is set for each, which puts them in order.
     fn slots_by_set(&self, matched: &QuerySet, slots: &mut Vec<Slot>) {
-        let mut set = QuerySet::default();
-        set.reset(self.slot_bound());
-        for (block, word) in matched.words() {
-            let plain = word & self.registry.plain(block);
-            // There may be fewer slots than queries.
-            if plain != 0 {
-                set.insert_word(block, plain);
-            }
-            for query in query_set::members(block, word & self.registry.other(block)) {
+        // First those that are the query's number, which takes no more than a look at all words.
+        let mut set = matched.masked(self.registry.all_plain(), self.slot_bound().max(self.query_bound()));
+        matched.for_each_common(self.registry.all_other(), |block, common| {
+            for query in query_set::members(block, common) {
                 match self.registry.book().subscribers(query) {
                     Subscribers::Sole(slot) => set.insert(slot),
                     Subscribers::Several(several) => several.iter().for_each(|&slot| set.insert(slot)),
                 }
             }
-        }
+        });
         set.append_to(slots, |_, word| word);
     }
 }

@@ -51,6 +51,8 @@ pub struct Matcher {
     /// Identity and bulk version of the engine that the tables belong to.
     pub(super) valid_for: (u64, u64),
     message_number: u64,
+    /// The last message before which it was brought up to the population.
+    followed_at: u64,
     rest_messages: u32,
     shape_of: Vec<ShapeId>,
     pub(super) decisions: Decisions,
@@ -100,6 +102,16 @@ impl Matcher {
             + self.satisfied.bytes()
             + self.narrowed.bytes()
             + self.decided.bytes()
+    }
+
+    /// Learn what the next message would have to be told, if there was any message since the last time.
+    pub(super) fn follow(&mut self, engine: &Engine) {
+        let has_room = self.cache_bytes() < engine.limits.cache_bytes_max;
+        if self.followed_at == self.message_number || self.rest_messages > 0 || !has_room {
+            return;
+        }
+        self.followed_at = self.message_number;
+        self.walk.catch_up(&mut Layers::new(engine, &mut self.main, &mut self.recent), true);
     }
 
     pub(super) fn forget(&mut self) {

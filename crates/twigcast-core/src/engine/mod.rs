@@ -229,6 +229,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Let a matcher learn what changed, so that its next message need not. Of use after many changes at once, to a matcher
+    /// that will be used; it does nothing unless that has seen a message since the last time.
+    pub fn follow(&self, matcher: &mut Matcher) {
+        // If the bulk has changed too, only messages tell what to learn of it.
+        if matcher.valid_for == (self.identity, self.bulk_version) {
+            matcher.follow(self);
+        }
+    }
+
     fn catch_up(&self, matcher: &mut Matcher) {
         if matcher.valid_for != (self.identity, self.bulk_version) {
             matcher.forget();

@@ -303,11 +303,12 @@ impl Population {
         self.release_trigger(number);
     }
 
-    /// Can a registration be undone without disturbing what matchers have learnt of the bulk?
+    /// Can a registration be undone without disturbing what matchers have learnt of the bulk, and of the plain paths that
+    /// came since, where they follow what is added but not what goes?
     pub fn is_loose(&self, registration: Registration) -> bool {
         match registration {
             Registration::Always => true,
-            Registration::Item(layer, ..) => layer == Layer::Recent,
+            Registration::Item(..) => false,
             Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Layer::Recent),
             Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
                 !matches!(trigger.home, Home::Item(Layer::Main, _) | Home::Crowd(Layer::Main, _))

@@ -122,12 +122,6 @@ impl QuerySet {
         self.words[number as usize >> 6] |= u64::from(holds) << (number & 63);
     }
 
-    /// Add the members that one word stands for.
-    #[inline]
-    pub(super) fn insert_word(&mut self, index: usize, word: u64) {
-        self.words[index] |= word;
-    }
-
     /// Is it a member?
     #[inline]
     pub fn contains(&self, number: u32) -> bool {
@@ -148,6 +142,28 @@ impl QuerySet {
     #[inline]
     pub(super) fn words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.words.iter().copied().enumerate().filter(|&(_, word)| word != 0)
+    }
+
+    /// The members that a mask has too, with room for numbers below `bound`. The mask has no more words than that needs.
+    pub(super) fn masked(&self, mask: &[u64], bound: usize) -> Self {
+        let mut words = Vec::with_capacity(bound.div_ceil(64));
+        words.extend(self.words.iter().zip(mask).map(|(word, mask)| word & mask));
+        words.resize(bound.div_ceil(64), 0);
+        Self { words }
+    }
+
+    /// Hand over the members that a mask has too, by word.
+    pub(super) fn for_each_common(&self, mask: &[u64], mut work: impl FnMut(usize, u64)) {
+        for (number, (words, masks)) in self.words.chunks(8).zip(mask.chunks(8)).enumerate() {
+            // Of a few words at once it is soon known that they have none.
+            if words.iter().zip(masks).fold(0, |all, (word, mask)| all | word & mask) == 0 {
+                continue;
+            }
+            for (at, (word, mask)) in words.iter().zip(masks).enumerate().filter(|(_, (word, mask))| *word & *mask != 0)
+            {
+                work(number * 8 + at, word & mask);
+            }
+        }
     }
 
     /// Append the members, ascending: of each word, those that `admitted` leaves.

@@ -119,8 +119,9 @@ pub(super) struct Registry {
     plain: Vec<u64>,
     /// The same for queries that have subscriptions otherwise.
     other: Vec<u64>,
-    /// How many these are of all queries.
+    /// How many queries are in either.
     plain_count: usize,
+    other_count: usize,
     free_sharing: Vec<u32>,
     free_queries: Vec<u32>,
     /// The queries whose text is kept.
@@ -363,12 +364,15 @@ impl Registry {
     fn set_subscribed(&mut self, query: u32, value: u32) {
         let Some(entry) = self.book_mut().subscribed.get_mut(query) else { return };
         let before = std::mem::replace(entry, value);
+        let is_other = |value: u32| value != NONE && value != query | SOLE;
         let (was, is) = (before == query | SOLE, value == query | SOLE);
+        let (was_other, is_other) = (is_other(before), is_other(value));
         let (block, bit) = (query as usize / BLOCK, 1 << (query & 63));
         let set = |word: &mut u64, is: bool| *word = if is { *word | bit } else { *word & !bit };
         set(&mut self.plain[block], is);
-        set(&mut self.other[block], value != NONE && !is);
+        set(&mut self.other[block], is_other);
         self.plain_count = self.plain_count - usize::from(was) + usize::from(is);
+        self.other_count = self.other_count - usize::from(was_other) + usize::from(is_other);
     }
 
     fn drop_query(&mut self, query: u32) {
@@ -427,6 +431,21 @@ impl Registry {
     #[inline]
     pub(super) fn is_all_plain(&self) -> bool {
         self.plain_count == self.queries.len()
+    }
+
+    /// The queries that have one subscription, of the query's own number, as bits.
+    pub(super) fn all_plain(&self) -> &[u64] {
+        &self.plain
+    }
+
+    /// The queries that have subscriptions otherwise, as bits.
+    pub(super) fn all_other(&self) -> &[u64] {
+        &self.other
+    }
+
+    /// Has any query subscriptions otherwise than one of the query's own number?
+    pub(super) fn has_other(&self) -> bool {
+        self.other_count > 0
     }
 
     /// How many subscriptions a query has, on average.

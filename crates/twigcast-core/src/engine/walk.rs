@@ -1,10 +1,12 @@
 //! The way of a message through the automata of both layers at once.
 
 mod ahead;
+mod coming;
 
 use rustc_hash::FxHashMap;
 
 use self::ahead::Known;
+use self::coming::News;
 use super::Engine;
 use super::layer::LearntPaths;
 use super::population::Population;
@@ -23,8 +25,10 @@ pub(super) const OUTSET: PlaceId = 1;
 
 /// A place's number is told by these bits of where a transition leads, the edition of it by those above them.
 const PLACE_BITS: u32 = 24;
+/// The edition of places and transitions that are of none.
+const STALE: u8 = u8::MAX;
 /// The edition after which all pairs are made anew.
-const EDITION_LAST: u8 = u8::MAX;
+const EDITION_LAST: u8 = STALE - 1;
 const PLACES_MAX: PlaceId = (1 << PLACE_BITS) - 1;
 /// Places that no transition leads to any more are let go with all others when there are as many as those, and some.
 const SPARE_PLACES: usize = 64;
@@ -64,7 +68,7 @@ struct Origin {
 /// before. Where a message leads along a transition of an earlier edition, the automaton of what came lately is led along
 /// once more, and the place that the transition led to takes the new state in. Only where another transition has led to it
 /// in this edition already, with a different state, they part. When that is worth it, it is found out for all places at
-/// once what is there (see [`ahead`]).
+/// once what is there (see [`ahead`]). Where queries only came, it is found out what these add (see [`coming`]).
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     places: Vec<Place>,
@@ -81,6 +85,18 @@ pub(super) struct Walk {
     pub(super) looks_ahead: u64,
     /// The paths to places, as far as there is but one to each.
     paths: Known,
+    /// Transitions that were led along in this edition; all others of this edition are on the paths that are known.
+    fresh: Vec<(PlaceId, Name)>,
+    /// Places that the automaton of what came lately was led to.
+    led: Vec<PlaceId>,
+    /// All places whose paths are known are of this edition.
+    is_level: bool,
+    /// Messages since the version changed.
+    settled: usize,
+    /// What was learnt of what came lately, when first something was added to that in this generation.
+    told_bytes: usize,
+    /// Scratch.
+    news: News,
     /// Generations of the automata that the pairs are of.
     generations: (u64, u64),
     place_of: Vec<PlaceId>,
@@ -107,16 +123,16 @@ impl<'a> Layers<'a> {
 impl Walk {
     pub(super) fn bytes(&self) -> usize {
         self.paths.bytes()
+            + self.fresh.len() * size_of::<(PlaceId, Name)>()
+            + self.led.len() * size_of::<PlaceId>()
             + self.places.len()
                 * (size_of::<Place>() + size_of::<Origin>() + 2 * size_of::<((DfaId, DfaId), PlaceId)>())
             + self.transitions.len() * Transitions::BYTES
     }
 
     /// Begin with a message.
-    pub(super) fn begin(&mut self, layers: Layers<'_>) {
-        layers.main.prepare(layers.population, &layers.population.main);
-        layers.recent.prepare(layers.population, &layers.population.recent);
-        self.prepare(&layers);
+    pub(super) fn begin(&mut self, mut layers: Layers<'_>) {
+        self.catch_up(&mut layers, false);
         self.place_of.clear();
         self.place_of.push(OUTSET);
         self.next = 1;
@@ -202,20 +218,29 @@ impl Walk {
         }
     }
 
+    /// Are most places such as no transition leads to any more?
+    fn is_worn(&self) -> bool {
+        self.places.len() > 2 * self.transitions.len() + SPARE_PLACES
+    }
+
     fn prepare(&mut self, layers: &Layers<'_>) {
         let generations = (layers.main.dfa.generation(), layers.recent.dfa.generation());
         if self.generations != generations {
-            let is_worn = self.places.len() > 2 * self.transitions.len() + SPARE_PLACES;
-            if self.generations.0 != generations.0 || self.edition == EDITION_LAST || is_worn {
+            if self.generations.0 != generations.0 || self.edition == EDITION_LAST || self.is_worn() {
                 self.places.clear();
                 self.origins.clear();
                 self.transitions.clear();
+                self.paths = Known::default();
                 self.version += 1;
                 self.edition = 0;
             } else {
                 self.edition += 1;
             }
+            self.is_level = self.places.is_empty();
+            self.told_bytes = 0;
             self.known.clear();
+            self.fresh.clear();
+            self.led.clear();
             self.led_again = 0;
             self.generations = generations;
         }
@@ -265,8 +290,10 @@ impl Walk {
             Some(_) => self.transitions.set(from, name, leads),
             None => self.transitions.insert(from, name, leads),
         }
+        self.fresh.push((from, name));
         if stale != Some(id) {
             self.version += 1;
+            self.settled = 0;
         }
         Ok(id)
     }
@@ -284,7 +311,10 @@ impl Walk {
         while let Some(name) = names.pop() {
             state = recent.dfa.next(&population.recent.nfa, *population, state, name, *budget)?;
         }
-        self.places[place as usize].recent = state;
+        if self.places[place as usize].recent == UNLED {
+            self.places[place as usize].recent = state;
+            self.led.push(place);
+        }
         Ok(state)
     }
 
@@ -298,8 +328,9 @@ impl Walk {
         way: Origin,
     ) -> PlaceId {
         if let Some(&id) = self.known.get(&(main, recent)) {
-            if stale != Some(id) {
+            if stale != Some(id) && self.origins[id as usize].is_only {
                 self.origins[id as usize].is_only = false;
+                self.paths.note_other_way(id);
             }
             return id;
         }
@@ -319,6 +350,7 @@ impl Walk {
             }
         };
         self.known.insert((main, recent), id);
+        self.led.push(id);
         id
     }
 }

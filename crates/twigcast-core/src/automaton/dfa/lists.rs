@@ -30,6 +30,11 @@ impl Lists {
         List { start, len: list.len() as u32 }
     }
 
+    /// How many numbers there are.
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// No list can be added: their places could not be told any more.
     pub(super) fn is_full(&self) -> bool {
         self.numbers.len() > (u32::MAX / 2) as usize

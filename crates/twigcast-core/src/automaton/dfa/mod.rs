@@ -23,7 +23,7 @@ use self::lasting::{LastingId, LastingSets};
 use self::lists::{List, Lists};
 pub(crate) use self::transitions::Transitions;
 pub use self::undecided::DfaState;
-use super::nfa::{EdgeFilter, INITIAL, Nfa, StateId};
+use super::nfa::{EdgeFilter, INITIAL, Item, Nfa, Position, StateId};
 use crate::predicate::waiting::KeyedTrigger;
 use crate::vocabulary::Name;
 
@@ -46,6 +46,9 @@ pub trait TriggerKeys {
     /// The rarest branch that a twig asks for and what waits for it; `None` if it is to be decided by itself.
     fn branching(&self, twig: u32) -> Option<KeyedTrigger>;
 }
+
+/// Numbers that lists may have beyond twice those in use, before they are put together.
+const SPARE_NUMBERS: usize = 1 << 15;
 
 /// In place of an index: there is nothing.
 const NOTHING: u32 = u32::MAX;
@@ -183,8 +186,10 @@ pub struct LazyDfa {
     lists: Lists,
     next_twigs_version: u32,
     undecided_bytes: usize,
-    /// The version of the NFA that all this was made from.
-    version: u64,
+    /// How the NFA was when all this was made.
+    position: Position,
+    /// Numbers in the lists that were in use when they were last put together.
+    lists_kept: usize,
     filter: Filter,
     generation: u64,
     scratch: Scratch,
@@ -215,9 +220,45 @@ impl LazyDfa {
         self.transitions.clear();
         self.lasting.clear();
         self.lists.clear();
+        self.lists_kept = 0;
         self.undecided_bytes = 0;
         self.filter = Filter::default();
         self.generation += 1;
+    }
+
+    /// Forget all states, but not what was told.
+    pub fn clear_states(&mut self) {
+        self.made.clear();
+        self.exits.clear();
+        self.known.clear();
+        self.told_of.clear();
+        self.told_known.clear();
+        self.transitions.clear();
+        self.lasting.clear();
+        self.filter = Filter::default();
+    }
+
+    /// What was told, and further queries that match.
+    pub fn tell_more(&mut self, told: Told, queries: impl Iterator<Item = u32>) -> Told {
+        let accepts = &mut self.scratch.list;
+        accepts.clear();
+        accepts.extend_from_slice(self.lists.get(told.accepts));
+        accepts.extend(queries);
+        Told { accepts: self.lists.add(accepts), ..told }
+    }
+
+    /// Are the lists mostly of what nobody needs any more, where there are no states?
+    pub fn is_worn(&self) -> bool {
+        self.lists.len() > 2 * self.lists_kept + SPARE_NUMBERS
+    }
+
+    /// Where there are no states: keep only the lists of what is still told.
+    pub fn tidy<'a>(&mut self, all: impl Iterator<Item = &'a mut Told>) {
+        let before = std::mem::take(&mut self.lists);
+        for told in all {
+            told.accepts = self.lists.add(before.get(told.accepts));
+        }
+        self.lists_kept = self.lists.len();
     }
 
     /// How many states there are.
@@ -240,13 +281,18 @@ impl LazyDfa {
 
     /// Was it made from the NFA as it is now? If not, [`Self::clear`] is due.
     pub fn is_of(&self, nfa: &Nfa) -> bool {
-        self.made.is_empty() || self.version == nfa.version()
+        self.made.is_empty() || nfa.is_at(self.position)
+    }
+
+    /// What was added to the NFA since this was made of it; `None` if there is nothing yet, or it changed in other ways.
+    pub fn added_since<'a>(&self, nfa: &'a Nfa) -> Option<&'a [(StateId, Item)]> {
+        if self.made.is_empty() { None } else { nfa.added_since(self.position) }
     }
 
     /// Make sure that [`DEAD`] and [`START`] exist.
     pub fn prepare(&mut self, nfa: &Nfa, keys: &impl TriggerKeys) {
         if self.made.is_empty() {
-            self.version = nfa.version();
+            self.position = nfa.position();
             self.scratch.collected.clear();
             self.add(nfa, keys, lasting::NONE);
             self.scratch.collected.push(nfa, INITIAL);

@@ -50,6 +50,7 @@ impl Nfa {
     pub fn insert_item(&mut self, state: StateId, item: Item) -> u32 {
         self.states[state as usize].begin_use();
         self.version += 1;
+        self.note_added(state, item);
         let head = self.states[state as usize].items;
         match item {
             Item::Accept(query) if head == NO_ITEM && query < NO_ITEM & !SOLE => {
@@ -105,6 +106,7 @@ impl Nfa {
             self.delist(if item & SOLE != 0 { head } else { item });
         }
         self.version += 1;
+        self.disturb();
         self.release(state);
     }
 

@@ -4,12 +4,16 @@
 //! nowhere. The other way round, each state of the automaton is looked at once, with all label paths that reach it: sets
 //! of nodes in the tree of label paths, stepped along the tree of states. What no label path reaches ends there.
 
+mod added;
+
 use std::ops::Range;
 
 use super::labels::Ways;
 use super::state::{EPSILON, HAS_ATTACHMENT, LabelId, NO_EDGE, STAR};
 use super::{INITIAL, NO_ITEM, NO_STATE, Nfa, StateId};
 use crate::vocabulary::Name;
+
+pub(crate) use self::added::Added;
 
 /// Number of a node of the tree, in preorder; the document is the first.
 pub(crate) type PathNode = u32;
@@ -68,8 +72,21 @@ pub(crate) struct PathTree {
     by_name: Grouped,
     /// By node: its children, in the order of their names.
     children: Grouped,
+    /// By node: the names of its children as bits, see [`name_bit`].
+    child_names: Vec<u128>,
+    /// By node: the names of all that is below it, in the same way.
+    names_below: Vec<u128>,
     /// By node: the step that leads to it, by its place in the list given, sorted.
     pub(crate) steps: Vec<u32>,
+}
+
+/// Names that have a bit of their own.
+const NAME_BITS: usize = u128::BITS as usize;
+
+/// The bit of a name's number. Where there are many names, several share one.
+#[inline]
+fn name_bit(name: u32) -> u128 {
+    1 << (name as usize % NAME_BITS)
 }
 
 /// Scratch of [`PathTree::reached`].
@@ -110,8 +127,13 @@ impl PathTree {
             let below = leaving.of(place).iter().rev();
             open.extend(below.map(|&step| (steps[step as usize].to, node, Some(step))));
         }
+        tree.child_names = vec![0; tree.parents.len()];
+        tree.names_below = tree.child_names.clone();
         for node in (1..tree.len()).rev() {
             let parent = tree.parents[node as usize] as usize;
+            let name = name_bit(tree.name_of[node as usize]);
+            tree.child_names[parent] |= name;
+            tree.names_below[parent] |= name | tree.names_below[node as usize];
             tree.ends[parent] = tree.ends[parent].max(tree.ends[node as usize]);
         }
         let nodes = 1..tree.len();
@@ -127,9 +149,25 @@ impl PathTree {
 
     pub(crate) fn bytes(&self) -> usize {
         (self.name_of.len() + self.parents.len() + self.ends.len() + self.steps.len()) * 4
+            + (self.child_names.len() + self.names_below.len()) * size_of::<u128>()
             + self.names.len() * size_of::<Name>()
             + self.by_name.bytes()
             + self.children.bytes()
+    }
+
+    /// The child of a node by the number of its name.
+    #[inline]
+    fn child(&self, node: PathNode, name: u32) -> Option<PathNode> {
+        let (names, bit) = (self.child_names[node as usize], name_bit(name));
+        if names & bit == 0 {
+            return None;
+        }
+        let children = self.children.of(node);
+        if self.names.len() <= NAME_BITS {
+            return children.get((names & (bit - 1)).count_ones() as usize).copied();
+        }
+        let place = children.partition_point(|&child| self.name_of[child as usize] < name);
+        children.get(place).copied().filter(|&child| self.name_of[child as usize] == name)
     }
 
     /// By node: the states that its label path reaches, as far as anything waits there. `None` if that takes more steps
@@ -200,10 +238,7 @@ impl PathTree {
             if sets.current.len() * 4 < all.len() {
                 looked_at += sets.current.len();
                 for &node in &sets.current {
-                    let children = self.children.of(node);
-                    let place = children.partition_point(|&child| self.name_of[child as usize] < name);
-                    let child = children.get(place).filter(|&&child| self.name_of[child as usize] == name);
-                    sets.waiting.extend(child);
+                    sets.waiting.extend(self.child(node, name));
                 }
                 continue;
             }

@@ -60,6 +60,21 @@ pub struct Nfa {
     free_states: Vec<StateId>,
     /// See [`Self::version`].
     version: u64,
+    /// Items added since something was last taken away, or there were too many of them; the oldest first.
+    added: Vec<(StateId, Item)>,
+    /// Grows whenever `added` begins anew.
+    epoch: u64,
+}
+
+/// Additions that are kept at most, for those who follow them.
+const ADDED_MAX: usize = 1 << 13;
+
+/// How an automaton was at some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Position {
+    version: u64,
+    epoch: u64,
+    added: usize,
 }
 
 impl Default for Nfa {
@@ -81,12 +96,42 @@ impl Nfa {
             free_items: Vec::new(),
             free_states: Vec::new(),
             version: 0,
+            added: Vec::new(),
+            epoch: 0,
         }
     }
 
-    /// Grows with each change; what was built from another version is to be built anew.
+    /// Grows with each change.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// How it is now.
+    pub fn position(&self) -> Position {
+        Position { version: self.version, epoch: self.epoch, added: self.added.len() }
+    }
+
+    /// Has nothing changed since?
+    pub fn is_at(&self, position: Position) -> bool {
+        self.version == position.version
+    }
+
+    /// The items that were added since, and the states that they wait at; `None` if there were other changes, or too many.
+    pub fn added_since(&self, position: Position) -> Option<&[(StateId, Item)]> {
+        if self.epoch == position.epoch { self.added.get(position.added..) } else { None }
+    }
+
+    fn note_added(&mut self, state: StateId, item: Item) {
+        if self.added.len() == ADDED_MAX {
+            self.disturb();
+        }
+        self.added.push((state, item));
+    }
+
+    /// Nobody can follow the changes any further.
+    fn disturb(&mut self) {
+        self.epoch += 1;
+        self.added = Vec::new();
     }
 
     /// How many states there are.
@@ -100,6 +145,7 @@ impl Nfa {
             + self.labels.bytes()
             + self.edges.capacity() * (size_of::<StateId>() + 1)
             + self.items.bytes()
+            + self.added.capacity() * size_of::<(StateId, Item)>()
             + (self.free_items.capacity() + self.free_states.capacity()) * 4
     }
 
@@ -136,6 +182,7 @@ impl Nfa {
                 _ => {}
             }
             self.version += 1;
+            self.disturb();
             self.states[id as usize] = State::new(NO_STATE, NO_EDGE, 0);
             self.free_states.push(id);
             id = parent;
@@ -150,6 +197,7 @@ impl Nfa {
         if !entry.has(HAS_ATTACHMENT) {
             entry.flags_and_uses |= HAS_ATTACHMENT;
             self.version += 1;
+            self.disturb();
         }
     }
 
