@@ -101,6 +101,29 @@ def test_nulls_with_bytes_below_them(subs: SubscriptionSet) -> None:
     assert second["keys"] == ["/a"]
 
 
+def test_bytes_before_and_behind_the_messages_are_left_alone(subs: SubscriptionSet) -> None:
+    good = [message for message in MESSAGES[:5] if message is not None]
+    expected = subs.match_batch(pa.array(good, pa.large_binary())).to_pylist()
+    for before, behind in ((0, 0), (1, 0), (0, 1), (0, 64), (0, 65), (7, 5_000), (5_000, 7)):
+        places = [before]
+        for message in good:
+            places.append(places[-1] + len(message))
+        data = b"<" * before + b"".join(good) + b"<" * behind
+        buffers = [None, pa.array(places, pa.int64()).buffers()[1], pa.py_buffer(data)]
+        messages = pa.Array.from_buffers(pa.large_binary(), len(good), buffers)
+        assert subs.match_batch(messages).to_pylist() == expected, (before, behind)
+        assert subs.match_batch(messages[:0]).to_pylist() == []
+        assert subs.match_batch(messages[1:3]).to_pylist() == expected[1:3], (before, behind)
+
+
+@pytest.mark.parametrize("count", [1, 2, 1_024, 1_025, 3])
+def test_columns_without_a_value_are_as_long_as_the_others(subs: SubscriptionSet, count: int) -> None:
+    answers = subs.match_batch(pa.array([b"<a/>"] * count, pa.large_binary()))
+    answers.validate(full=True)
+    assert [answers.column(name).null_count for name in ("error", "undecided")] == [count, count]
+    assert answers.num_rows == count
+
+
 def test_the_schema_does_not_depend_on_the_data(subs: SubscriptionSet) -> None:
     for messages in ([b"<a/>"], [b"<a>"], [], ["<a/>".encode("utf-16")]):
         answer = subs.match_batch(pa.array(messages, pa.binary()), nodes=True, deliver=True)

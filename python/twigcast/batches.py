@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from twigcast._core import BatchResult
@@ -38,6 +40,13 @@ KEYS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 GROUPS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.list_(pa.string())))
 NODES_TYPE: Final = pa.list_(pa.int32())
 PAYLOADS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.large_binary()))
+
+_OFFSET: Final = Struct("<q")
+
+_PADDING_MAX: Final = 64
+"""Bytes that there may be behind the data of an array."""
+
+_KEPT_NULLS_MAX: Final = 1_024
 
 _NO_MESSAGE: Final = UnreadableMessage("there is no message: it is null")
 
@@ -173,13 +182,24 @@ def _message_column(messages: Any) -> pa.LargeBinaryArray:
         messages = messages.combine_chunks()
     if not isinstance(messages, pa.Array):
         raise TypeError(f"messages must be an Arrow array or record batch, not {type(messages).__name__}")
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    if not any(is_kind(messages.type) for is_kind in (*kinds, pa.types.is_string_view, pa.types.is_binary_view)):
-        raise TypeError(f"messages must be strings or binary, not {messages.type}")
-    xml = messages if messages.type == pa.large_binary() else messages.cast(pa.large_binary())
-    data = xml.buffers()[2]
-    sliced = xml.offset or (data is not None and data.size > xml.nbytes)
-    return pa.concat_arrays([xml]) if sliced else xml
+    if not isinstance(messages, pa.LargeBinaryArray):
+        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
+        if not any(is_kind(messages.type) for is_kind in (*kinds, pa.types.is_string_view, pa.types.is_binary_view)):
+            raise TypeError(f"messages must be strings or binary, not {messages.type}")
+        messages = messages.cast(pa.large_binary())
+    return pa.concat_arrays([messages]) if _is_part(messages) else messages
+
+
+def _is_part(xml: pa.LargeBinaryArray) -> bool:
+    """Is there more in the array's buffers than what belongs to it?"""
+    if xml.offset:
+        return True
+    _, offsets, data = xml.buffers()
+    if data is None or not len(xml):
+        return data is not None and data.size > 0
+    # Arrow can tell how many bytes are used, but takes as long for that as for all the rest here.
+    (first,), (last,) = _OFFSET.unpack_from(offsets), _OFFSET.unpack_from(offsets, _OFFSET.size * len(xml))
+    return bool(first > 0 or last + _PADDING_MAX < data.size)
 
 
 def _ask(
@@ -251,13 +271,24 @@ def payload_column(result: Answers, kind: pa.DataType) -> pa.DictionaryArray:
 
 def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:
     if not errors:
-        return pa.nulls(count, ERROR_TYPE)
+        return _none_of(count, ERROR_TYPE)
     return pa.array([errors[row].details() if row in errors else None for row in range(count)], ERROR_TYPE)
+
+
+def _none_of(count: int, kind: pa.DataType) -> pa.Array:
+    """So many nulls."""
+    return _few_nulls(count, kind) if count <= _KEPT_NULLS_MAX else pa.nulls(count, kind)
+
+
+@lru_cache(maxsize=16)
+def _few_nulls(count: int, kind: pa.DataType) -> pa.Array:
+    # To make them takes longer than small batches do otherwise; and arrays never change.
+    return pa.nulls(count, kind)
 
 
 def _undecided(result: Answers, count: int) -> pa.ListArray:
     if not result.failures:
-        return pa.nulls(count, UNDECIDED_TYPE)
+        return _none_of(count, UNDECIDED_TYPE)
     by_row: list[list[dict[str, object]] | None] = [None] * count
     for row, failure in result.failures:
         if isinstance(failure, UndecidedSubscription):

@@ -6,20 +6,19 @@
 
 use super::super::run::Session;
 use super::found::Found;
-use super::guide::{ColumnId, ListId, Meaning};
+use super::guide::{Meaning, Strand};
 use super::prepared::{Entry, Prepared, SEVERAL, Slice};
 
 /// Elements that are noted with columns, and places for bindings of columns, at most.
 const NOTES_MAX: usize = 1 << 20;
 
-/// Columns that are asked for, of those that lead to elements of a label path from bindings of a list so many levels up.
+/// Those columns of a strand that are asked for.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    up: u32,
-    list: ListId,
-    /// Which they are among those of all ways.
-    columns: (u32, u32),
-    /// Bytes that they lead to this way.
+    strand: Strand,
+    /// Where it is noted where the entries of each begin.
+    starts: (u32, u32),
+    /// Bytes that each of them leads to this way.
     bytes: usize,
     /// An element could not be noted.
     is_too_much: bool,
@@ -38,9 +37,9 @@ pub(super) struct Columns {
     /// By label path: its ways.
     ways_of: Vec<(u32, u32)>,
     ways: Vec<Way>,
-    /// By way and column: which it is, and where its entries begin.
-    columns: Vec<ColumnId>,
     starts: Vec<u32>,
+    /// By list: bytes that any of its columns leads to, at most.
+    bytes_max: Vec<usize>,
     /// The slices of entries that have several; the entry tells where the first and the last are.
     links: Vec<Link>,
     /// The entries that have several.
@@ -60,22 +59,22 @@ impl Columns {
         for &label in found.touched() {
             self.ways_of[label as usize] = (0, 0);
         }
-        self.end(prepared);
+        self.end(prepared, meaning);
     }
 
     /// Finds the ways of the label paths of the message.
     fn plan(&mut self, prepared: &mut Prepared, found: &Found, meaning: &Meaning) {
-        let Self { ways_of, ways, columns, starts, .. } = self;
+        let Self { ways_of, ways, starts, bytes_max, .. } = self;
         ways_of.resize(ways_of.len().max(meaning.returned.len()), (0, 0));
+        bytes_max.resize(bytes_max.len().max(meaning.lists.len()), 0);
         ways.clear();
-        columns.clear();
         starts.clear();
         let mut notes = 0;
         for &label in found.touched() {
             let first = ways.len() as u32;
             for strand in meaning.strands.get(meaning.returned[label as usize]) {
                 let bindings = found.bindings(strand.list).len();
-                let start = columns.len();
+                let start = starts.len() as u32;
                 for &column in meaning.strands.columns(strand) {
                     let Some(place) = prepared.begin_column(column, bindings, NOTES_MAX) else { continue };
                     notes += found.count(label);
@@ -83,12 +82,11 @@ impl Columns {
                         prepared.add_too_much(column);
                         continue;
                     }
-                    columns.push(column);
                     starts.push(place);
                 }
-                if start < columns.len() {
-                    let columns = (start as u32, columns.len() as u32);
-                    ways.push(Way { up: strand.up, list: strand.list, columns, bytes: 0, is_too_much: false });
+                let starts = (start, starts.len() as u32);
+                if starts.0 < starts.1 {
+                    ways.push(Way { strand: *strand, starts, bytes: 0, is_too_much: false });
                 }
             }
             ways_of[label as usize] = (first, ways.len() as u32);
@@ -114,13 +112,13 @@ impl Columns {
         let (nodes, entries) = (&session.message.document.nodes, prepared.entries_mut());
         let (mut at, mut up) = (node, 0);
         for way in &mut ways[start..end] {
-            while up < way.up {
+            while up < way.strand.up {
                 at = nodes[at as usize].parent;
                 up += 1;
             }
             way.bytes += bytes as usize;
-            let number = found.numbers(way.list)[at as usize];
-            for &start in &starts[way.columns.0 as usize..way.columns.1 as usize] {
+            let number = found.numbers(way.strand.list)[at as usize];
+            for &start in &starts[way.starts.0 as usize..way.starts.1 as usize] {
                 let place = start + number;
                 let entry = &mut entries[place as usize];
                 if entry.bytes == 0 {
@@ -129,15 +127,15 @@ impl Columns {
                     entry.slice.end = slice.end;
                     entry.bytes += bytes;
                 } else {
-                    add_link(entry, slice, (links, several), place);
+                    way.is_too_much |= !add_link(entry, slice, (links, several), place);
                 }
             }
         }
     }
 
-    /// Puts the slices of entries that have several one behind the other, and counts bytes.
-    fn end(&mut self, prepared: &mut Prepared) {
-        let Self { ways, columns, links, several, .. } = self;
+    /// Puts the slices of entries that have several one behind the other.
+    fn end(&mut self, prepared: &mut Prepared, meaning: &Meaning) {
+        let Self { ways, links, several, bytes_max, .. } = self;
         for &place in &*several {
             let Entry { slice: Slice { start: first, end: last }, .. } = prepared.entries_mut()[place as usize];
             let mut next = Some(first);
@@ -154,19 +152,20 @@ impl Columns {
         links.clear();
         several.clear();
         for way in &*ways {
-            for &column in &columns[way.columns.0 as usize..way.columns.1 as usize] {
-                prepared.add_bytes(column, way.bytes);
-                if way.is_too_much {
-                    prepared.add_too_much(column);
-                }
+            bytes_max[way.strand.list as usize] += way.bytes;
+            if way.is_too_much {
+                meaning.strands.columns(&way.strand).iter().for_each(|&column| prepared.add_too_much(column));
             }
+        }
+        for way in &*ways {
+            prepared.note_bytes(std::mem::take(&mut bytes_max[way.strand.list as usize]));
         }
     }
 }
 
-/// Adds a slice to an entry that has one or several, not ending where it begins.
+/// Adds a slice to an entry that has one or several, not ending where it begins; `false`: that makes too many bytes.
 #[inline]
-fn add_link(entry: &mut Entry, slice: Slice, (links, several): (&mut Vec<Link>, &mut Vec<u32>), place: u32) {
+fn add_link(entry: &mut Entry, slice: Slice, (links, several): (&mut Vec<Link>, &mut Vec<u32>), place: u32) -> bool {
     if entry.bytes & SEVERAL == 0 {
         several.push(place);
         let first = links.len() as u32;
@@ -174,14 +173,16 @@ fn add_link(entry: &mut Entry, slice: Slice, (links, several): (&mut Vec<Link>, 
         entry.slice = Slice { start: first, end: first };
         entry.bytes |= SEVERAL;
     }
-    entry.bytes = entry.bytes.saturating_add(slice.end - slice.start);
+    let Some(bytes) = entry.bytes.checked_add(slice.end - slice.start) else { return false };
+    entry.bytes = bytes;
     let last = &mut links[entry.slice.end as usize];
     if last.slice.end == slice.start {
         last.slice.end = slice.end;
-        return;
+        return true;
     }
     let next = links.len() as u32;
     links[entry.slice.end as usize].next = next;
     links.push(Link { slice, next: 0 });
     entry.slice.end = next;
+    true
 }

@@ -43,6 +43,8 @@ pub(super) struct Found {
     value_bytes: usize,
     /// Columns looked at for values.
     looks: usize,
+    /// By condition: on how many messages it held, since there was made room.
+    often: Vec<u32>,
 }
 
 impl Found {
@@ -52,6 +54,19 @@ impl Found {
         self.held.clear();
         self.held.resize(conditions, 0);
         self.held.push(1);
+        self.often.clear();
+        self.often.resize(conditions, 0);
+        self.stack.looks = 0;
+    }
+
+    /// How many branches were looked at since there was made room.
+    pub fn branch_looks(&self) -> u64 {
+        self.stack.looks
+    }
+
+    /// By condition: on how many messages it held since.
+    pub fn how_often(&self) -> &[u32] {
+        &self.often
     }
 
     /// By node: the number of its label path.
@@ -115,6 +130,7 @@ impl Found {
             self.bindings[list as usize].clear();
             for condition in self.satisfied[list as usize].drain(..) {
                 self.held[condition as usize] = 0;
+                self.often[condition as usize] = self.often[condition as usize].saturating_add(1);
             }
         }
         self.active.clear();

@@ -40,6 +40,11 @@ use selector::Selector;
 /// Larger messages are looked at query by query: their results are written as they are found.
 const NODES_MAX: usize = 1 << 16;
 
+/// Branches of the selector that are looked at, by query with several conditions, until these are laid out anew by how often
+/// the conditions held: then looking has cost about as much as laying out does. After that, so many times as many.
+const PATIENCE: u64 = 128;
+const PATIENCE_TIMES: u64 = 8;
+
 /// What a thread knows of the label paths of messages, and of the message in hand.
 #[derive(Debug, Default)]
 pub(crate) struct Guide {
@@ -51,6 +56,8 @@ pub(crate) struct Guide {
     meant: usize,
     /// Shared with what is prepared from it.
     selector: Arc<Selector>,
+    /// See [`PATIENCE`].
+    pub(crate) patience: u64,
     late: Late,
     found: Found,
     results: Results,
@@ -91,8 +98,30 @@ impl Guide {
     /// Tells the label paths of a message, and learns what the queries' paths mean if there are new ones, or many changes;
     /// `false`: that is too much.
     fn knows(&mut self, classes: &Classes, message: Message<'_>) -> bool {
-        self.found.label(message, &mut self.labels)
-            && (self.meant == self.labels.list.len() && !self.late.is_due(classes) || self.learn(classes).is_some())
+        let is_known = self.found.label(message, &mut self.labels);
+        if is_known && self.meant == self.labels.list.len() && !self.late.is_due(classes) {
+            let looks_max = self.patience * self.selector.several_count() as u64;
+            // Of what is late, nothing is known yet; it will be laid out soon.
+            if self.found.branch_looks() > looks_max && !self.late.is_any() {
+                self.lay_out(Arc::new(self.selector_of(classes, &self.meaning)));
+                self.patience *= PATIENCE_TIMES;
+            }
+            return true;
+        }
+        is_known && self.learn(classes).is_some()
+    }
+
+    /// The queries, laid out by how often their conditions held so far.
+    fn selector_of(&self, classes: &Classes, meaning: &Meaning) -> Selector {
+        Selector::of(classes, meaning, |class| {
+            let condition = self.selector.condition(&self.meaning, class);
+            condition.and_then(|condition| self.found.how_often().get(condition as usize)).copied().unwrap_or_default()
+        })
+    }
+
+    fn lay_out(&mut self, selector: Arc<Selector>) {
+        self.found.make_room(selector.condition_count());
+        self.selector = selector;
     }
 
     fn forget_labels(&mut self) {
@@ -121,14 +150,13 @@ impl Guide {
     /// Finds what the queries' paths mean, and lays them out if that is other than before; `None`: it is too much.
     fn learn(&mut self, classes: &Classes) -> Option<()> {
         let meaning = Meaning::of(classes, &self.labels)?;
-        let is_as_before = self.meant > 0 && !self.late.is_any() && meaning.merges_as(&self.meaning);
-        self.meaning = meaning;
-        self.meant = self.labels.list.len();
-        if !is_as_before {
-            self.selector = Arc::new(Selector::of(classes, &self.meaning));
+        if self.meant == 0 || self.late.is_any() || !meaning.merges_as(&self.meaning) {
+            self.lay_out(Arc::new(self.selector_of(classes, &meaning)));
+            self.patience = PATIENCE;
             self.late.clear();
         }
-        self.found.make_room(self.selector.condition_count());
+        self.meaning = meaning;
+        self.meant = self.labels.list.len();
         Some(())
     }
 

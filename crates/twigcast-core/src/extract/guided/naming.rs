@@ -130,10 +130,11 @@ impl Uses {
     fn of(prepared: &Prepared, results: &[(RecipeId, u32)]) -> Self {
         let mut uses = Self { of_result: Vec::with_capacity(results.len()), ..Self::default() };
         let mut known = vec![NONE; prepared.recipes().len()];
+        let mut totals = vec![usize::MAX; prepared.column_count()];
         for &(recipe, group) in results {
             let used = &mut known[recipe as usize];
             if *used == NONE {
-                *used = uses.begin(prepared, recipe, prepared.groups()[group as usize].bindings);
+                *used = uses.begin(prepared, recipe, prepared.groups()[group as usize].bindings, &mut totals);
             }
             uses.list[*used as usize].results += 1;
             uses.of_result.push(*used);
@@ -141,12 +142,19 @@ impl Uses {
         uses
     }
 
-    /// The number of another recipe used.
-    fn begin(&mut self, prepared: &Prepared, recipe: RecipeId, bindings: u32) -> u32 {
+    /// The number of another recipe used. `totals`: by column, bytes that it leads to, if that is known.
+    fn begin(&mut self, prepared: &Prepared, recipe: RecipeId, bindings: u32, totals: &mut [usize]) -> u32 {
         let recipes = prepared.recipes();
         let columns = recipes.columns(recipe);
         let form = recipes.form_of(recipe);
-        let from_columns: usize = columns.iter().map(|&column| prepared.total(column)).sum();
+        let from_column = |&column: &u32| {
+            let total = &mut totals[column as usize];
+            if *total == usize::MAX {
+                *total = prepared.total(column, bindings);
+            }
+            *total
+        };
+        let from_columns: usize = columns.iter().map(from_column).sum();
         let bytes_max = recipes.form(form).constant_bytes_max(bindings as usize) + from_columns;
         let start = self.starts.len() as u32;
         self.starts.extend(columns.iter().map(|&column| prepared.start_of(column)));

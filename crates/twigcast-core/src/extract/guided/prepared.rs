@@ -72,8 +72,6 @@ pub struct Prepared {
     sets: Vec<u64>,
     /// By column: where its entries begin; [`TOO_MUCH`]; if it leads nowhere, [`NONE`] or [`ASKED`].
     columns: Vec<u32>,
-    /// By column: bytes that it leads to.
-    totals: Vec<usize>,
     entries: Vec<Entry>,
     slices: Vec<Slice>,
     /// Where the slices are not of the message: what they are of.
@@ -83,7 +81,7 @@ pub struct Prepared {
     several_bytes: usize,
     is_joined: bool,
     is_too_much: bool,
-    /// Bindings that a list has, and bytes that a column leads to, at most.
+    /// Bindings that a list has, at most, and no less than the bytes that a column leads to.
     bindings_max: usize,
     column_bytes_max: usize,
 }
@@ -97,7 +95,6 @@ impl Prepared {
             groups: Vec::with_capacity(self.groups.len()),
             sets: Vec::with_capacity(self.sets.len()),
             columns: Vec::with_capacity(self.columns.len()),
-            totals: Vec::with_capacity(self.totals.len()),
             entries: Vec::with_capacity(self.entries.len()),
             slices: Vec::with_capacity(self.slices.len()),
             ..Self::default()
@@ -116,8 +113,6 @@ impl Prepared {
         self.sets.clear();
         self.columns.clear();
         self.columns.resize(columns, NONE);
-        self.totals.clear();
-        self.totals.resize(columns, 0);
         self.entries.clear();
         self.slices.clear();
         self.kept.clear();
@@ -180,9 +175,15 @@ impl Prepared {
         !self.is_too_much && self.recipes.bytes_max(self.bindings_max, self.column_bytes_max) <= bytes_max
     }
 
-    /// Bytes that a column leads to.
-    pub(super) fn total(&self, column: ColumnId) -> usize {
-        self.totals[column as usize]
+    /// How many columns there are.
+    pub(super) fn column_count(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Bytes that a column leads to from so many bindings.
+    pub(super) fn total(&self, column: ColumnId, bindings: u32) -> usize {
+        let start = self.start_of(column) as usize;
+        self.entries[start..start + bindings as usize].iter().map(|entry| entry.bytes()).sum()
     }
 
     /// Notes that it is asked what a column leads to.
@@ -211,14 +212,9 @@ impl Prepared {
         self.is_too_much = true;
     }
 
-    /// Notes how many more bytes a column leads to.
-    pub(super) fn add_bytes(&mut self, column: ColumnId, bytes: usize) {
-        let total = &mut self.totals[column as usize];
-        *total += bytes;
-        self.column_bytes_max = self.column_bytes_max.max(*total);
-        if *total >= SEVERAL as usize {
-            self.add_too_much(column);
-        }
+    /// Notes how many bytes columns lead to, at most.
+    pub(super) fn note_bytes(&mut self, bytes_max: usize) {
+        self.column_bytes_max = self.column_bytes_max.max(bytes_max);
     }
 
     /// What is to be filled in.

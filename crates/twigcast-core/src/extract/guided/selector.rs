@@ -6,7 +6,8 @@
 //! the trees of the conditions that it satisfies, with the set of bindings that satisfy all conditions so far, and leaves
 //! a branch as soon as that set is empty: which decides conjunctions for all queries that begin with the same conditions
 //! at once. Branches of one place lie next to each other, and are looked at without a jump: which of them have a binding
-//! is hard to foretell.
+//! is hard to foretell. The first condition of a query is the one that held least often so far: so most queries are on
+//! trees that are not walked.
 
 use rustc_hash::FxHashMap;
 
@@ -52,6 +53,7 @@ pub(super) struct Selector {
     asks: Vec<[ConditionId; 2]>,
     branches: Vec<Branch>,
     members: Vec<Member>,
+    several_count: usize,
 }
 
 /// The conditions by constant and column, as a table; empty where it would be nearly so.
@@ -105,8 +107,10 @@ struct Sorted {
 }
 
 impl Selector {
-    pub fn of(classes: &Classes, meaning: &Meaning) -> Self {
+    /// `how_often`: on how many of the messages so far a value was as a class asks for, if that is known.
+    pub fn of(classes: &Classes, meaning: &Meaning, how_often: impl Fn(&Class) -> u32) -> Self {
         let mut selector = Self::default();
+        selector.number_conditions(classes, meaning, how_often);
         let mut sorted = Sorted::default();
         for (_, class) in classes.classes.iter() {
             selector.sort(classes, meaning, class, &mut sorted);
@@ -114,6 +118,7 @@ impl Selector {
         sorted.unconditional.sort_unstable();
         sorted.single.sort_unstable();
         sorted.several.sort_unstable();
+        selector.several_count = sorted.several.len();
         selector.unconditional = vec![(0, 0); meaning.lists.len()];
         for same in sorted.unconditional.chunk_by(|a, b| a.0 == b.0) {
             let members = selector.add_members(same.iter().map(|&(_, row, query)| Member { query, row }));
@@ -124,10 +129,31 @@ impl Selector {
         selector
     }
 
-    fn condition(&mut self, meaning: &Meaning, class: &Class) -> ConditionId {
-        let column = meaning.column_of_pair[class.pair as usize];
-        let next = self.condition_of.len() as ConditionId;
-        *self.condition_of.entry(key(column, class.constant)).or_insert(next)
+    /// Numbers the conditions, those that hold least often first.
+    fn number_conditions(&mut self, classes: &Classes, meaning: &Meaning, how_often: impl Fn(&Class) -> u32) {
+        let mut conditions: Vec<(u32, u64)> = Vec::new();
+        for (_, class) in classes.classes.iter().filter(|(_, class)| class.pair != NONE) {
+            let column = meaning.column_of_pair[class.pair as usize];
+            if column != NONE {
+                conditions.push((how_often(class), key(column, class.constant)));
+            }
+        }
+        conditions.sort_unstable();
+        for (_, place) in conditions {
+            let next = self.condition_of.len() as ConditionId;
+            self.condition_of.entry(place).or_insert(next);
+        }
+    }
+
+    /// The condition of a class; `None`: there is none.
+    pub fn condition(&self, meaning: &Meaning, class: &Class) -> Option<ConditionId> {
+        let column = *meaning.column_of_pair.get(class.pair as usize)?;
+        self.condition_of.get(&key(column, class.constant)).copied()
+    }
+
+    /// How many queries have several conditions.
+    pub fn several_count(&self) -> usize {
+        self.several_count
     }
 
     fn sort(&mut self, classes: &Classes, meaning: &Meaning, class: &Class, sorted: &mut Sorted) {
@@ -140,14 +166,11 @@ impl Selector {
             sorted.unconditional.extend(class.members.iter().map(|member| (list, row(member.make), member.query)));
             return;
         }
-        let first = self.condition(meaning, class);
+        let Some(first) = self.condition(meaning, class) else { return };
         for member in &class.members {
             let others: &[ClassId] = classes.also.get(member.also).map_or(&[], |others| others);
             let mut conditions = vec![first];
-            conditions.extend(others.iter().filter_map(|&class| {
-                let class = classes.classes.get(class)?;
-                Some(self.condition(meaning, class))
-            }));
+            conditions.extend(others.iter().filter_map(|&class| self.condition(meaning, classes.classes.get(class)?)));
             conditions.sort_unstable();
             conditions.dedup();
             match conditions[..] {
@@ -286,6 +309,7 @@ impl Selector {
     /// Puts branches on the stack that ask for what is satisfied by bindings of a set.
     #[inline]
     fn look(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut Stack) {
+        stack.looks += u64::from(end - start);
         let asks = &self.asks[start as usize..end as usize];
         let room = stack.room(asks.len());
         let mut count = 0;
@@ -326,6 +350,7 @@ impl Selector {
     }
 
     fn look_wide(&self, (start, end): (u32, u32), set: &[u64], held: Held<'_>, stack: &mut Stack) {
+        stack.looks += u64::from(end - start);
         for branch in start..end {
             let [first, second] = self.asks[branch as usize];
             let (Some(first), Some(second)) = (held.wide(first), held.wide(second)) else { continue };
@@ -368,6 +393,8 @@ pub(super) struct Stack {
     length: usize,
     /// Where sets take several words.
     wide: Vec<u64>,
+    /// How many branches were looked at.
+    pub looks: u64,
 }
 
 impl Stack {
