@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 
     from twigcast.explanation import Explanation
 
-_BULK: Final = 20_000
-"""Queries handed to the engine at a time by ``add_many``."""
+_BULK: Final = 2_000
+"""Queries handed to the engine at a time by ``add_many``: few, so that lists of them leave no holes in the memory."""
 
 T = TypeVar("T")
 

@@ -88,6 +88,11 @@ impl Matcher {
         self.main.dfa.state_count() + self.recent.dfa.state_count()
     }
 
+    /// How often ancestors of elements were looked at for what queries ask of them.
+    pub fn looks_up(&self) -> u64 {
+        self.decisions.looks_up()
+    }
+
     /// How often it was found out for all places at once what the queries say there that came lately.
     pub fn looks_ahead(&self) -> u64 {
         self.walk.looks_ahead

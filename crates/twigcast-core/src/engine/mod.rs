@@ -23,7 +23,6 @@ mod renewal;
 pub mod routing;
 mod selection;
 mod texts;
-mod verify;
 mod walk;
 mod watch;
 

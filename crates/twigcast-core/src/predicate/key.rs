@@ -99,6 +99,31 @@ impl Distances {
         prefixes
     }
 
+    /// The members that lead to ancestors of an element on `level` by a known distance: how many levels up it is, and the
+    /// distance packed with atom 0.
+    pub fn above(self, level: usize) -> impl Iterator<Item = (usize, PackedKey)> {
+        let mut rest = self.0 & !(1 | 1 << CONTENT_SLOT | 1 << ANY_SLOT);
+        std::iter::from_fn(move || {
+            while rest != 0 {
+                let slot = rest.trailing_zeros();
+                rest &= rest - 1;
+                let up = match slot.checked_sub(LEVEL_SLOTS) {
+                    Some(wanted) => level.saturating_sub(wanted as usize),
+                    None => slot as usize,
+                };
+                if (1..level).contains(&up) {
+                    return Some((up, slot << ATOM_BITS));
+                }
+            }
+            None
+        })
+    }
+
+    /// [`Distance::Any`], packed with atom 0, if it is a member.
+    pub fn any(self) -> Option<PackedKey> {
+        (self.0 >> ANY_SLOT & 1 == 1).then_some(ANY_SLOT << ATOM_BITS)
+    }
+
     /// No member?
     #[inline]
     pub fn is_empty(self) -> bool {

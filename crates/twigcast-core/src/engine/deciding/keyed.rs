@@ -4,7 +4,7 @@ use super::lookups::Asked;
 use super::values::{append_keys, insert_keys};
 use super::{Decisions, Run};
 use crate::automaton::nfa::StateId;
-use crate::document::{NO_NODE, NodeId};
+use crate::document::NodeId;
 use crate::engine::population::Paths;
 use crate::plan::Distance;
 use crate::predicate::key::{self, AtomId, KeyMask, PackedKey};
@@ -12,6 +12,9 @@ use crate::predicate::table::KeyTable;
 use crate::predicate::waiting::{List, Others, Waiting};
 use crate::twig::branches::BranchId;
 use crate::twig::shapes::{NO_SHAPE, ShapeId};
+
+/// Up to this number, what waits for keys of ancestors is kept for siblings; in a deep message there may be far more.
+const ABOVE_MAX: usize = 1 << 18;
 
 /// What ancestors say to a table.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +58,7 @@ impl Run<'_, '_> {
         if keyed.all_distances().is_own() {
             return self.ask(decisions, node, keyed, asked, &mask);
         }
-        self.chain(decisions, node);
+        self.move_to(decisions, node);
         if looks_up {
             return self.decide_with_ancestors(decisions, node, keyed, asked, mask);
         }
@@ -91,18 +94,24 @@ impl Run<'_, '_> {
         let start = decisions.above.len() as u32;
         self.ask_above(decisions, node, keyed, &mask, &above_mask);
         let end = decisions.above.len() as u32;
-        decisions.above_range.insert(site, Above { start, end, mask: above_mask });
+        if decisions.above.len() <= ABOVE_MAX {
+            decisions.above_range.insert(site, Above { start, end, mask: above_mask });
+        } else {
+            decisions.above.truncate(start as usize);
+        }
     }
 
     /// Add the further keys of a table that the ancestors of the element in hand satisfy.
     fn mask_above(&self, decisions: &mut Decisions, keyed: &KeyTable, mask: &mut KeyMask) {
-        let depth = decisions.chain.len();
-        for up in 1..depth {
-            let prefixes = keyed.also_distances().prefixes(up, depth - up);
-            if !prefixes.is_empty() {
-                let atoms = self.attribute_atoms(decisions, decisions.chain[up]);
-                insert_keys(&prefixes, &decisions.attribute_atoms[atoms], mask);
-            }
+        let wanted = keyed.also_distances();
+        for (up, prefix) in wanted.above(decisions.lineage.level() as usize) {
+            let Some(element) = decisions.lineage.above(up) else { continue };
+            let atoms = self.attribute_atoms(decisions, element);
+            insert_keys(&[prefix], &decisions.attribute_atoms[atoms], mask);
+        }
+        if let Some(prefix) = wanted.any() {
+            self.gather_attributes(decisions);
+            decisions.lineage.mask_gathered(prefix, mask);
         }
     }
 
@@ -117,17 +126,7 @@ impl Run<'_, '_> {
     ) {
         let mut asked_above = std::mem::take(&mut decisions.asked_above);
         asked_above.clear();
-        let depth = decisions.chain.len();
-        for up in 1..depth {
-            let element = decisions.chain[up];
-            let prefixes = keyed.distances().prefixes(up, depth - up);
-            if !prefixes.is_empty() {
-                let atoms = self.attribute_atoms(decisions, element);
-                append_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut asked_above);
-            }
-            let prefixes = keyed.comparisons().prefixes(up, depth - up);
-            self.append_comparisons(decisions, element, &prefixes, &mut asked_above);
-        }
+        self.keys_above(decisions, keyed, &mut asked_above);
         keyed.select(&mut asked_above);
         for place in &asked_above {
             let list = keyed.get(place);
@@ -142,6 +141,48 @@ impl Run<'_, '_> {
             }
         }
         decisions.asked_above = asked_above;
+    }
+
+    /// Append the keys of a table that ancestors satisfy.
+    fn keys_above(&self, decisions: &mut Decisions, keyed: &KeyTable, keys: &mut Vec<PackedKey>) {
+        let level = decisions.lineage.level() as usize;
+        for (up, prefix) in keyed.distances().above(level) {
+            let Some(element) = decisions.lineage.above(up) else { continue };
+            let atoms = self.attribute_atoms(decisions, element);
+            append_keys(&[prefix], &decisions.attribute_atoms[atoms], keys);
+        }
+        if let Some(prefix) = keyed.distances().any() {
+            self.gather_attributes(decisions);
+            decisions.lineage.append_gathered(false, prefix, keys);
+        }
+        for (up, prefix) in keyed.comparisons().above(level) {
+            let Some(element) = decisions.lineage.above(up) else { continue };
+            self.append_comparisons(decisions, element, &[prefix], keys);
+        }
+        if let Some(prefix) = keyed.comparisons().any() {
+            self.gather_comparisons(decisions);
+            decisions.lineage.append_gathered(true, prefix, keys);
+        }
+    }
+
+    /// Gather the attribute atoms of all ancestors of the element in hand, comparisons excepted.
+    fn gather_attributes(&self, decisions: &mut Decisions) {
+        for level in decisions.lineage.not_gathered(false) {
+            let Some(element) = decisions.lineage.at(level) else { return };
+            let atoms = self.attribute_atoms(decisions, element);
+            let Decisions { lineage, attribute_atoms, .. } = decisions;
+            lineage.gather(false, level, &attribute_atoms[atoms]);
+        }
+    }
+
+    /// Gather the comparisons that attributes of ancestors of the element in hand satisfy.
+    fn gather_comparisons(&self, decisions: &mut Decisions) {
+        for level in decisions.lineage.not_gathered(true) {
+            let Some(element) = decisions.lineage.at(level) else { return };
+            self.compare_attributes(decisions, element);
+            let Decisions { lineage, compared_atoms, .. } = decisions;
+            lineage.gather(true, level, compared_atoms);
+        }
     }
 
     /// Let through what waits for the keys that an element has.
@@ -313,31 +354,22 @@ impl Run<'_, '_> {
         decisions.attribute_atoms[atoms].contains(&atom)
     }
 
-    /// Note the element and its ancestors, for finding those at a distance.
-    pub(super) fn chain(&self, decisions: &mut Decisions, node: NodeId) {
-        if decisions.chain.first() == Some(&node) {
-            return;
-        }
-        decisions.chain.clear();
-        let mut element = node;
-        while element != 0 && element != NO_NODE {
-            decisions.chain.push(element);
-            element = self.message.document.nodes[element as usize].parent;
-        }
-    }
-
     /// The element at a known distance from another.
     pub(super) fn at(&self, decisions: &mut Decisions, node: NodeId, distance: Distance) -> Option<NodeId> {
         if distance == Distance::Up(0) {
             return Some(node);
         }
-        self.chain(decisions, node);
-        let up = match distance {
-            Distance::Up(levels) => usize::from(levels),
-            Distance::Level(level) => decisions.chain.len().checked_sub(usize::from(level))?,
-            Distance::Any => return None,
-        };
-        decisions.chain.get(up).copied()
+        self.move_to(decisions, node);
+        match distance {
+            Distance::Up(levels) => decisions.lineage.above(usize::from(levels)),
+            Distance::Level(level) => decisions.lineage.at(u32::from(level)),
+            Distance::Any => None,
+        }
+    }
+
+    /// Let an element be the one in hand.
+    pub(super) fn move_to(&self, decisions: &mut Decisions, node: NodeId) {
+        decisions.lineage.move_to(&self.message.document.nodes, node);
     }
 
     /// Does the element at a distance satisfy an atom? A query for which that is too expensive to find out fails.
@@ -372,8 +404,21 @@ impl Run<'_, '_> {
 
     /// Does an element or any ancestor satisfy an atom about attributes?
     pub(super) fn any_satisfies(&self, decisions: &mut Decisions, node: NodeId, atom: AtomId) -> bool {
-        self.chain(decisions, node);
-        (0..decisions.chain.len()).any(|up| self.attribute_holds(decisions, decisions.chain[up], atom))
+        self.move_to(decisions, node);
+        let (mut level, known) = decisions.lineage.satisfying(atom);
+        if level == 0 {
+            let last = decisions.lineage.level();
+            for next in known + 1..=last {
+                let Some(element) = decisions.lineage.at(next) else { break };
+                decisions.lineage.looks += 1;
+                if self.attribute_holds(decisions, element, atom) {
+                    level = next;
+                    break;
+                }
+            }
+            decisions.lineage.keep_satisfying(atom, level, if level == 0 { last } else { level });
+        }
+        level != 0
     }
 }
 
@@ -388,7 +433,7 @@ fn may_hold_at_sibling(decisions: &Decisions, entry: Waiting, above: &KeyMask) -
     let Some(also) = entry.also.map(|also| also.get()) else { return true };
     let is_own = match key::unpack(also).0 {
         Distance::Up(levels) => levels == 0,
-        Distance::Level(level) => usize::from(level) == decisions.chain.len(),
+        Distance::Level(level) => u32::from(level) == decisions.lineage.level(),
         Distance::Any => true,
     };
     is_own || key::is_comparison(also) || above.may_hold(also)

@@ -1,15 +1,18 @@
 //! What remains to be decided where the automaton accepts: twigs, triggers, whole expressions.
 
 mod keyed;
+mod lineage;
 mod lookups;
 mod simulation;
 mod triggers;
 mod twigs;
+mod upward;
 mod values;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::keyed::Above;
+use self::lineage::Lineage;
 pub(super) use self::lookups::{Asked, Lookups};
 use super::Engine;
 use super::population::{Paths, Population};
@@ -44,8 +47,8 @@ pub(super) struct Decisions {
     without_values: FxHashSet<usize>,
     compared_atoms: Vec<AtomId>,
     twig_matches: Vec<u32>,
-    /// The element in hand and its ancestors up to the root element.
-    chain: Vec<NodeId>,
+    /// The element in hand and its ancestors.
+    lineage: Lineage,
     /// Keys that an element satisfies, and those that its ancestors do.
     asked: Vec<PackedKey>,
     lookups: Lookups,
@@ -70,12 +73,17 @@ impl Decisions {
         self.without_values.clear();
         self.above.clear();
         self.above_range.clear();
-        self.chain.clear();
+        self.lineage.clear();
     }
 
     /// Nobody asks for these queries any more: they count as decided.
     pub(super) fn rule_out(&mut self, queries: &QuerySet) {
         self.refuted.insert_all(queries);
+    }
+
+    /// Looks at ancestors so far.
+    pub(super) fn looks_up(&self) -> u64 {
+        self.lineage.looks
     }
 
     fn fail(&mut self, query: u32, error: EvalError) {

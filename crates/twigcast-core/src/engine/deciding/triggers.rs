@@ -1,9 +1,10 @@
 //! Triggers one by one: what remains to be tested of a query once its path and key hold.
 
+use super::upward::upward;
 use super::{Decisions, Run};
 use crate::document::NodeId;
+use crate::engine::Evaluated;
 use crate::engine::population::Trigger;
-use crate::engine::{Evaluated, verify};
 use crate::eval::{Context, EvalError, NodeRef};
 use crate::extract::Payloads;
 use crate::twig::conditions::ConditionId;
@@ -32,7 +33,7 @@ impl<'a> Run<'a, '_> {
         if decisions.is_decided(trigger.query) {
             return;
         }
-        match self.holds(decisions, node, trigger) {
+        match self.holds(decisions, node, number, trigger) {
             Ok(true) if trigger.asks_whole() => self.evaluate_whole(decisions, trigger.query),
             Ok(true) => decisions.matched.insert(trigger.query),
             Ok(false) => {}
@@ -41,7 +42,13 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Do all tests of a trigger hold, but for its key and the whole expression?
-    fn holds(&mut self, decisions: &mut Decisions, node: NodeId, trigger: &'a Trigger) -> Result<bool, EvalError> {
+    fn holds(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        number: u32,
+        trigger: &'a Trigger,
+    ) -> Result<bool, EvalError> {
         let Trigger { query, also, below, rest, .. } = trigger;
         if also.is_some_and(|key| !self.satisfies(decisions, node, key, *query))
             || *below != 0 && !self.branch_holds(decisions, node, *below, *query)
@@ -64,7 +71,7 @@ impl<'a> Run<'a, '_> {
             return Ok(true);
         }
         self.evaluator.resume(*query);
-        verify::upward(&self.evaluator, &rest.upward, node)
+        upward(&self.evaluator, &mut decisions.lineage, number, &rest.upward, node)
     }
 
     /// Does a structural condition hold at an element?

@@ -100,13 +100,16 @@ impl Run<'_, '_> {
         if prefixes.is_empty() {
             return;
         }
-        let mut atoms = std::mem::take(&mut decisions.compared_atoms);
-        atoms.clear();
+        self.compare_attributes(decisions, element);
+        append_keys(prefixes, &decisions.compared_atoms, keys);
+    }
+
+    /// Find the comparisons that an element's attributes satisfy.
+    pub(super) fn compare_attributes(&self, decisions: &mut Decisions, element: NodeId) {
+        decisions.compared_atoms.clear();
         for attribute in self.message.document.attributes_of(element) {
-            self.population.atoms.comparisons_of(self.message, attribute, &mut atoms);
+            self.population.atoms.comparisons_of(self.message, attribute, &mut decisions.compared_atoms);
         }
-        append_keys(prefixes, &atoms, keys);
-        decisions.compared_atoms = atoms;
     }
 
     /// The atoms that an element's attributes satisfy, found once a message.
