@@ -1,5 +1,6 @@
 """Arrow batches: the same answers as one by one, whatever form the messages come in."""
 
+import pickle
 import random
 from typing import Any
 
@@ -232,8 +233,38 @@ def test_a_table_of_keys_is_made_once_it_has_paid(monkeypatch: pytest.MonkeyPatc
 
     assert [keys_at_hand() for _ in range(5)] == [70, 70, 70, 70, 300]  # a round names 80 keys
     subs.remove("key-5")
-    assert [keys_at_hand() for _ in range(5)] == [69, 69, 69, 69, 300]
+    assert [keys_at_hand() for _ in range(2)] == [300, 300]  # what went is asked for no more
+    subs.add_many([("late-1", "/a"), ("late-2", "/b"), ("late-3", "/a[@n = '4']")])
+    assert [keys_at_hand() for _ in range(2)] == [303, 303]
     assert subs.tables.keys() is subs.tables.keys()
+    # So many go that their places are given to others.
+    for number in range(100, 250):
+        subs.remove(f"key-{number}")
+    subs.add("last", "/a")
+    assert [keys_at_hand() for _ in range(8)][::7] == [72, 303]
+
+
+def test_tables_of_keys_grow_behind_answers_that_are_kept() -> None:
+    """Keys come and go between batches: of each answer the keys stay those of its moment."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    randomness = random.Random(seed)
+    subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number % 10}']") for number in range(2_000))
+    batch = pa.array([f"<a n='{number}'/>" for number in range(10)])
+    kept: list[tuple[pa.Array, list[list[str]]]] = []
+    for round_ in range(60):
+        for number in range(randomness.choice([0, 1, 50])):
+            subs.add(f"{round_}-{number}-{'é' * randomness.randrange(9)}", f"/a[@n = '{randomness.randrange(10)}']")
+        for key in randomness.sample(subs.keys(), randomness.choice([0, 1, 30])):
+            subs.remove(key)
+        answer = subs.match_batch(batch).column("keys")
+        answer.validate(full=True)
+        expected = [sorted(subs.match(xml).keys) for xml in batch.to_pylist()]
+        kept.append((answer, expected))
+        for answer, expected in randomness.sample(kept, min(len(kept), 4)):
+            assert [sorted(row) for row in answer.to_pylist()] == expected
+    again = pickle.loads(pickle.dumps(kept[-1][0]))
+    assert [sorted(row) for row in again.to_pylist()] == kept[-1][1]
 
 
 def test_messages_in_other_encodings_right_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:

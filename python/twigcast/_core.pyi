@@ -75,10 +75,19 @@ class Engine:
     def version(self) -> int:
         """Grows with each change of the population."""
 
-    def key_table(self) -> tuple[int, bytes, bytes]:
-        """The version, and the keys by slot as an Arrow string array: 32-bit offsets and text.
+    @property
+    def keys_at(self) -> tuple[int, int]:
+        """The version of the keys, and how many slots there are.
 
-        Slots are what ``match`` and ``match_batch`` answer with; those in no use have an empty key.
+        As long as the version stays, a slot keeps its key, unless it comes into no use. Further slots may come.
+        """
+
+    def key_table(self, known: tuple[int, int, int] = ...) -> tuple[int, int, bytes, bytes]:
+        """The version of the keys, and the keys by slot as an Arrow string array: 32-bit offsets and text.
+
+        Slots are what ``match`` and ``match_batch`` answer with; those in no use have an empty key. ``known`` is a
+        table that the caller has: the version of its keys, how many there are, and the bytes of their text. If it is
+        right, what is answered goes behind it. The second number is that of the first slot: 0, or how many are known.
         """
 
     def group_table(self) -> tuple[int, bytes, bytes, bytes]:
@@ -143,7 +152,7 @@ class Engine:
         deliver: bool,
         nodes: bool,
         threads: int,
-        known: int | None = None,
+        known: tuple[int, int, int] | None = None,
         grouped: bool = False,
     ) -> BatchResult:
         """Match ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL.
@@ -151,9 +160,10 @@ class Engine:
         Of a slice, ``offsets`` are its own, and ``data`` begin where the first of them points. A view (of format ``B``)
         is copied once, into memory that the engine keeps; ``bytes`` are not copied.
 
-        All are matched against the population as it is at one moment. Unless that is of the version ``known``, whose
-        key table the caller has, the answer brings the keys that it needs; ``None``: it never does. ``grouped``: the
-        answer is in queries rather than slots, and ``known`` speaks of the group table.
+        All are matched against the population as it is at one moment. Unless the caller's table of keys, ``known``
+        (see ``key_table``), is right for that, the answer brings the keys that it needs, or what is missing at the end
+        of the table; ``None``: it never does. ``grouped``: the answer is in queries rather than slots, and the first
+        number of ``known`` is the version of the group table.
         """
 
     def save(self, path: str) -> None:
@@ -239,6 +249,10 @@ class BatchResult:
 
         The keys of the matching subscriptions, each once; where matches are many, the keys by slot as in a key table.
         """
+
+    @property
+    def more_keys(self) -> tuple[bytes, bytes] | None:
+        """The keys of the slots behind those of the caller's table, as an Arrow string array to be put behind that."""
 
     @property
     def node_counts(self) -> bytes:

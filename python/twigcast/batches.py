@@ -120,12 +120,12 @@ def _ask_groups(
     table = subscriptions.tables.groups()
     offsets, data = _buffers(xml)
     result = subscriptions.engine.match_batch(
-        offsets, data, len(xml), None, False, False, min(threads, len(xml)), table.version, True
+        offsets, data, len(xml), None, False, False, min(threads, len(xml)), (table.version, 0, 0), True
     )
     if result.groups is None:
         return result, table.arrow()
     groups = GroupTable(-1, *result.groups).arrow()
-    subscriptions.tables.note_named(len(groups.values))
+    subscriptions.tables.note_grouped(len(groups.values))
     return result, groups
 
 
@@ -215,8 +215,10 @@ def _ask(
         deliver=wanted.deliver,
         nodes=wanted.nodes,
         threads=min(wanted.threads, len(xml)),
-        known=table.version,
+        known=table.at_hand,
     )
+    if result.more_keys is not None:
+        return result, subscriptions.tables.grown(table, result.more_keys).arrow()
     if result.keys is None:
         return result, table.arrow()
     subscriptions.tables.note_named(_match_count(result))

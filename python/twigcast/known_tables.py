@@ -32,7 +32,9 @@ class KnownTables:
         self._keys = NO_KEYS
         self._groups = NO_GROUPS
         self._named = -1, 0
-        """A version, and how many keys were named at it without a table."""
+        """A version of the keys, and how many keys were named at it without a table."""
+        self._grouped = -1, 0
+        """A version, and how many keys were named at it in groups without a table."""
 
     @property
     def last(self) -> KeyTable:
@@ -40,17 +42,26 @@ class KnownTables:
         return self._keys
 
     def keys(self) -> KeyTable:
-        """The keys by slot at the newest version that a table was made of.
+        """The keys by slot at the newest version that a table was made of; keys that came since may be missing.
 
-        A change makes the table useless, and a new one costs as much as naming some matches by themselves. So it is
-        made once it has paid: when matches have been named since the change as often as the table would have keys.
+        Where a slot was given to another key the table is useless, and a new one costs as much as naming some matches
+        by themselves. So it is made once it has paid: when matches have been named since as often as the table would
+        have keys.
         """
         table = self._keys
-        version = self._engine.version
+        version, count = self._engine.keys_at
         if table.version != version:
             named = self._named[1] if self._named[0] == version else 0
-            if named + _TABLE_FREE >= len(self._engine):
+            if named + _TABLE_FREE >= count:
                 return self.now()
+        return table
+
+    def grown(self, table: KeyTable, more: tuple[bytes, bytes]) -> KeyTable:
+        """A table with what an answer has brought that was missing in it."""
+        table = table.grown(*more)
+        known = self._keys
+        if known.version == table.version and known.count < table.count:
+            self._keys = table
         return table
 
     def groups(self) -> GroupTable:
@@ -58,23 +69,29 @@ class KnownTables:
         table = self._groups
         version = self._engine.version
         if table.version != version:
-            named = self._named[1] if self._named[0] == version else 0
+            named = self._grouped[1] if self._grouped[0] == version else 0
             if named + _TABLE_FREE >= len(self._engine):
                 table = self._groups = GroupTable(*self._engine.group_table())
         return table
 
     def note_named(self, keys: int) -> None:
         """So many keys were named without a table."""
-        version = self._engine.version
+        version, _ = self._engine.keys_at
         before = self._named[1] if self._named[0] == version else 0
         self._named = version, before + keys
+
+    def note_grouped(self, keys: int) -> None:
+        """So many keys were named in groups without a table."""
+        version = self._engine.version
+        before = self._grouped[1] if self._grouped[0] == version else 0
+        self._grouped = version, before + keys
 
     def consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
         """An answer in slots, with the keys that the slots had when it was given."""
         for _ in range(_ATTEMPTS):
             table = self.now()
             answer = ask()
-            if self._engine.version == table.version:
+            if self._engine.keys_at == (table.version, table.count):
                 return answer, table
         with self._changing:
             return ask(), self.now()
@@ -82,7 +99,6 @@ class KnownTables:
     def now(self) -> KeyTable:
         """The keys by slot, as of some version between the call and the return."""
         table = self._keys
-        if self._engine.version != table.version:
-            table = KeyTable(*self._engine.key_table())
-            self._keys = table
+        if self._engine.keys_at != (table.version, table.count):
+            table = self._keys = KeyTable.of(self._engine, table)
         return table

@@ -11,7 +11,7 @@ use twigcast_core::extract::Payloads;
 
 use crate::engine::{Engine, key_of};
 use crate::errors;
-use crate::keys::{Groups, Keys};
+use crate::keys::{Groups, Keys, KeysAtHand};
 use crate::numbers::{Bytes, Numbers, Room};
 
 /// Messages that a thread takes at a time.
@@ -102,6 +102,8 @@ pub struct Answered {
     is_grouped: bool,
     /// What the slots stand for, where they are places in this.
     keys: Option<Keys>,
+    /// The keys of the slots that a table has not.
+    more_keys: Option<Keys>,
     /// The same for queries.
     groups: Option<Groups>,
     payloads: Made,
@@ -116,14 +118,19 @@ struct Made {
 
 /// Match all rows, on several threads, against the population as it is at one moment.
 ///
-/// Keys are answered along with the slots if the population is not of the version `known`, if any.
-pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, known: Option<i64>) -> Answered {
+/// Keys are answered along with the slots, or queries, unless the population is of the version `known`: see
+/// [`KeysAtHand`]; for queries, [`core::Engine::version`]. A table that is right but too short gets the rest.
+pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, known: Option<KeysAtHand>) -> Answered {
     let core = engine.read();
     let mut answered = match_all(engine, &core, rows, wanted, threads);
-    let is_known = known.is_none_or(|version| u64::try_from(version) == Ok(core.version()));
-    if !is_known && wanted.grouped {
-        answered.groups = Some(Groups::of(&core, &mut answered.found));
-    } else if !is_known {
+    let Some(known) = known else { return answered };
+    if wanted.grouped {
+        if u64::try_from(known.0) != Ok(core.version()) {
+            answered.groups = Some(Groups::of(&core, &mut answered.found));
+        }
+    } else if Keys::are_at_hand(&core, known) {
+        answered.more_keys = (known.1 < core.slot_bound()).then(|| Keys::beyond(&core, known));
+    } else {
         // With so many matches, looking at each costs more than all keys do.
         answered.keys = Some(if answered.found.len() >= core.slot_bound() {
             Keys::by_slot(&core)
@@ -168,6 +175,7 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
         found,
         is_grouped: wanted.grouped,
         keys: None,
+        more_keys: None,
         groups: None,
         payloads,
     };
@@ -303,6 +311,8 @@ pub struct BatchResult {
     #[pyo3(get)]
     keys: Option<(Py<PyBytes>, Py<PyBytes>)>,
     #[pyo3(get)]
+    more_keys: Option<(Py<PyBytes>, Py<PyBytes>)>,
+    #[pyo3(get)]
     groups: Option<(Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)>,
     #[pyo3(get)]
     node_counts: Py<PyBytes>,
@@ -325,7 +335,7 @@ pub struct BatchResult {
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, engine: &Engine, answered: Answered) -> PyResult<Self> {
-        let Answered { shares, found, is_grouped, keys, groups, payloads } = answered;
+        let Answered { shares, found, is_grouped, keys, more_keys, groups, payloads } = answered;
         let count = payloads.count();
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
@@ -347,6 +357,7 @@ impl BatchResult {
             match_counts: integers(py, &shares, |share| &share.match_counts)?,
             groups: groups.map(|groups| groups.buffers(py)).transpose()?,
             keys: keys.map(|keys| keys.buffers(py)).transpose()?,
+            more_keys: more_keys.map(|keys| keys.buffers(py)).transpose()?,
             node_counts: integers(py, &shares, |share| &share.node_counts)?,
             payload_numbers: integers(py, &shares, |share| &share.payloads)?,
             payload_validity: bytes(&validity(&shares)),

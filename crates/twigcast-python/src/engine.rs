@@ -19,7 +19,7 @@ use twigcast_core::snapshot;
 use crate::answer::Answer;
 use crate::batch::{self, BatchResult};
 use crate::errors;
-use crate::keys::{Groups, Keys};
+use crate::keys::{Groups, Keys, KeysAtHand};
 use crate::lent::Lender;
 use crate::numbers::Room;
 use crate::payloads::ToPython;
@@ -271,14 +271,26 @@ impl Engine {
         })
     }
 
-    #[allow(clippy::type_complexity)]
-    fn key_table(&self, py: Python<'_>) -> PyResult<(u64, Py<PyBytes>, Py<PyBytes>)> {
-        let (version, keys) = py.detach(|| {
+    /// See the stub file.
+    #[getter]
+    fn keys_at(&self, py: Python<'_>) -> (u64, usize) {
+        py.detach(|| {
             let engine = self.read();
-            (engine.version(), Keys::by_slot(&engine))
+            (engine.keys_version(), engine.slot_bound())
+        })
+    }
+
+    /// See the stub file.
+    #[allow(clippy::type_complexity)]
+    #[pyo3(signature = (known=(-1, 0, 0)))]
+    fn key_table(&self, py: Python<'_>, known: KeysAtHand) -> PyResult<(u64, usize, Py<PyBytes>, Py<PyBytes>)> {
+        let (version, first, keys) = py.detach(|| {
+            let engine = self.read();
+            let known = if Keys::are_at_hand(&engine, known) { known } else { (-1, 0, 0) };
+            (engine.keys_version(), known.1, Keys::beyond(&engine, known))
         });
         let (offsets, text) = keys.buffers(py)?;
-        Ok((version, offsets, text))
+        Ok((version, first, offsets, text))
     }
 
     /// See the stub file.
@@ -466,7 +478,7 @@ impl Engine {
         deliver: bool,
         nodes: bool,
         threads: usize,
-        known: Option<i64>,
+        known: Option<KeysAtHand>,
         grouped: bool,
     ) -> PyResult<BatchResult> {
         if grouped && (deliver || nodes) {

@@ -9,10 +9,16 @@ use twigcast_core::engine::Slot;
 /// Bytes of a key for which room is made beforehand.
 const KEY_BYTES: usize = 16;
 
+/// A table of keys by slot that somebody has: the engine's [`core::Engine::keys_version`] when it was made, how many keys are
+/// in it, and how long their text is.
+pub type KeysAtHand = (i64, usize, usize);
+
 /// The keys of some slots, one after the other.
 pub struct Keys {
     offsets: Vec<u8>,
     text: Vec<u8>,
+    /// Bytes of text that stand elsewhere, before these.
+    before: usize,
 }
 
 impl Keys {
@@ -20,6 +26,21 @@ impl Keys {
     pub fn by_slot(engine: &core::Engine) -> Self {
         let mut keys = Self::with_room(engine.slot_bound());
         (0..engine.slot_bound() as Slot).for_each(|slot| keys.push(engine.key(slot)));
+        keys
+    }
+
+    /// Whether the keys in a table are right, so far as there are any.
+    pub fn are_at_hand(engine: &core::Engine, (version, ..): KeysAtHand) -> bool {
+        u64::try_from(version) == Ok(engine.keys_version())
+    }
+
+    /// The keys of all slots that a table has not yet.
+    pub fn beyond(engine: &core::Engine, (_, count, bytes): KeysAtHand) -> Self {
+        let mut keys = Self::with_room(engine.slot_bound().saturating_sub(count));
+        keys.before = bytes;
+        keys.offsets.clear();
+        keys.offsets.extend_from_slice(&(bytes as i32).to_le_bytes());
+        (count as Slot..engine.slot_bound() as Slot).for_each(|slot| keys.push(engine.key(slot)));
         keys
     }
 
@@ -46,18 +67,18 @@ impl Keys {
         let mut offsets = Vec::with_capacity((keys + 1) * size_of::<i32>());
         offsets.extend_from_slice(&0_i32.to_le_bytes());
         // Untouched memory costs nothing; growing to the size of many keys means copying them again and again.
-        Self { offsets, text: Vec::with_capacity(keys * KEY_BYTES) }
+        Self { offsets, text: Vec::with_capacity(keys * KEY_BYTES), before: 0 }
     }
 
     fn push(&mut self, key: Option<&str>) {
         self.text.extend_from_slice(key.unwrap_or_default().as_bytes());
         // Offsets of texts that are too long are never shown: see `buffers`.
-        self.offsets.extend_from_slice(&(self.text.len() as i32).to_le_bytes());
+        self.offsets.extend_from_slice(&((self.before + self.text.len()) as i32).to_le_bytes());
     }
 
     /// Offsets and text.
     pub fn buffers(&self, py: Python<'_>) -> PyResult<(Py<PyBytes>, Py<PyBytes>)> {
-        if i32::try_from(self.text.len()).is_err() {
+        if i32::try_from(self.before + self.text.len()).is_err() {
             return Err(PyOverflowError::new_err("the keys come to more than 2,147,483,647 bytes"));
         }
         Ok((PyBytes::new(py, &self.offsets).unbind(), PyBytes::new(py, &self.text).unbind()))

@@ -221,7 +221,7 @@ class Matcher:
         self._limits = limits
         self._deliver = deliver
         self._nodes = nodes
-        self._keys = KeyTable(*engine.key_table()).arrow()
+        self._keys = KeyTable.of(engine).arrow()
         self._step = _STEP_FIRST
 
     def answers(self, messages: pa.RecordBatch) -> Iterator[Answers]:

@@ -23,6 +23,7 @@ class Patched:
     """Answers that were put together again; see ``_core.BatchResult``."""
 
     keys: tuple[bytes, bytes] | None
+    more_keys: tuple[bytes, bytes] | None
     key_offsets: bytes
     slots: bytes
     node_counts: bytes
@@ -51,7 +52,7 @@ def match_batch(
     deliver: bool,
     nodes: bool,
     threads: int,
-    known: int | None = None,
+    known: tuple[int, int, int] | None = None,
     evaluate: Evaluate | None = None,
 ) -> Answers:
     """Ask the engine, and Saxon where it takes Saxon. Arguments as for the engine.
@@ -129,6 +130,7 @@ class _Patching:
             offsets.append(offsets[-1] + len(payload))
         return Patched(
             keys=self.found.keys,
+            more_keys=self.found.more_keys,
             key_offsets=key_offsets.tobytes(),
             slots=array("i", (slots[place] for place in self.kept)).tobytes(),
             node_counts=array("i", (counts[place] for place in self.kept)).tobytes() if counts else b"",

@@ -249,6 +249,11 @@ impl Engine {
         self.registry.key(slot)
     }
 
+    /// As long as it stays, slots that are in use now have no other keys than now; others may come into use.
+    pub fn keys_version(&self) -> u64 {
+        self.registry.keys_version()
+    }
+
     /// One past the largest slot.
     pub fn slot_bound(&self) -> usize {
         self.registry.slot_bound()

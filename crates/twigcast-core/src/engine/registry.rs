@@ -22,6 +22,11 @@ const GONE: u32 = u32::MAX;
 /// Queries that share an entry of [`Registry::plain`]: those of one word of a set.
 const BLOCK: usize = 64;
 
+/// Free slots are left free until there are more than this, and one of so many: tables of keys that were made once are then
+/// good after changes, and a query that replaces another has a slot of its own number like most.
+const SPARE_SLOTS: usize = 64;
+const SPARE_PART: usize = 8;
+
 /// What a query's text means depends on this.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QueryContext {
@@ -109,6 +114,11 @@ pub(super) struct Registry {
     /// was shared there is none.
     places: Vec<u32>,
     free_slot: Option<Slot>,
+    free_slots: usize,
+    /// Free slots are given to new keys, until there are none.
+    reuses_slots: bool,
+    /// How often a slot was given to another key.
+    reused: u64,
     count: usize,
     by_key: HashTable<Slot>,
     queries: Chunked<QueryEntry>,
@@ -137,6 +147,11 @@ impl Registry {
 
     pub(super) fn slot_bound(&self) -> usize {
         self.book.keys.len()
+    }
+
+    /// As long as it stays, a slot in use has the key that it has now.
+    pub(super) fn keys_version(&self) -> u64 {
+        self.reused
     }
 
     /// Who subscribes to what, now.
@@ -252,12 +267,15 @@ impl Registry {
 
     /// Subscribe to a query under a key of this hash that is not taken.
     pub(super) fn subscribe(&mut self, key: &str, hash: u64, query: u32) -> Slot {
-        let free = self.free_slot;
+        let free = self.free_slot.filter(|_| self.reuses_slots);
         let book = Arc::make_mut(&mut self.book);
         let text = self.key_room.put(&mut book.texts, key);
         let slot = match free {
             Some(slot) => {
                 self.free_slot = book.keys.get(slot).copied().filter(|&next| next != NONE);
+                self.free_slots -= 1;
+                self.reuses_slots = self.free_slots > 0;
+                self.reused += 1;
                 book.keys.set(slot, text);
                 book.queries.set(slot, query);
                 slot
@@ -291,6 +309,8 @@ impl Registry {
         book.queries.set(slot, NONE);
         book.keys.set(slot, self.free_slot.unwrap_or(NONE));
         self.free_slot = Some(slot);
+        self.free_slots += 1;
+        self.reuses_slots |= self.free_slots > SPARE_SLOTS + self.slot_bound() / SPARE_PART;
         self.count -= 1;
         let owner = &mut self.queries[query as usize];
         owner.uses -= 1;
