@@ -2,27 +2,18 @@
 //!
 //! The elements of the message are gone through once, in document order. The label path of each tells which columns lead
 //! there, by how many levels up the bindings are (`guide.rs`); the element is noted with each of them that is asked for, so
-//! what a column leads to from a binding is in document order without being sorted. What no element lies at costs nothing.
+//! what a column leads to from a binding is in document order without being sorted. Elements that follow each other and
+//! that no column tells apart are noted as one.
+
+use crate::document::Node;
 
 use super::super::run::Session;
 use super::found::Found;
-use super::guide::{Meaning, Strand};
-use super::prepared::{Entry, Prepared, SEVERAL, Slice};
+use super::guide::{LabelId, Meaning, ROOT};
+use super::prepared::{Entry, Parts, Prepared, SEVERAL, Slice};
 
-/// Elements that are noted with columns, and places for bindings of columns, at most.
+/// Elements that are noted with columns, at most.
 const NOTES_MAX: usize = 1 << 20;
-
-/// Those columns of a strand that are asked for.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    strand: Strand,
-    /// Where it is noted where the entries of each begin.
-    starts: (u32, u32),
-    /// Bytes that each of them leads to this way.
-    bytes: usize,
-    /// An element could not be noted.
-    is_too_much: bool,
-}
 
 /// A slice of an entry that has several, and the next one; of the last, that means nothing.
 #[derive(Clone, Copy, Debug)]
@@ -34,62 +25,74 @@ struct Link {
 /// What is needed to find it; kept from message to message for its memory.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    /// By label path: its ways.
-    ways_of: Vec<(u32, u32)>,
-    ways: Vec<Way>,
-    starts: Vec<u32>,
-    /// By list: bytes that any of its columns leads to, at most.
-    bytes_max: Vec<usize>,
     /// The slices of entries that have several; the entry tells where the first and the last are.
     links: Vec<Link>,
     /// The entries that have several.
     several: Vec<u32>,
+    /// By list: bytes that any of its columns leads to, at most.
+    bytes_max: Vec<usize>,
+    /// Label paths of elements that could not be noted.
+    too_much: Vec<LabelId>,
 }
 
 impl Columns {
     /// Finds what the columns that are asked for lead to.
     pub fn find(&mut self, prepared: &mut Prepared, found: &Found, meaning: &Meaning, session: &mut Session<'_>) {
-        self.plan(prepared, found, meaning);
-        for (node, &label) in (0..).zip(found.labels()) {
-            let (start, end) = self.ways_of[label as usize];
-            if start < end {
-                self.note(prepared, found, (start as usize, end as usize), node, session);
+        self.bytes_max.clear();
+        self.bytes_max.resize(meaning.lists.len(), 0);
+        self.limit(prepared, found, meaning);
+        self.give_up(prepared, meaning);
+        let (nodes, labels) = (&session.message.document.nodes[..], found.labels());
+        let mut node = 1;
+        while node < nodes.len() {
+            let label = labels[node];
+            let strands = meaning.strands.get(meaning.returned[label as usize]);
+            if strands.is_empty() {
+                node += 1;
+            } else if prepared.is_copied(session) {
+                match prepared.keep_slice(session, node as u32).filter(|slice| slice.end < SEVERAL) {
+                    Some(slice) => self.note(prepared, (found, meaning), (node, label, slice), nodes),
+                    None => self.too_much.push(label),
+                }
+                node += 1;
+            } else {
+                let (next, slice) = run(nodes, labels, node);
+                if slice.end < SEVERAL {
+                    self.note(prepared, (found, meaning), (node, label, slice), nodes);
+                } else {
+                    self.too_much.push(label);
+                }
+                node = next;
             }
         }
-        for &label in found.touched() {
-            self.ways_of[label as usize] = (0, 0);
-        }
-        self.end(prepared, meaning);
+        self.end(prepared);
+        self.give_up(prepared, meaning);
+        prepared.note_bytes(self.bytes_max.iter().copied().max().unwrap_or_default());
     }
 
-    /// Finds the ways of the label paths of the message.
-    fn plan(&mut self, prepared: &mut Prepared, found: &Found, meaning: &Meaning) {
-        let Self { ways_of, ways, starts, bytes_max, .. } = self;
-        ways_of.resize(ways_of.len().max(meaning.returned.len()), (0, 0));
-        bytes_max.resize(bytes_max.len().max(meaning.lists.len()), 0);
-        ways.clear();
-        starts.clear();
+    /// Takes note of the label paths of which the elements would be noted too often.
+    fn limit(&mut self, prepared: &Prepared, found: &Found, meaning: &Meaning) {
+        let strands = |label: LabelId| meaning.returned[label as usize];
+        let count = |&label: &LabelId| found.count(label) * meaning.strands.column_count(strands(label));
+        if found.touched().iter().map(count).sum::<usize>() <= NOTES_MAX {
+            return;
+        }
         let mut notes = 0;
         for &label in found.touched() {
-            let first = ways.len() as u32;
-            for strand in meaning.strands.get(meaning.returned[label as usize]) {
-                let bindings = found.bindings(strand.list).len();
-                let start = starts.len() as u32;
-                for &column in meaning.strands.columns(strand) {
-                    let Some(place) = prepared.begin_column(column, bindings, NOTES_MAX) else { continue };
-                    notes += found.count(label);
-                    if notes > NOTES_MAX {
-                        prepared.add_too_much(column);
-                        continue;
-                    }
-                    starts.push(place);
-                }
-                let starts = (start, starts.len() as u32);
-                if starts.0 < starts.1 {
-                    ways.push(Way { strand: *strand, starts, bytes: 0, is_too_much: false });
-                }
+            let columns = meaning.strands.get(strands(label)).iter().flat_map(|strand| meaning.strands.columns(strand));
+            notes += found.count(label) * columns.filter(|&&column| prepared.is_asked_for(column)).count();
+            if notes > NOTES_MAX {
+                self.too_much.push(label);
             }
-            ways_of[label as usize] = (first, ways.len() as u32);
+        }
+    }
+
+    /// Notes that columns lead to too much.
+    fn give_up(&mut self, prepared: &mut Prepared, meaning: &Meaning) {
+        for label in self.too_much.drain(..) {
+            let strands = meaning.strands.get(meaning.returned[label as usize]);
+            let columns = strands.iter().flat_map(|strand| meaning.strands.columns(strand));
+            columns.for_each(|&column| prepared.add_too_much(column));
         }
     }
 
@@ -98,69 +101,83 @@ impl Columns {
     fn note(
         &mut self,
         prepared: &mut Prepared,
-        found: &Found,
-        (start, end): (usize, usize),
-        node: u32,
-        session: &mut Session<'_>,
+        (found, meaning): (&Found, &Meaning),
+        (node, label, slice): (usize, LabelId, Slice),
+        nodes: &[Node],
     ) {
-        let Self { ways, starts, links, several, .. } = self;
-        let Some(slice) = prepared.slice(session, node).filter(|slice| slice.end < SEVERAL) else {
-            ways[start..end].iter_mut().for_each(|way| way.is_too_much = true);
-            return;
-        };
+        let Self { links, several, bytes_max, too_much } = self;
+        let Parts { starts, entries, .. } = prepared.parts();
         let bytes = slice.end - slice.start;
-        let (nodes, entries) = (&session.message.document.nodes, prepared.entries_mut());
         let (mut at, mut up) = (node, 0);
-        for way in &mut ways[start..end] {
-            while up < way.strand.up {
-                at = nodes[at as usize].parent;
+        let strands = meaning.strands.get(meaning.returned[label as usize]);
+        for strand in strands {
+            while up < strand.up {
+                at = nodes[at].parent as usize;
                 up += 1;
             }
-            way.bytes += bytes as usize;
-            let number = found.numbers(way.strand.list)[at as usize];
-            for &start in &starts[way.starts.0 as usize..way.starts.1 as usize] {
-                let place = start + number;
-                let entry = &mut entries[place as usize];
+            bytes_max[strand.list as usize] += bytes as usize;
+            let number = found.numbers(strand.list)[at];
+            for &column in meaning.strands.columns(strand) {
+                let place = starts[column as usize].saturating_add(number);
+                // There is none if nobody asks for the column.
+                let Some(entry) = entries.get_mut(place as usize) else { continue };
                 if entry.bytes == 0 {
                     *entry = Entry { slice, bytes };
                 } else if entry.bytes & SEVERAL == 0 && entry.slice.end == slice.start {
                     entry.slice.end = slice.end;
                     entry.bytes += bytes;
-                } else {
-                    way.is_too_much |= !add_link(entry, slice, (links, several), place);
+                } else if !add_link(entry, slice, (links, several), place) {
+                    too_much.push(label);
                 }
             }
         }
     }
 
     /// Puts the slices of entries that have several one behind the other.
-    fn end(&mut self, prepared: &mut Prepared, meaning: &Meaning) {
-        let Self { ways, links, several, bytes_max, .. } = self;
+    fn end(&mut self, prepared: &mut Prepared) {
+        let Self { links, several, .. } = self;
+        let Parts { entries, slices, several_bytes, .. } = prepared.parts();
         for &place in &*several {
-            let Entry { slice: Slice { start: first, end: last }, .. } = prepared.entries_mut()[place as usize];
-            let mut next = Some(first);
-            prepared.end_entry(
-                place,
-                std::iter::from_fn(|| {
-                    let at = next?;
-                    let Link { slice, next: after } = links[at as usize];
-                    next = Some(after).filter(|_| at != last);
-                    Some(slice)
-                }),
-            );
+            let entry = &mut entries[place as usize];
+            let Slice { start: mut at, end: last } = entry.slice;
+            let start = slices.len() as u32;
+            loop {
+                let Link { slice, next } = links[at as usize];
+                slices.push(slice);
+                if at == last {
+                    break;
+                }
+                at = next;
+            }
+            entry.slice = Slice { start, end: slices.len() as u32 };
+            *several_bytes += entry.bytes();
         }
         links.clear();
         several.clear();
-        for way in &*ways {
-            bytes_max[way.strand.list as usize] += way.bytes;
-            if way.is_too_much {
-                meaning.strands.columns(&way.strand).iter().for_each(|&column| prepared.add_too_much(column));
-            }
-        }
-        for way in &*ways {
-            prepared.note_bytes(std::mem::take(&mut bytes_max[way.strand.list as usize]));
-        }
     }
+}
+
+/// The bytes of an element and of those behind it that all columns lead to that lead to it, and what comes then: they have
+/// its label path and parent, and no elements in them or between them.
+#[inline]
+fn run(nodes: &[Node], labels: &[LabelId], first: usize) -> (usize, Slice) {
+    let Node { span, parent, end, .. } = nodes[first];
+    let mut slice = Slice { start: span.start, end: span.end };
+    let is_leaf =
+        |node: usize, end: u32| end as usize - node <= 2 && (node + 1 == end as usize || labels[node + 1] == ROOT);
+    if !is_leaf(first, end) {
+        return (first + 1, slice);
+    }
+    let mut next = end as usize;
+    while let Some(node) = nodes.get(next) {
+        let is_alike = node.parent == parent && node.span.start == slice.end && labels[next] == labels[first];
+        if !is_alike || !is_leaf(next, node.end) {
+            break;
+        }
+        slice.end = node.span.end;
+        next = node.end as usize;
+    }
+    (next, slice)
 }
 
 /// Adds a slice to an entry that has one or several, not ending where it begins; `false`: that makes too many bytes.

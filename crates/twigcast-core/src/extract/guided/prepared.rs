@@ -16,9 +16,11 @@ use super::sets::members;
 /// Bytes that are put together for columns that lead to several slices, and of the message with them, at most.
 const JOINED_MAX: usize = 1 << 18;
 
-/// In place of where a column begins: it leads to too much; it is asked for.
+/// Places for bindings of columns, at most.
+const ENTRIES_MAX: usize = 1 << 20;
+
+/// In place of where a column begins: it leads to too much.
 const TOO_MUCH: u32 = NONE - 1;
-const ASKED: u32 = NONE - 2;
 
 /// In the bytes of an entry: it is of several slices.
 pub(super) const SEVERAL: u32 = 1 << 31;
@@ -39,7 +41,7 @@ pub(super) struct Entry {
 
 impl Entry {
     #[inline]
-    fn bytes(self) -> usize {
+    pub fn bytes(self) -> usize {
         (self.bytes & !SEVERAL) as usize
     }
 }
@@ -53,6 +55,15 @@ pub(super) struct Group {
     pub bindings: u32,
     /// Where the set of bindings begins.
     pub set: u32,
+}
+
+/// What is filled in when it is found what columns lead to.
+pub(super) struct Parts<'a> {
+    /// By column: where its entries begin; somewhere far off if nobody asks for it.
+    pub starts: &'a [u32],
+    pub entries: &'a mut [Entry],
+    pub slices: &'a mut Vec<Slice>,
+    pub several_bytes: &'a mut usize,
 }
 
 impl Group {
@@ -70,9 +81,11 @@ pub struct Prepared {
     selector: Arc<Selector>,
     groups: Vec<Group>,
     sets: Vec<u64>,
-    /// By column: where its entries begin; [`TOO_MUCH`]; if it leads nowhere, [`NONE`] or [`ASKED`].
+    /// By column: where its entries begin; [`TOO_MUCH`]; [`NONE`] if nobody asks for it.
     columns: Vec<u32>,
     entries: Vec<Entry>,
+    /// How many entries there are to be.
+    entry_count: u32,
     slices: Vec<Slice>,
     /// Where the slices are not of the message: what they are of.
     kept: Vec<u8>,
@@ -114,6 +127,7 @@ impl Prepared {
         self.columns.clear();
         self.columns.resize(columns, NONE);
         self.entries.clear();
+        self.entry_count = 0;
         self.slices.clear();
         self.kept.clear();
         self.kept.shrink_to(2 * JOINED_MAX);
@@ -186,24 +200,22 @@ impl Prepared {
         self.entries[start..start + bindings as usize].iter().map(|entry| entry.bytes()).sum()
     }
 
-    /// Notes that it is asked what a column leads to.
-    pub(super) fn ask_for(&mut self, column: ColumnId) {
-        self.columns[column as usize] = ASKED;
+    /// Notes that it is asked what a column leads to from each of so many bindings.
+    #[inline]
+    pub(super) fn ask_for(&mut self, column: ColumnId, bindings: u32) {
+        let start = &mut self.columns[column as usize];
+        if *start == NONE {
+            *start = self.entry_count;
+            self.entry_count += bindings;
+            if self.entry_count as usize > ENTRIES_MAX {
+                self.entry_count -= bindings;
+                self.add_too_much(column);
+            }
+        }
     }
 
-    /// Where the entries of a column begin that leads somewhere from some of so many bindings; they are still to be filled
-    /// in. `None`: nobody asks for it, or it leads to too much.
-    pub(super) fn begin_column(&mut self, column: ColumnId, bindings: usize, entries_max: usize) -> Option<u32> {
-        let start = &mut self.columns[column as usize];
-        if *start == ASKED {
-            if self.entries.len() + bindings > entries_max {
-                self.add_too_much(column);
-                return None;
-            }
-            *start = self.entries.len() as u32;
-            self.entries.resize(self.entries.len() + bindings, Entry::default());
-        }
-        Some(*start).filter(|&start| start < ASKED)
+    pub(super) fn is_asked_for(&self, column: ColumnId) -> bool {
+        self.columns[column as usize] != NONE
     }
 
     /// Notes that a column leads to too much.
@@ -218,31 +230,20 @@ impl Prepared {
     }
 
     /// What is to be filled in.
-    pub(super) fn entries_mut(&mut self) -> &mut [Entry] {
-        &mut self.entries
+    #[inline]
+    pub(super) fn parts(&mut self) -> Parts<'_> {
+        let Self { columns, entries, slices, several_bytes, .. } = self;
+        Parts { starts: columns, entries, slices, several_bytes }
     }
 
-    /// Ends an entry with the slices that it is of.
-    pub(super) fn end_entry(&mut self, entry: u32, slices: impl Iterator<Item = Slice>) {
-        let start = self.slices.len() as u32;
-        self.slices.extend(slices);
-        let entry = &mut self.entries[entry as usize];
-        self.several_bytes += entry.bytes();
-        entry.slice = Slice { start, end: self.slices.len() as u32 };
+    /// Are elements copied to results other than they are in the message?
+    #[inline]
+    pub(super) fn is_copied(&self, session: &Session<'_>) -> bool {
+        !session.message.document.declarations.is_empty()
     }
 
     /// An element as it is copied to a result; `None`: not here.
-    #[inline]
-    pub(super) fn slice(&mut self, session: &mut Session<'_>, node: NodeId) -> Option<Slice> {
-        let message = session.message;
-        if message.document.declarations.is_empty() {
-            let span = message.document.nodes[node as usize].span;
-            return Some(Slice { start: span.start, end: span.end });
-        }
-        self.keep_slice(session, node)
-    }
-
-    fn keep_slice(&mut self, session: &mut Session<'_>, node: NodeId) -> Option<Slice> {
+    pub(super) fn keep_slice(&mut self, session: &mut Session<'_>, node: NodeId) -> Option<Slice> {
         self.is_kept = true;
         let start = self.kept.len();
         session.keep_copy(node, &mut self.kept).ok()?;
@@ -296,16 +297,16 @@ impl Prepared {
         self.entries[(start + binding) as usize]
     }
 
-    /// The first entries are for columns that lead nowhere. To be called when all groups are there.
+    /// To be called when all columns were asked for.
     pub(super) fn begin_columns(&mut self) {
-        self.entries.resize(self.bindings_max, Entry::default());
+        self.entries.resize(self.entry_count as usize, Entry::default());
     }
 
     /// Where the entries of a column begin.
     #[inline]
     pub(super) fn start_of(&self, column: ColumnId) -> u32 {
         let start = self.columns[column as usize];
-        if start >= ASKED { 0 } else { start }
+        if start >= TOO_MUCH { 0 } else { start }
     }
 
     /// Bytes that columns lead to from a binding, given where their entries begin.

@@ -44,7 +44,6 @@ impl Guide {
         found.walk(selector, |found, list, set, members| {
             prepared.add_group(list, members, found.bindings(list).len() as u32, set);
         });
-        prepared.begin_columns();
         results.find_columns(found, meaning, session);
     }
 
@@ -92,7 +91,7 @@ impl Results {
             });
             let needed = meaning.recipes.needed(group.list);
             if needed.len() <= queries {
-                needed.iter().for_each(|&column| prepared.ask_for(column));
+                needed.iter().for_each(|&column| prepared.ask_for(column, group.bindings));
             } else {
                 // Few queries of many: what the others need is not looked for.
                 let (first, _) = meaning.recipes.of_list(group.list);
@@ -100,12 +99,14 @@ impl Results {
                     let (start, end) = prepared.groups()[number].members;
                     for member in start..end {
                         let row = prepared.selector().members((member, member + 1))[0].row;
-                        meaning.recipes.columns(first + row).iter().for_each(|&column| prepared.ask_for(column));
+                        let columns = meaning.recipes.columns(first + row);
+                        columns.iter().for_each(|&column| prepared.ask_for(column, group.bindings));
                     }
                 }
             }
             at += groups;
         }
+        prepared.begin_columns();
         columns.find(prepared, found, meaning, session);
     }
 
