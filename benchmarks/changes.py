@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from statistics import median
 
 import pyarrow as pa
@@ -53,13 +54,12 @@ def _adding_as_many(base: list[str], further: list[str]) -> float:
 
 
 def _after_changes(change: str, base: list[str], further: list[str], messages: list[bytes]) -> list[Row]:
-    """Three changes in a row, of several sets that are alike: medians."""
-    other = _warm(base, messages)
-    sets = [_changing_a_set(change, number, _warm(base, messages), other, further) for number in range(SETS)]
+    """Three pairs of changes in a row, of several sets that are alike: medians."""
+    sets = [_changing_a_set(change, number, base, further, messages) for number in range(SETS)]
     return [
         {
             "change": change,
-            "to": len(base) + round_ * CHANGED * ((change == "added") - (change == "removed")),
+            "to": len(base) + round_ * 2 * CHANGED * ((change == "added") - (change == "removed")),
             "queries": CHANGED,
             **{column: median(row[column] for row in rows) for column in rows[0]},
         }
@@ -67,40 +67,74 @@ def _after_changes(change: str, base: list[str], further: list[str], messages: l
     ]
 
 
-def _changing_a_set(
-    change: str, number: int, subscriptions: SubscriptionSet, other: SubscriptionSet, further: list[str]
-) -> list[Row]:
-    """Three changes in a row. Another set is changed before each, so that caches are as cold for a usual message."""
-    messages = workloads.messages(_population()[0])
-    batch = pa.array(messages, pa.large_binary())
+class _Changing:
+    """A set that is changed, and another that is changed in the same way just before.
 
-    def match(start: int, stop: int) -> float:
-        return once(lambda: subscriptions.match_batch(batch[start:stop]))
+    After that the caches are as cold for a message as after its own change, but there is nothing to be learnt.
+    """
 
-    expat, usual = side_by_side(5, lambda: parse_with_expat(messages), lambda: subscriptions.match_batch(batch))
+    def __init__(self, change: str, base: list[str], further: list[str], messages: list[bytes]) -> None:
+        self.change, self.further, self.messages = change, further, messages
+        self.batch = pa.array(messages, pa.large_binary())
+        self.changed, self.other = _warm(base, messages), _warm(base, messages)
+        self.changes = 0
+
+    def passed(self) -> None:
+        self.changed.match_batch(self.batch)
+
+    def once_each(self, ask: Callable[[], object]) -> tuple[float, float, float]:
+        """A question after a change of the other set, the change, and the question after that; before each, a pass."""
+        self.other.match(self.messages[0])
+        self.passed()
+        _change_many(self.other, self.change, self.changes, self.further)
+        cold = once(ask)
+        self.passed()
+        changing = _change_many(self.changed, self.change, self.changes, self.further)
+        self.changes += 1
+        return cold, changing, once(ask)
+
+
+def _changing_a_set(change: str, number: int, base: list[str], further: list[str], messages: list[bytes]) -> list[Row]:
+    """Three pairs of changes in a row; the next message is matched by itself after one, as a batch after the other."""
+    changing = _Changing(change, base, further, messages)
+    subscriptions, batch = changing.changed, changing.batch
+    expat, usual = side_by_side(5, lambda: parse_with_expat(messages), changing.passed)
     per_message = expat.median / len(messages)
     rows: list[Row] = []
     for round_ in range(number * 3, number * 3 + 3):
         start = round_ * 53 % len(messages)
-        match(0, len(messages))  # what is put off until after the change before
-        _change_many(other, "added", round_, further)
-        cold = match(start, start + 1)
-        changing = _change_many(subscriptions, change, round_ % 3, further)
-        first, again = match(start, start + 1), match(start, start + 1)
-        after = match(0, len(messages))
+        message, one = messages[start], batch[start : start + 1]
+        among_others = _among_others(subscriptions, messages, start)
+        cold, seconds, first = changing.once_each(lambda message=message: subscriptions.match(message))  # type: ignore[misc]
+        after = once(changing.passed)
+        cold_batch, _, first_batch = changing.once_each(lambda one=one: subscriptions.match_batch(one))  # type: ignore[misc]
         rows.append(
             {
-                "queries_per_s": CHANGED / changing,
-                "cold_message_E": cold / per_message,
-                "next_message_E": first / per_message,
+                "queries_per_s": CHANGED / seconds,
+                "usual_match_E": among_others / per_message,
+                "cold_match_E": cold / per_message,
+                "next_match_E": first / per_message,
                 "next_of_cold": first / cold,
-                "same_message_again_E": again / per_message,
+                "next_of_usual": first / among_others,
+                "cold_batch_E": cold_batch / per_message,
+                "next_batch_E": first_batch / per_message,
+                "batch_of_cold": first_batch / cold_batch,
                 "pass_after_E": after / expat.median,
                 "usual_pass_E": usual.median / expat.median,
                 "pass_of_usual": after / usual.median,
             }
         )
     return rows
+
+
+def _among_others(subscriptions: SubscriptionSet, messages: list[bytes], number: int) -> float:
+    """Seconds for a message by itself in a stream of others."""
+    spent = []
+    for _ in range(3):
+        for before in range(number - 10, number):
+            subscriptions.match(messages[before])
+        spent.append(once(lambda: subscriptions.match(messages[number])))
+    return median(spent)
 
 
 def _change_many(subscriptions: SubscriptionSet, change: str, round_: int, further: list[str]) -> float:

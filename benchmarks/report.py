@@ -42,12 +42,18 @@ _NOTES = {
     ),
     "peers": "The answers of both were compared before timing.",
     "insertion": (
-        "Three times a thousand changes, with a message and then a pass over all messages after each; medians of seven "
-        "sets. `next_message_E`: the message right after the change, in a call of its own; `cold_message_E`: the same "
-        "message just before, when a thousand queries had been added to another set, so that the caches are "
-        "as cold but nothing is to be learnt; `next_of_cold`: the one as a multiple of the other, the median of the "
-        "pairs. `same_message_again_E`: once more. `pass_of_usual`: the pass after the change as a multiple of the "
-        "usual. Target: 1.2."
+        "Six times a thousand changes, of a set that has seen all messages; medians of seven sets. The "
+        "message right after a change is matched by `match()` after each other change, as a batch of one "
+        "after the rest. `next_match_E`, `next_batch_E`: what that takes, in a call of its own. "
+        "`cold_match_E`, `cold_batch_E`: the same message in the same way just before, when another set was "
+        "changed alike, so that the caches are as cold but nothing is to be learnt; `next_of_cold`, "
+        "`batch_of_cold`: the one as a multiple of the other, the median of the pairs. Below 1: what is "
+        "learnt in the change itself is in the cache then. `usual_match_E`: the message by `match()` in a "
+        "stream of others, with warm caches; `next_of_usual`: the next message as a multiple of that, which "
+        "is the price of cold caches, whoever made them cold. `pass_of_usual`: the pass over all messages "
+        "after the change as a multiple of the usual; target of this and of `next_of_cold`: 1.2. "
+        "`queries_per_s` counts what matchers learn in the change. The last row adds as many queries as there "
+        "were in one call, to a set that has seen no message."
     ),
     "adversarial": (
         "Each history of the last forty names is a state of its own, and names are drawn by chance: whatever is learnt "
