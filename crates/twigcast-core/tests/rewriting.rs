@@ -262,14 +262,16 @@ fn conjunctions_hold_for_few_bindings_and_for_many() {
                 let (step, name, value) = (random.of(&["/", "//"]), random.below(4), 1 + random.below(3));
                 before.push(format!("$v{step}{} = {value}", ["a", "b", "c", "d"][name]));
             }
-            let source = random.of(&["/m/i", "//i", "/m/i/i"]);
-            let columns = [random.of(&["$v/a", "$v//b", "$v/i"]), random.of(&["$v//c", "$v//*", "$v/i/i"])];
-            let text = format!(
-                "for $v in {source} where {} return <r>{{ {} }}{{ {} }}</r>",
-                before.join(" and "),
-                columns[0],
-                columns[1]
-            );
+            let text = if random.below(5) == 0 {
+                let name = random.of(&["a", "b", "*"]);
+                let value = 1 + random.below(3);
+                format!("for $v in //{name} where $v = {value} return <r>{{ $v }}{{ $v//* }}</r>")
+            } else {
+                let source = random.of(&["/m/i", "//i", "/m/i/i"]);
+                let columns = [random.of(&["$v/a", "$v//b", "$v/i", "$v"]), random.of(&["$v//c", "$v//*", "$v/i/i"])];
+                let condition = before.join(" and ");
+                format!("for $v in {source} where {condition} return <r>{{ {} }}{{ {} }}</r>", columns[0], columns[1])
+            };
             engine.add(&number.to_string(), &text, &context(), true).expect(&text);
             queries.insert(number.to_string(), text);
         }

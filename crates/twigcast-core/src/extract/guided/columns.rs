@@ -56,7 +56,8 @@ impl Columns {
                 }
                 node += 1;
             } else {
-                let (next, slice) = run(nodes, labels, node);
+                // Where they are bindings themselves, each is one of its own.
+                let (next, slice) = run(nodes, labels, node, strands[0].up > 0);
                 if slice.end < SEVERAL {
                     self.note(prepared, (found, meaning), (node, label, slice), nodes);
                 } else {
@@ -160,12 +161,12 @@ impl Columns {
 /// The bytes of an element and of those behind it that all columns lead to that lead to it, and what comes then: they have
 /// its label path and parent, and no elements in them or between them.
 #[inline]
-fn run(nodes: &[Node], labels: &[LabelId], first: usize) -> (usize, Slice) {
+fn run(nodes: &[Node], labels: &[LabelId], first: usize, is_shared: bool) -> (usize, Slice) {
     let Node { span, parent, end, .. } = nodes[first];
     let mut slice = Slice { start: span.start, end: span.end };
     let is_leaf =
         |node: usize, end: u32| end as usize - node <= 2 && (node + 1 == end as usize || labels[node + 1] == ROOT);
-    if !is_leaf(first, end) {
+    if !is_shared || !is_leaf(first, end) {
         return (first + 1, slice);
     }
     let mut next = end as usize;
