@@ -520,3 +520,58 @@ fn pieces_of_all_lengths_are_put_together() {
     }
     assert!(found > 800, "{found} deliveries are too few to mean anything");
 }
+
+/// Few recipes make many results, of which each is much larger than the message: what they have in common is put together
+/// once as long as there is room for it, and the others are made all the same; into a buffer, and into a sink.
+#[test]
+fn what_many_results_have_in_common_may_be_too_large_to_be_kept() {
+    let mut texts = Vec::new();
+    for constant in 0..14 {
+        for makes in ["<r>{ $v//b }</r>", "<s>{ $v//b } of { $v/c }</s>", "<t>{ $v/c }{ $v//c }{ $v/b }</t>", "<u/>"] {
+            texts.push(format!("for $v in //b where $v/c = {constant} return {makes}"));
+        }
+    }
+    let mut engine = Engine::new(Limits::default());
+    for (number, text) in texts.iter().enumerate() {
+        engine.add(&number.to_string(), text, &context(), false).expect(text);
+    }
+    let (mut matcher, mut found) = (Matcher::new(), 0);
+    for seed in 1..6 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let mut xml = String::from("<a>");
+        // A tower of elements: each is copied once for each above it.
+        for _ in 0..[0, 12, 40][seed as usize % 3] {
+            let text = "y".repeat(random.below(900));
+            xml.push_str(&format!("<b><c>{}</c><c>{}</c>{text}", random.below(14), random.below(14)));
+        }
+        let open = xml.matches("<b>").count();
+        xml.push_str(&"</b>".repeat(open));
+        for _ in 0..random.below(30) {
+            xml.push_str(&format!("<b><c>{}</c><b>{}</b></b>", random.below(14), "z".repeat(random.below(300))));
+        }
+        xml.push_str("</a>");
+        let sink = Collected::default();
+        let mut handed = Payloads::into_sink(Box::new(sink.clone()));
+        engine.run_delivering(&mut matcher, xml.as_bytes()).expect("it is well-formed");
+        let result = engine.deliver(&mut matcher, xml.as_bytes(), &mut handed);
+        handed.close();
+        let bytes = sink.0.lock().expect("no panic before");
+        let place = |number: usize| {
+            let start = if number == 0 { 0 } else { handed.ends()[number - 1] as usize };
+            start..handed.ends()[number] as usize
+        };
+        let handed_on: All = (result.slots.iter().zip(&result.numbers))
+            .map(|(&slot, &number)| (key(&engine, slot), bytes[place(number as usize)].to_vec()))
+            .collect();
+        let kept = delivered(&engine, &mut matcher, &xml);
+        for (number, text) in texts.iter().enumerate() {
+            let expected = alone(text, &xml);
+            for (how, all) in [("kept", &kept), ("handed on", &handed_on)] {
+                assert!(all.get(&number.to_string()) == expected.as_ref(), "seed {seed}, {how}: {text}");
+            }
+            found += usize::from(expected.is_some());
+        }
+    }
+    assert!(found > 150, "{found} deliveries are too few to mean anything");
+}

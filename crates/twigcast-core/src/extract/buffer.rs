@@ -10,6 +10,9 @@ use std::ops::Range;
 pub(super) const RUN: usize = 32;
 pub(super) const STEP: usize = 128;
 
+/// Steps of a piece that are copied one by one, at most.
+const STEPS_MAX: usize = 4;
+
 /// Memory that is made ready beyond what is asked for, so that this happens seldom.
 const AHEAD: usize = 1 << 14;
 
@@ -34,6 +37,12 @@ impl Buffer {
     #[inline]
     pub fn len(&self) -> usize {
         self.end
+    }
+
+    /// The bytes, and others behind them.
+    #[inline]
+    pub fn memory(&self) -> &[u8] {
+        &self.memory
     }
 
     /// The bytes.
@@ -85,6 +94,133 @@ impl Buffer {
         let mut runs = Runs { memory: &mut self.memory, end: self.end };
         write(&mut runs);
         self.end = runs.end;
+    }
+
+    /// Appends up to so many bytes in up to so many pieces, of which what is longer than a step is noted.
+    #[inline]
+    pub fn append_steps(
+        &mut self,
+        (most, pieces): (usize, usize),
+        rests: &mut Rests,
+        write: impl for<'a> FnOnce(Steps<'a>) -> Steps<'a>,
+    ) {
+        self.make_room(most);
+        // The last piece is noted even if it is short.
+        rests.make_room(pieces + 1);
+        let steps = Steps { memory: &mut self.memory, end: self.end, rests: &mut rests.list, count: rests.count };
+        let steps = write(steps);
+        (self.end, rests.count) = (steps.end, steps.count);
+    }
+
+    /// Copies what was noted, once there is enough of it: `from` is what the pieces are of.
+    #[inline]
+    pub fn settle(&mut self, rests: &mut Rests, from: &[u8], few: usize) {
+        if rests.count > few {
+            self.settle_all(rests, from);
+        }
+    }
+
+    /// Copies another step of all pieces, then of those that are longer, and so on; and the rest of those that are long.
+    #[inline(never)]
+    fn settle_all(&mut self, rests: &mut Rests, from: &[u8]) {
+        let Rests { list, count } = rests;
+        let mut left = std::mem::take(count);
+        let mut done = STEP;
+        while left > 0 && done < STEPS_MAX * STEP {
+            let mut longer = 0;
+            for number in 0..left {
+                let rest = list[number];
+                // The last step of a piece is as long as others; some of it is there already.
+                let bytes = rest.bytes as usize;
+                let (to, start) = (rest.to + bytes.min(done + STEP), rest.from as usize + bytes.min(done + STEP));
+                self.memory[to - STEP..to].copy_from_slice(&from[start - STEP..start]);
+                list[longer] = rest;
+                longer += usize::from(bytes > done + STEP);
+            }
+            left = longer;
+            done += STEP;
+        }
+        for rest in &list[..left] {
+            let (to, start, bytes) = (rest.to, rest.from as usize, rest.bytes as usize);
+            self.memory[to + done..to + bytes].copy_from_slice(&from[start + done..start + bytes]);
+        }
+    }
+}
+
+/// What is left to be copied of pieces of which a step was copied: where to, and the whole piece.
+#[derive(Debug, Default)]
+pub(super) struct Rests {
+    list: Vec<Rest>,
+    count: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rest {
+    to: usize,
+    from: u32,
+    bytes: u32,
+}
+
+impl Rests {
+    /// Forgets what was noted.
+    pub fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Makes room for so many more.
+    #[inline]
+    fn make_room(&mut self, more: usize) {
+        if self.list.len() < self.count + more {
+            self.list.resize(self.count + more, Rest::default());
+        }
+    }
+}
+
+/// Appends pieces of which nobody knows how long they are, without a jump that depends on it: a step of each is copied,
+/// and what is longer is noted. To guess wrongly which way a jump goes takes as long as to copy hundreds of bytes.
+pub(super) struct Steps<'a> {
+    memory: &'a mut [u8],
+    end: usize,
+    rests: &'a mut [Rest],
+    count: usize,
+}
+
+impl Steps<'_> {
+    /// Where the next piece begins.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.end
+    }
+
+    /// Appends so many bytes of something, which has a step of bytes from there on.
+    #[inline(always)]
+    pub fn push(&mut self, from: &[u8], start: u32, bytes: u32) {
+        let Self { memory, end, rests, count } = self;
+        memory[*end..*end + STEP].copy_from_slice(&from[start as usize..start as usize + STEP]);
+        rests[*count] = Rest { to: *end, from: start, bytes };
+        *count += usize::from(bytes as usize > STEP);
+        *end += bytes as usize;
+    }
+
+    /// Appends a constant, most of which are short; behind it there is a run of other bytes.
+    #[inline(always)]
+    pub fn push_constant(&mut self, from: &[u8], start: u32, bytes: u32) {
+        let (start, length) = (start as usize, bytes as usize);
+        let Self { memory, end: to, .. } = self;
+        memory[*to..*to + RUN].copy_from_slice(&from[start..start + RUN]);
+        if length > RUN {
+            memory[*to..*to + length].copy_from_slice(&from[start..start + length]);
+        }
+        *to += length;
+    }
+
+    /// Appends all of something, which is nothing more often than not.
+    #[inline(always)]
+    pub fn push_all(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.memory[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+            self.end += bytes.len();
+        }
     }
 }
 
@@ -199,6 +335,44 @@ mod tests {
                 assert_eq!(buffer.len(), plain.len());
                 assert!(buffer.bytes() == plain);
             }
+            memory = buffer.into_memory();
+        }
+    }
+
+    /// Pieces of all lengths, in steps, are whole once what was noted is settled, however many are noted until then.
+    #[test]
+    fn pieces_are_appended_in_steps() {
+        let random = &mut Random(11);
+        let source: Vec<u8> = (0..6000).map(|number| (number % 253) as u8).collect();
+        let constants: Vec<u8> = (0..200).map(|number| 255 - number as u8).collect();
+        let mut memory = Vec::new();
+        for _ in 0..60 {
+            let (mut buffer, mut plain, mut rests) = (Buffer::within(memory), Vec::new(), Rests::default());
+            let few = random.below(60);
+            for _ in 0..random.below(120) {
+                let pieces: Vec<(usize, usize, usize)> = (0..random.below(6))
+                    .map(|_| {
+                        let most = [20, STEP + 2, 3 * STEP, (STEPS_MAX + 3) * STEP][random.below(4)];
+                        (random.below(4000), random.below(most), random.below(150))
+                    })
+                    .collect();
+                let most = pieces.iter().map(|(_, bytes, constant)| bytes + constant).sum();
+                buffer.append_steps((most, pieces.len()), &mut rests, |mut out| {
+                    for &(start, bytes, constant) in &pieces {
+                        out.push_constant(&constants, 7, constant as u32);
+                        out.push(&source, start as u32, bytes as u32);
+                    }
+                    out
+                });
+                for &(start, bytes, constant) in &pieces {
+                    plain.extend_from_slice(&constants[7..7 + constant]);
+                    plain.extend_from_slice(&source[start..start + bytes]);
+                }
+                buffer.settle(&mut rests, &source, few);
+                assert_eq!(buffer.len(), plain.len());
+            }
+            buffer.settle(&mut rests, &source, 0);
+            assert!(buffer.bytes() == plain);
             memory = buffer.into_memory();
         }
     }

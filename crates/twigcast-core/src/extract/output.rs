@@ -5,10 +5,13 @@
 //! never in memory twice.
 
 use super::ExtractError;
-use super::buffer::{Buffer, Runs};
+use super::buffer::{Buffer, Rests, Runs, Steps};
 
 /// Bytes that wait for a sink before they are handed over.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// Rests of pieces that wait, until there are more.
+pub(super) const RESTS_FEW: usize = 128;
 
 /// The text between two runs that may not arise from them is no longer than this and one more.
 const LOOK_BACK: usize = 2;
@@ -187,6 +190,31 @@ impl<'a> Output<'a> {
         let taken = self.payloads.taken;
         self.payloads.bytes.append(most, |runs| write(taken, runs));
         self.finish();
+    }
+
+    /// The same in steps, of up to so many bytes and pieces. What `rests` has at last is to be settled before anything else is
+    /// appended.
+    #[inline]
+    pub fn append_steps(
+        &mut self,
+        most: (usize, usize),
+        (rests, from): (&mut Rests, &[u8]),
+        write: impl for<'b> FnOnce(Steps<'b>) -> Steps<'b>,
+    ) {
+        let payloads = &mut *self.payloads;
+        payloads.bytes.append_steps(most, rests, write);
+        payloads.start = payloads.position();
+        payloads.ends.push(payloads.start);
+        payloads.bytes.settle(rests, from, RESTS_FEW);
+        if payloads.bytes.len() >= CHUNK_BYTES && payloads.sink.is_some() {
+            payloads.bytes.settle(rests, from, 0);
+            payloads.hand_over(payloads.bytes.len());
+        }
+    }
+
+    /// Copies what is left of the pieces of results that were appended in steps.
+    pub fn settle(&mut self, rests: &mut Rests, from: &[u8]) {
+        self.payloads.bytes.settle(rests, from, 0);
     }
 
     /// Appends bytes that are fit to stand here.

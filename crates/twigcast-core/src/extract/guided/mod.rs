@@ -7,7 +7,8 @@
 //! conditions that it satisfies, each with a set of bindings, as bits (`found.rs`); queries match whose conditions have
 //! any binding in common. What the returned paths lead to from the bindings of a list is found once for all (`columns.rs`)
 //! and kept (`prepared.rs`). Each different pair of a set and something to make of it (`recipes.rs`) is one result
-//! (`naming.rs`, `sets.rs`), from pieces that are copied from the message once (`results.rs`).
+//! (`naming.rs`, `sets.rs`), from pieces of the message (`results.rs`) that are put together once where many results are
+//! made of the same (`strips.rs`).
 
 mod classes;
 mod columns;
@@ -21,6 +22,7 @@ mod recipes;
 mod results;
 mod selector;
 mod sets;
+mod strips;
 
 use std::sync::Arc;
 
