@@ -185,6 +185,36 @@ mod tests {
         }
     }
 
+    /// Results are told apart by numbers that go on from message to message, and begin anew when there are no more.
+    #[test]
+    fn numbers_of_results_begin_anew() {
+        let mut engine = Engine::new(Limits::default());
+        let context = QueryContext::default();
+        for number in 0..24 {
+            let (path, name) = (["a", "b", "i"][number % 3], ["r", "s"][number / 12]);
+            let value = number % 4;
+            let text = format!("for $v in //i where $v/a = {value} return <{name}>{{ $v/{path} }}</{name}>");
+            engine.add(&number.to_string(), &text, &context, false).expect(&text);
+        }
+        let mut matcher = Matcher::new();
+        let mut told = |xml: &str| {
+            let found = engine.prepare(&mut matcher, xml.as_bytes(), &mut Payloads::default()).expect("well-formed");
+            let (slots, numbers) = found.deliveries();
+            (slots.to_vec(), numbers.to_vec(), found.result_count())
+        };
+        let items =
+            |values: &[u32]| -> String { values.iter().map(|value| format!("<i><a>{value}</a></i>")).collect() };
+        for values in [&[0, 1, 2, 3, 0][..], &[1], &[2, 2, 0], &[3, 1, 3, 1, 2, 2, 0]] {
+            let xml = format!("<m>{}</m>", items(values));
+            let expected = told(&xml);
+            assert!(expected.2 > 1 && expected.2 <= expected.0.len(), "{expected:?}");
+            crate::extract::guided::wear_out();
+            for _ in 0..3 {
+                assert_eq!(told(&xml), expected, "{values:?}");
+            }
+        }
+    }
+
     /// Queries with several conditions are laid out anew once it has cost as much to look for them, by how often their
     /// conditions held, and then they are found as before; also where label paths were learnt meanwhile.
     #[test]

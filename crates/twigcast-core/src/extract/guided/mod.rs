@@ -34,6 +34,8 @@ use found::Found;
 use guide::{Labels, Meaning};
 use late::Late;
 pub use naming::Named;
+#[cfg(test)]
+pub(crate) use naming::wear_out;
 pub(crate) use naming::{ELSEWHERE, Told};
 pub use prepared::Prepared;
 use results::Results;

@@ -7,6 +7,7 @@ use super::super::buffer::Buffer;
 use super::super::family::NONE;
 use super::prepared::{Group, Make, Prepared};
 use super::recipes::RecipeId;
+use super::selector::Members;
 use super::sets::{Sets, members};
 
 /// The result cannot be made here, and has to be asked for by itself.
@@ -236,14 +237,12 @@ impl Namer {
             // Results of this set are counted on from here.
             let before = self.ever;
             let base = naming.result_count as u32;
-            for &group in same {
-                let block =
-                    Block { members: groups[group as usize].members, group: start + group, first, base, before };
-                if plain {
-                    naming.name_all(block, &mut self.made);
-                } else {
-                    naming.name_some(block, &mut self.made);
-                }
+            let set = NewSet { first, base, before };
+            let same = same.iter().map(|&group| (start + group, groups[group as usize].members));
+            if plain {
+                naming.name_all(set, same, &mut self.made);
+            } else {
+                naming.name_some(set, same, &mut self.made);
             }
             self.ever = before + naming.result_count as u32 - base;
             at = end;
@@ -273,11 +272,9 @@ impl Namer {
     }
 }
 
-/// A group whose results are to be named.
+/// A set of bindings that results are to be named of.
 #[derive(Clone, Copy)]
-struct Block {
-    members: (u32, u32),
-    group: u32,
+struct NewSet {
     /// The first recipe of the list.
     first: RecipeId,
     /// The first result of the set, in the message and ever.
@@ -297,50 +294,64 @@ struct Naming<'a> {
 }
 
 impl Naming<'_> {
-    /// Names the results of all queries of a group, none of which has to be asked for by itself. Nearly each query may
-    /// or may not have the result of another, so there is no jump for that.
-    fn name_all(&mut self, block: Block, made: &mut [u32]) {
-        let members = self.prepared.selector().members(block.members);
-        let told = self.told_count..self.told_count + members.len();
-        let told = self.told.queries[told.clone()].iter_mut().zip(&mut self.told.numbers[told]);
-        let results = &mut self.results[block.base as usize..];
-        let mut count = self.result_count as u32 - block.base;
-        for (member, (query, number)) in members.iter().zip(told) {
-            let made = &mut made[member.row as usize];
-            let is_new = *made <= block.before;
-            results[count as usize] = (block.first + member.row, block.group);
-            count += u32::from(is_new);
-            *made = if is_new { block.before + count } else { *made };
-            *query = member.query;
-            *number = block.base + *made - block.before - 1;
+    /// Names the results of all queries of groups with one set, none of which has to be asked for by itself. Nearly each
+    /// query may or may not have the result of another, so there is no jump for that.
+    fn name_all(&mut self, set: NewSet, groups: impl Iterator<Item = (u32, Members)>, made: &mut [u32]) {
+        let Self { prepared, results, told, .. } = self;
+        let selector = prepared.selector();
+        let results = &mut results[set.base as usize..];
+        let (queries, numbers) = (&mut told.queries[self.told_count..], &mut told.numbers[self.told_count..]);
+        let (mut count, mut at) = (0, 0);
+        for (group, members) in groups {
+            let members = selector.members(members);
+            let place = at..at + members.len();
+            at = place.end;
+            for ((member, query), number) in members.iter().zip(&mut queries[place.clone()]).zip(&mut numbers[place]) {
+                let made = &mut made[member.row as usize];
+                let is_new = *made <= set.before;
+                results[count as usize] = (set.first + member.row, group);
+                count += u32::from(is_new);
+                *made = if is_new { set.before + count } else { *made };
+                *query = member.query;
+                *number = set.base + *made - set.before - 1;
+            }
         }
-        self.result_count = (block.base + count) as usize;
-        self.told_count += members.len();
+        self.result_count = (set.base + count) as usize;
+        self.told_count += at;
     }
 
     /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
-    fn name_some(&mut self, block: Block, made: &mut [u32]) {
+    fn name_some(&mut self, set: NewSet, groups: impl Iterator<Item = (u32, Members)>, made: &mut [u32]) {
         let Self { prepared, without, .. } = *self;
-        for member in prepared.selector().members(block.members) {
-            if without.get(member.query as usize / 64).is_some_and(|word| word >> (member.query % 64) & 1 == 1) {
-                continue;
-            }
-            let recipe = block.first + member.row;
-            let mut number = ELSEWHERE;
-            if prepared.recipes().columns(recipe).iter().any(|&column| prepared.is_too_much(column)) {
-                self.told.is_elsewhere = true;
-            } else {
-                let made = &mut made[member.row as usize];
-                if *made <= block.before {
-                    self.results[self.result_count] = (recipe, block.group);
-                    self.result_count += 1;
-                    *made = block.before + self.result_count as u32 - block.base;
+        for (group, members) in groups {
+            for member in prepared.selector().members(members) {
+                let is_left_out = without.get(member.query as usize / 64);
+                if is_left_out.is_some_and(|word| word >> (member.query % 64) & 1 == 1) {
+                    continue;
                 }
-                number = block.base + *made - block.before - 1;
+                let recipe = set.first + member.row;
+                let mut number = ELSEWHERE;
+                if prepared.recipes().columns(recipe).iter().any(|&column| prepared.is_too_much(column)) {
+                    self.told.is_elsewhere = true;
+                } else {
+                    let made = &mut made[member.row as usize];
+                    if *made <= set.before {
+                        self.results[self.result_count] = (recipe, group);
+                        self.result_count += 1;
+                        *made = set.before + self.result_count as u32 - set.base;
+                    }
+                    number = set.base + *made - set.before - 1;
+                }
+                self.told.queries[self.told_count] = member.query;
+                self.told.numbers[self.told_count] = number;
+                self.told_count += 1;
             }
-            self.told.queries[self.told_count] = member.query;
-            self.told.numbers[self.told_count] = number;
-            self.told_count += 1;
         }
     }
+}
+
+/// Makes the next message of this thread the one at which there are no more numbers for what was made.
+#[cfg(test)]
+pub(crate) fn wear_out() {
+    NAMER.with_borrow_mut(|namer| namer.ever = u32::MAX - 5);
 }

@@ -152,7 +152,10 @@ impl Prepared {
     #[inline]
     pub(super) fn add_group(&mut self, list: ListId, members: Members, bindings: u32, set: &[u64]) {
         self.groups.push(Group { list, members, bindings, set: self.sets.len() as u32 });
-        self.sets.extend_from_slice(set);
+        match *set {
+            [word] => self.sets.push(word),
+            _ => self.sets.extend_from_slice(set),
+        }
         self.bindings_max = self.bindings_max.max(bindings as usize);
     }
 
