@@ -345,7 +345,7 @@ fn a_thousand_changes_with_a_message_after_each() {
 /// before stays. Seldom, when it is worth it, all is found out anew.
 #[test]
 fn what_was_learnt_of_paths_that_came_lately_stays() {
-    for seed in 1_u64..13 {
+    for seed in 1_u64..25 {
         println!("seed {seed}");
         let mut random = Random(seed);
         let context = QueryContext {
@@ -354,8 +354,10 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
         };
         let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
         let mut expected: BTreeMap<String, String> = BTreeMap::new();
-        let messages: Vec<String> = (0..20).map(|_| message(&mut random)).collect();
-        for number in 0..2_000 {
+        let mut messages: Vec<String> = (0..20).map(|_| message(&mut random)).collect();
+        // Of few queries, many label paths lead to the same states.
+        let count = *random.of(&[4, 20, 500]);
+        for number in 0..count {
             let text = path_query(&mut random);
             engine.add(&format!("first {number}"), &text, &context, false).expect("a valid query");
             expected.insert(format!("first {number}"), text);
@@ -364,7 +366,11 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
         let passes = 1 + random.below(40);
         (0..passes).for_each(|_| messages.iter().for_each(|message| drop(keys(&engine, &mut matcher, message))));
         let with_conditions = random.below(3) == 0;
+        let brings_new = random.below(2) == 0;
         for round in 0..40 {
+            if brings_new {
+                messages[random.below(20)] = message(&mut random);
+            }
             for _ in 0..*random.of(&[1, 1, 3, 30, 200]) {
                 let key = format!("key {}", random.below(300));
                 if random.below(4) == 0 {
@@ -392,6 +398,8 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
                 assert_eq!(found, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
             }
         }
-        assert!(with_conditions || matcher.looks_ahead() < 10, "{}", matcher.looks_ahead());
+        if count == 500 && !with_conditions && !brings_new {
+            assert!(matcher.looks_ahead() < 10, "{}", matcher.looks_ahead());
+        }
     }
 }
