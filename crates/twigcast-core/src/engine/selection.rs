@@ -17,7 +17,8 @@ use crate::extract::guided::{ELSEWHERE, Guide, Told};
 use crate::extract::{ExtractError, Payloads, Session};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
-use crate::scan::{Want, position};
+use crate::scan::Want;
+use crate::scan::position::Locator;
 use crate::vocabulary::Vocabulary;
 
 /// Parsed expressions that a matcher keeps.
@@ -176,7 +177,10 @@ impl Engine {
         let message = Message { source, document: &matcher.document };
         let evaluator = self.evaluator(message);
         Ok(evaluator.value(&expr, Context::DOCUMENT).map(|value| match value {
-            Value::Nodes(nodes) => nodes.into_iter().map(|node| describe(&evaluator, message, node)).collect(),
+            Value::Nodes(nodes) => {
+                let mut locator = Locator::new(source);
+                nodes.into_iter().map(|node| describe(&evaluator, &mut locator, node)).collect()
+            }
             _ => Vec::new(),
         }))
     }
@@ -367,7 +371,8 @@ fn truth(value: &Value<'_>) -> bool {
     }
 }
 
-fn describe(evaluator: &Evaluator<'_>, message: Message<'_>, node: NodeRef) -> Selected {
+fn describe(evaluator: &Evaluator<'_>, locator: &mut Locator<'_>, node: NodeRef) -> Selected {
+    let message = evaluator.message();
     let document = message.document;
     let (kind, span) = match node {
         NodeRef::Attribute(number) => {
@@ -391,7 +396,7 @@ fn describe(evaluator: &Evaluator<'_>, message: Message<'_>, node: NodeRef) -> S
             (kind, (entry.span.start, entry.span.end))
         }
     };
-    let (line, column) = position::locate(message.source, span.0 as usize);
+    let (line, column) = locator.locate(span.0 as usize);
     let name = evaluator.qualified_name(node).to_owned();
     Selected { kind, name, start: span.0, end: span.1, line, column }
 }

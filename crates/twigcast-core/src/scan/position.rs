@@ -5,30 +5,52 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Line and column of a byte offset, both from 1. Lines end with LF, CR LF or CR; columns count characters; a
 /// byte-order mark counts as nothing.
 pub fn locate(source: &[u8], offset: usize) -> (u32, u32) {
-    let before = &source[..offset.min(source.len())];
-    let before = before.strip_prefix(BYTE_ORDER_MARK).unwrap_or(before);
-    let mut line = 1u32;
-    let mut line_start = 0;
-    for at in memchr::memchr2_iter(b'\n', b'\r', before) {
-        let first_of_pair = before[at] == b'\r' && source_byte_after(source, before, at) == Some(b'\n');
-        if !first_of_pair {
-            line = line.saturating_add(1);
-            line_start = at + 1;
-        }
-    }
-    let column = before[line_start..].iter().filter(|&&b| b & 0xC0 != 0x80).count() + 1;
-    (line, u32::try_from(column).unwrap_or(u32::MAX))
+    Locator::new(source).locate(offset)
 }
 
-/// The byte after offset `at` of `before`, which may lie beyond its end.
-fn source_byte_after(source: &[u8], before: &[u8], at: usize) -> Option<u8> {
-    let skipped = if source.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    before.get(at + 1).or_else(|| source.get(skipped + at + 1)).copied()
+/// Lines and columns of many byte offsets of one source: of ascending ones, the bytes between are gone through once.
+#[derive(Debug)]
+pub struct Locator<'a> {
+    source: &'a [u8],
+    /// How far it was counted, and what there is.
+    at: usize,
+    line: u32,
+    column: u32,
+}
+
+impl<'a> Locator<'a> {
+    /// At the beginning of a source.
+    pub fn new(source: &'a [u8]) -> Self {
+        let at = if source.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        Self { source, at, line: 1, column: 1 }
+    }
+
+    /// See [`locate`].
+    pub fn locate(&mut self, offset: usize) -> (u32, u32) {
+        let offset = offset.min(self.source.len());
+        if offset < self.at {
+            *self = Self::new(self.source);
+        }
+        let Some(between) = self.source.get(self.at..offset) else { return (1, 1) };
+        let mut line_start = 0;
+        for at in memchr::memchr2_iter(b'\n', b'\r', between) {
+            let is_first_of_pair = between[at] == b'\r' && self.source.get(self.at + at + 1) == Some(&b'\n');
+            if !is_first_of_pair {
+                self.line = self.line.saturating_add(1);
+                self.column = 1;
+                line_start = at + 1;
+            }
+        }
+        let characters = between[line_start..].iter().filter(|&&b| b & 0xC0 != 0x80).count();
+        self.column = self.column.saturating_add(u32::try_from(characters).unwrap_or(u32::MAX));
+        self.at = offset;
+        (self.line, self.column)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::locate;
+    use super::{Locator, locate};
 
     #[test]
     fn all_line_ends_count_once() {
@@ -46,5 +68,38 @@ mod tests {
     fn columns_are_characters_and_the_mark_is_none() {
         assert_eq!(locate("\u{FEFF}é€😀x".as_bytes(), 3), (1, 1));
         assert_eq!(locate("\u{FEFF}é€😀x".as_bytes(), 3 + 2 + 3 + 4), (1, 4));
+    }
+
+    /// In whatever order places are asked for, each is told as by counting from the beginning.
+    #[test]
+    fn many_places_are_each_as_if_asked_alone() {
+        let pieces = ["a", "\n", "\r", "\r\n", "é", "€", "😀", "xyz"];
+        for seed in 1_u64..40 {
+            println!("seed {seed}");
+            let mut state = seed;
+            let mut random = move |bound: usize| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as usize % bound
+            };
+            let mut text = if random(3) == 0 { "\u{FEFF}".to_owned() } else { String::new() };
+            let first = text.len();
+            (0..random(60)).for_each(|_| text += pieces[random(pieces.len())]);
+            let mut locator = Locator::new(text.as_bytes());
+            let mut offset = first;
+            for _ in 0..60 {
+                offset = if random(6) == 0 { random(text.len() + 2) } else { offset + random(4) };
+                let before = &text.as_bytes()[first.min(offset.min(text.len()))..offset.min(text.len())];
+                let ends = |at: usize| match before[at] {
+                    b'\n' => true,
+                    b'\r' => text.as_bytes().get(first + at + 1) != Some(&b'\n'),
+                    _ => false,
+                };
+                let line_ends: Vec<usize> = (0..before.len()).filter(|&at| ends(at)).collect();
+                let line = &before[line_ends.last().map_or(0, |last| last + 1)..];
+                let column = 1 + line.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
+                assert_eq!(locator.locate(offset), (1 + line_ends.len() as u32, column as u32), "{text:?} at {offset}");
+                assert_eq!(locate(text.as_bytes(), offset), (1 + line_ends.len() as u32, column as u32));
+            }
+        }
     }
 }
