@@ -60,8 +60,10 @@ pub struct Nfa {
     free_states: Vec<StateId>,
     /// See [`Self::version`].
     version: u64,
-    /// Items added since something was last taken away, or there were too many of them; the oldest first.
+    /// Items added since something was last taken away, the oldest first; but for the first of them.
     added: Vec<(StateId, Item)>,
+    /// How many first ones are left out.
+    added_before: usize,
     /// Grows whenever `added` begins anew.
     epoch: u64,
 }
@@ -97,6 +99,7 @@ impl Nfa {
             free_states: Vec::new(),
             version: 0,
             added: Vec::new(),
+            added_before: 0,
             epoch: 0,
         }
     }
@@ -108,7 +111,7 @@ impl Nfa {
 
     /// How it is now.
     pub fn position(&self) -> Position {
-        Position { version: self.version, epoch: self.epoch, added: self.added.len() }
+        Position { version: self.version, epoch: self.epoch, added: self.added_before + self.added.len() }
     }
 
     /// Has nothing changed since?
@@ -118,12 +121,17 @@ impl Nfa {
 
     /// The items that were added since, and the states that they wait at; `None` if there were other changes, or too many.
     pub fn added_since(&self, position: Position) -> Option<&[(StateId, Item)]> {
-        if self.epoch == position.epoch { self.added.get(position.added..) } else { None }
+        if self.epoch != position.epoch {
+            return None;
+        }
+        self.added.get(position.added.checked_sub(self.added_before)?..)
     }
 
     fn note_added(&mut self, state: StateId, item: Item) {
         if self.added.len() == ADDED_MAX {
-            self.disturb();
+            // Who follows often has seen these.
+            self.added.drain(..ADDED_MAX / 2);
+            self.added_before += ADDED_MAX / 2;
         }
         self.added.push((state, item));
     }
@@ -132,6 +140,7 @@ impl Nfa {
     fn disturb(&mut self) {
         self.epoch += 1;
         self.added = Vec::new();
+        self.added_before = 0;
     }
 
     /// How many states there are.

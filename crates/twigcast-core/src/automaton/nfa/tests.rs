@@ -72,3 +72,25 @@ fn insert(nfa: &mut Nfa, path: &[LinearStep], item: Item) -> u32 {
     let state = nfa.state_of(path);
     nfa.insert_item(state, item)
 }
+
+/// More additions than are kept: who follows often is told all of them, who does not is told that it cannot be done.
+#[test]
+fn additions_are_told_to_those_who_follow_often() {
+    let mut nfa = Nfa::new();
+    let path = [LinearStep { descendant: false, test: NameTest::Any }];
+    let (first, mut position) = (nfa.position(), nfa.position());
+    let mut told = Vec::new();
+    for query in 0..3 * ADDED_MAX as u32 {
+        let state = nfa.state_of(&path);
+        nfa.insert_item(state, Item::Accept(query));
+        if query % 1_000 == 0 {
+            told.extend(nfa.added_since(position).expect("kept").iter().map(|&(_, item)| item));
+            position = nfa.position();
+        }
+    }
+    assert!(told.into_iter().eq((0..=3 * ADDED_MAX as u32 / 1_000 * 1_000).map(Item::Accept)));
+    assert!(nfa.added_since(first).is_none());
+    let item = nfa.insert_item(1, Item::Accept(0));
+    nfa.remove(item);
+    assert!(nfa.added_since(position).is_none(), "something was taken away");
+}
