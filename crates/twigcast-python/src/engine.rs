@@ -97,12 +97,20 @@ impl Engine {
         answer
     }
 
-    /// Subscriptions were added; after many, let the matchers that are free learn of them. Nobody waits longer for that:
-    /// who changes the engine has kept all out that could want them.
-    fn note_added(&self, engine: &core::Engine, count: usize) {
-        if self.added.fetch_add(count, Ordering::Relaxed) + count >= MANY {
-            self.added.store(0, Ordering::Relaxed);
-            self.idle().iter_mut().for_each(|matcher| engine.follow(matcher));
+    /// Subscriptions were added; after many, let the matchers that are free learn of them. One after the other, with no lock
+    /// that keeps others from matching: who wants a matcher meanwhile waits for one to learn at most, as it would itself.
+    fn note_added(&self, count: usize) {
+        if self.added.fetch_add(count, Ordering::Relaxed) + count < MANY {
+            return;
+        }
+        self.added.store(0, Ordering::Relaxed);
+        let count = self.idle().len();
+        // Those that are taken first are the last.
+        for index in (0..count).rev() {
+            let engine = self.read();
+            if let Some(matcher) = self.idle().get_mut(index) {
+                engine.follow(matcher);
+            }
         }
     }
 
@@ -184,9 +192,8 @@ impl Engine {
     ) -> PyResult<Vec<String>> {
         let context = queries::context(namespaces, dialect)?;
         let added = py.detach(|| {
-            let mut engine = self.write();
-            let added = engine.add(key, query, &context, replace);
-            self.note_added(&engine, 1);
+            let added = self.write().add(key, query, &context, replace);
+            self.note_added(1);
             added
         });
         match added {
@@ -222,7 +229,8 @@ impl Engine {
                     }
                 }
             }
-            self.note_added(&engine, pairs.len());
+            drop(engine);
+            self.note_added(pairs.len());
             refused
         });
         refusals(py, &pairs, refused)
@@ -241,9 +249,8 @@ impl Engine {
             return Ok(None);
         };
         let refused = py.detach(|| {
-            let mut engine = self.write();
-            let refused = engine.add_many(&pairs, &context, replace);
-            self.note_added(&engine, pairs.len());
+            let refused = self.write().add_many(&pairs, &context, replace);
+            self.note_added(pairs.len());
             refused
         });
         refusals(py, &pairs, refused).map(Some)

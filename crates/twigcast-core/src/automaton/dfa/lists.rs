@@ -1,7 +1,7 @@
 //! Many short lists of numbers, one after the other.
 
 /// A list: where it starts, and how long it is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct List {
     start: u32,
     len: u32,

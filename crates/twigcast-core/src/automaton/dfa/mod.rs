@@ -18,6 +18,7 @@ mod undecided;
 use std::num::NonZeroU32;
 
 use hashbrown::HashTable;
+use rustc_hash::FxHashMap;
 
 use self::lasting::{LastingId, LastingSets};
 use self::lists::{List, Lists};
@@ -181,6 +182,8 @@ pub struct LazyDfa {
     /// What was told without a state, by the NFA states reached.
     told_of: Vec<ToldOf>,
     told_known: HashTable<u32>,
+    /// What was told more without a state, by what was told before and a hash of the queries that came.
+    told_more: FxHashMap<(List, u64), List>,
     transitions: Transitions,
     lasting: LastingSets,
     lists: Lists,
@@ -217,6 +220,7 @@ impl LazyDfa {
         self.known.clear();
         self.told_of.clear();
         self.told_known.clear();
+        self.told_more.clear();
         self.transitions.clear();
         self.lasting.clear();
         self.lists.clear();
@@ -233,18 +237,26 @@ impl LazyDfa {
         self.known.clear();
         self.told_of.clear();
         self.told_known.clear();
+        self.told_more.clear();
         self.transitions.clear();
         self.lasting.clear();
         self.filter = Filter::default();
     }
 
-    /// What was told, and further queries that match.
+    /// What was told, and further queries that match. Where several are told the same and more, they share a list: those
+    /// of queries that select nearly everything are long.
     pub fn tell_more(&mut self, told: Told, queries: impl Iterator<Item = u32>) -> Told {
-        let accepts = &mut self.scratch.list;
+        let Self { lists, told_more, scratch: Scratch { list: accepts, .. }, .. } = self;
         accepts.clear();
-        accepts.extend_from_slice(self.lists.get(told.accepts));
+        accepts.extend_from_slice(lists.get(told.accepts));
+        let before = accepts.len();
         accepts.extend(queries);
-        Told { accepts: self.lists.add(accepts), ..told }
+        let new = accepts[before..].iter().fold(0, |sum: u64, &query| sum.wrapping_add(mixed(query)));
+        let shared = told_more.entry((told.accepts, new)).or_default();
+        if lists.get(*shared) != accepts {
+            *shared = lists.add(accepts);
+        }
+        Told { accepts: *shared, ..told }
     }
 
     /// Are the lists mostly of what nobody needs any more, where there are no states?
@@ -255,8 +267,10 @@ impl LazyDfa {
     /// Where there are no states: keep only the lists of what is still told.
     pub fn tidy<'a>(&mut self, all: impl Iterator<Item = &'a mut Told>) {
         let before = std::mem::take(&mut self.lists);
+        let mut kept: FxHashMap<List, List> = FxHashMap::default();
         for told in all {
-            told.accepts = self.lists.add(before.get(told.accepts));
+            let list = told.accepts;
+            told.accepts = *kept.entry(list).or_insert_with(|| self.lists.add(before.get(list)));
         }
         self.lists_kept = self.lists.len();
     }

@@ -15,7 +15,7 @@ const STEPS_MIN: usize = 16;
 /// Steps of sets for each place and state, at most: more are not worth it.
 const STEPS_EACH_MAX: usize = 32;
 /// Places that no message asks for may have a part of the cache, one of so many.
-const BUDGET_PART: usize = 4;
+pub(super) const BUDGET_PART: usize = 4;
 
 /// In place of how many were led along: all places were looked at.
 pub(super) const HAS_LOOKED: usize = usize::MAX;

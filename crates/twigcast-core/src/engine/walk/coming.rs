@@ -4,8 +4,8 @@
 //! known (see [`super::ahead`]). To all others the automaton of what came lately is led along anew, when a message leads
 //! there.
 
-use super::ahead::HAS_LOOKED;
-use super::{Layers, NOWHERE, OUTSET, PLACE_BITS, PLACES_MAX, PlaceId, STALE, UNLED, Walk};
+use super::ahead::{BUDGET_PART, HAS_LOOKED};
+use super::{Known, Layers, NOWHERE, OUTSET, PLACE_BITS, PLACES_MAX, PlaceId, STALE, UNLED, Walk};
 use crate::automaton::dfa::{DEAD, START};
 use crate::automaton::nfa::known::PathNode;
 use crate::automaton::nfa::{Item, StateId};
@@ -60,7 +60,8 @@ impl Walk {
         }
         layers.recent.dfa.clear_states();
         self.forget_states(layers);
-        self.is_level &= self.tell_of(layers, added);
+        let Some(is_complete) = self.tell_of(layers, added) else { return false };
+        self.is_level &= is_complete;
         // To look at all places at once is of no use where those with a path are known.
         let is_of_use = !(self.is_level && self.has_all_paths());
         self.led_again = if is_of_use { self.led_again % HAS_LOOKED } else { HAS_LOOKED };
@@ -101,26 +102,41 @@ impl Walk {
         }
     }
 
-    /// Tell places of what was added; whether that could be done for all whose paths are known.
-    fn tell_of(&mut self, layers: &mut Layers<'_>, added: &[(StateId, Item)]) -> bool {
+    /// Tell places of what was added; whether that could be done for all whose paths are known. `None`: it is too much, as
+    /// where very many queries select nearly everything, and some places were told.
+    fn tell_of(&mut self, layers: &mut Layers<'_>, added: &[(StateId, Item)]) -> Option<bool> {
         let (mut news, mut paths) = (std::mem::take(&mut self.news), std::mem::take(&mut self.paths));
         let mut known = std::mem::take(&mut paths.added);
+        let bytes_max = layers.budget / BUDGET_PART;
         let mut is_complete = true;
-        known.each(&paths.tree, &layers.population.recent.nfa, added, |item, nodes| match item {
-            Item::Accept(query) => nodes.iter().for_each(|&node| news.add(node, query)),
-            Item::Twig(_) | Item::Trigger(_) => {
-                // It would have to be merged with what else is to be decided there.
-                is_complete = false;
-                for &node in nodes.iter().filter(|&&node| node > 0) {
-                    let place = paths.place(node);
-                    let origin = self.origins[place as usize];
-                    self.let_go(origin.from, origin.name, place);
+        let nfa = &layers.population.recent.nfa;
+        let is_found = known.each(&paths.tree, (nfa, added), bytes_max / size_of::<PathNode>(), |item, nodes| {
+            match item {
+                Item::Accept(query) => nodes.iter().for_each(|&node| news.add(node, query)),
+                Item::Twig(_) | Item::Trigger(_) => {
+                    // It would have to be merged with what else is to be decided there.
+                    is_complete = false;
+                    for &node in nodes.iter().filter(|&&node| node > 0) {
+                        let place = paths.place(node);
+                        let origin = self.origins[place as usize];
+                        self.let_go(origin.from, origin.name, place);
+                    }
                 }
             }
+            news.bytes() <= bytes_max
         });
         paths.added = known;
-        let nodes = std::mem::take(&mut news.nodes);
-        for &node in &nodes {
+        let is_told = is_found && self.pass_on(&mut news, &paths, layers, bytes_max);
+        news.clear();
+        (self.news, self.paths) = (news, paths);
+        is_told.then_some(is_complete)
+    }
+
+    /// Tell places what is new there; false: that takes more than so many bytes.
+    fn pass_on(&mut self, news: &mut News, paths: &Known, layers: &mut Layers<'_>, bytes_max: usize) -> bool {
+        let bytes_max = layers.recent.dfa.bytes() + bytes_max;
+        for number in 0..news.nodes.len() {
+            let node = news.nodes[number];
             let queries = news.take(node);
             if node == 0 {
                 continue;
@@ -130,10 +146,11 @@ impl Walk {
                 place.told.1 = layers.recent.dfa.tell_more(place.told.1, queries);
                 place.noted.1 = <_>::default();
             }
+            if layers.recent.dfa.bytes() > bytes_max {
+                return false;
+            }
         }
-        news.clear(nodes);
-        (self.news, self.paths) = (news, paths);
-        is_complete
+        true
     }
 }
 
@@ -171,9 +188,17 @@ impl News {
         })
     }
 
-    fn clear(&mut self, mut nodes: Vec<PathNode>) {
-        nodes.clear();
-        self.nodes = nodes;
+    /// Bytes of what is to be told.
+    fn bytes(&self) -> usize {
+        self.queries.len() * size_of::<(u32, u32)>()
+    }
+
+    /// Forget all, also what was not taken.
+    fn clear(&mut self) {
+        for node in self.nodes.drain(..) {
+            self.last[node as usize] = 0;
+        }
         self.queries.clear();
+        self.queries.shrink_to(SPARE_BYTES / size_of::<(u32, u32)>());
     }
 }

@@ -9,6 +9,9 @@ use super::super::state::{EPSILON, LabelId, STAR};
 use super::super::{INITIAL, Item, Nfa, StateId};
 use super::{PathNode, PathTree, name_bit};
 
+/// Room for so many nodes is kept.
+const NODES_KEPT: usize = 1 << 18;
+
 /// The label paths that reach a state, as a part of [`Added::nodes`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Reached {
@@ -50,22 +53,22 @@ impl Added {
     }
 
     /// Hand over each addition to `nfa` with the nodes of `tree` whose label paths reach it, ascending; not those that
-    /// none reaches.
+    /// none reaches. False: `work` said that it is too much, or it took more than so many nodes, and the nodes of one path.
     pub(crate) fn each(
         &mut self,
         tree: &PathTree,
-        nfa: &Nfa,
-        added: &[(StateId, Item)],
-        mut work: impl FnMut(Item, &[PathNode]),
-    ) {
+        (nfa, added): (&Nfa, &[(StateId, Item)]),
+        nodes_max: usize,
+        mut work: impl FnMut(Item, &[PathNode]) -> bool,
+    ) -> bool {
         self.begin(tree, nfa);
-        for &(state, item) in added {
+        let is_done = added.iter().all(|&(state, item)| {
             let reached = self.reaching(tree, nfa, state);
-            if !reached.is_empty() {
-                work(item, &self.nodes[reached]);
-            }
-        }
+            self.nodes.len() <= nodes_max && (reached.is_empty() || work(item, &self.nodes[reached]))
+        });
         self.nodes.clear();
+        self.nodes.shrink_to(NODES_KEPT);
+        is_done
     }
 
     fn begin(&mut self, tree: &PathTree, nfa: &Nfa) {
