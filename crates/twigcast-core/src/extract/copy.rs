@@ -197,10 +197,9 @@ impl<'a> Session<'a> {
                 _ => ExtractError::AttributeAfterContent { name },
             });
         };
-        if tag.has(&uri, local) {
+        if tag.constructs(&uri, local) || !tag.added.insert((uri.clone(), Cow::Borrowed(local))) {
             return Err(ExtractError::DuplicateAttribute { name: qname.to_owned() });
         }
-        tag.added.push((uri.clone(), Cow::Borrowed(local)));
         let written = if prefix.is_empty() || prefix == "xml" {
             Cow::Borrowed(prefix)
         } else {
@@ -257,10 +256,9 @@ impl<'a> Session<'a> {
 }
 
 impl OpenTag<'_> {
-    /// Does the tag have the attribute already?
-    fn has(&self, uri: &str, local: &str) -> bool {
+    /// Is the attribute one of those that the query writes out?
+    fn constructs(&self, uri: &str, local: &str) -> bool {
         self.element.attributes.iter().any(|(known_uri, known)| **known_uri == *uri && **known == *local)
-            || self.added.iter().any(|(known_uri, known)| known_uri == uri && known == local)
     }
 }
 

@@ -277,6 +277,22 @@ fn namespaces_come_along_where_they_are_needed() {
     );
 }
 
+/// As many as the limit allows; comparing each with all others would take minutes here.
+#[test]
+fn very_many_attributes_are_copied_and_one_that_comes_again_is_found() {
+    let attributes: String = (0..10_000).map(|number| format!(" x{number}='{number}'")).collect();
+    check(
+        &format!("<r><a{attributes}/></r>"),
+        &[
+            ("for $a in //a return <n>{ $a/@* }</n>", &format!("<n{attributes}/>")),
+            (
+                "for $a in //a return <n>{ $a/@*, $a/@x9998 }</n>",
+                "error: the attribute x9998 was selected for an element that already has it",
+            ),
+        ],
+    );
+}
+
 #[test]
 fn attributes_that_cannot_be_placed_reject_the_delivery() {
     check(
