@@ -5,7 +5,7 @@
 //! what a column leads to from a binding is in document order without being sorted. Elements that follow each other and
 //! that no column tells apart are noted as one.
 
-use crate::document::Node;
+use crate::document::{Node, NodeId};
 
 use super::super::run::Session;
 use super::found::Found;
@@ -117,7 +117,7 @@ impl Columns {
                 up += 1;
             }
             bytes_max[strand.list as usize] += bytes as usize;
-            let number = found.numbers(strand.list)[at];
+            let number = found.number(strand.list, at as NodeId);
             for &column in meaning.strands.columns(strand) {
                 let place = starts[column as usize].saturating_add(number);
                 // There is none if nobody asks for the column.

@@ -18,18 +18,27 @@ const VALUE_BYTES_MAX: usize = 1 << 20;
 /// below very many bindings.
 const LOOKS_MAX: usize = 1 << 24;
 
+/// Numbers of bindings that are kept by node, at most: 64 MiB, however many lists there are.
+const NUMBERS_MAX: usize = 1 << 24;
+
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// By node.
     label_of: Vec<u32>,
+    /// By node: its number among the elements of its label path.
+    rank_of: Vec<u32>,
     by_label: Vec<Vec<NodeId>>,
     touched: Vec<u32>,
     /// The bindings of each list, and which lists have any.
     bindings: Vec<Vec<NodeId>>,
     active: Vec<ListId>,
-    /// By list and node, where it is one of its bindings: its number among them.
+    /// By list: are its bindings all elements of one label path?
+    is_ranked: Vec<bool>,
+    /// By list of several label paths and node, where it is one of its bindings: its number among them. Nothing where that
+    /// would make too many numbers, which are looked for then.
     number_of: Vec<Vec<u32>>,
+    number_count: usize,
     /// By list: how many words a set of its bindings takes.
     words: Vec<usize>,
     /// By list: the conditions that bindings satisfy.
@@ -84,9 +93,16 @@ impl Found {
         self.by_label[label as usize].len()
     }
 
-    /// By node, where it is a binding of a list: its number among them.
-    pub fn numbers(&self, list: ListId) -> &[u32] {
-        &self.number_of[list as usize]
+    /// The number of a binding of a list among them.
+    #[inline]
+    pub fn number(&self, list: ListId, binding: NodeId) -> u32 {
+        if self.is_ranked[list as usize] {
+            return self.rank_of[binding as usize];
+        }
+        match self.number_of[list as usize].get(binding as usize) {
+            Some(&number) => number,
+            None => self.bindings(list).partition_point(|&other| other < binding) as u32,
+        }
     }
 
     /// The bindings of a list, in document order.
@@ -106,6 +122,7 @@ impl Found {
         let nodes = &message.document.nodes;
         self.label_of.clear();
         self.label_of.resize(nodes.len(), ROOT);
+        self.rank_of.resize(nodes.len(), 0);
         for (id, node) in nodes.iter().enumerate().skip(1) {
             if node.kind != NodeKind::Element {
                 continue;
@@ -119,6 +136,7 @@ impl Found {
             if same.is_empty() {
                 self.touched.push(label);
             }
+            self.rank_of[id] = same.len() as u32;
             same.push(id as NodeId);
         }
         true
@@ -137,6 +155,7 @@ impl Found {
         let lists = meaning.lists.len().max(self.bindings.len());
         self.bindings.resize_with(lists, Vec::new);
         self.number_of.resize_with(lists, Vec::new);
+        self.is_ranked.resize(lists, false);
         self.satisfied.resize_with(lists, Vec::new);
         self.words.resize(lists, 0);
         for &label in &self.touched {
@@ -153,18 +172,39 @@ impl Found {
             }
         }
         for &list in &self.active {
+            self.words[list as usize] = self.bindings[list as usize].len().div_ceil(u64::BITS as usize);
+            self.is_ranked[list as usize] = meaning.lists[list as usize].labels.len() == 1;
+        }
+        self.number_bindings(message.document.nodes.len());
+        true
+    }
+
+    /// Numbers the bindings of lists of several label paths.
+    fn number_bindings(&mut self, nodes: usize) {
+        let has_own = |list: &&ListId| !self.is_ranked[**list as usize];
+        let lengths = self.active.iter().filter(has_own).map(|&list| self.number_of[list as usize].len());
+        let (kept, more) = lengths.fold((0, 0), |(kept, more), len| (kept + len, more + nodes.saturating_sub(len)));
+        if self.number_count + more > NUMBERS_MAX && kept < self.number_count / 2 {
+            // Most are of lists that have no bindings on this message.
+            self.number_of.iter_mut().for_each(|numbers| *numbers = Vec::new());
+            self.number_count = 0;
+        }
+        for &list in self.active.iter().filter(has_own) {
             let bindings = &mut self.bindings[list as usize];
-            if meaning.lists[list as usize].labels.len() > 1 {
-                bindings.sort_unstable();
-            }
-            self.words[list as usize] = bindings.len().div_ceil(u64::BITS as usize);
+            bindings.sort_unstable();
             let number_of = &mut self.number_of[list as usize];
-            number_of.resize(number_of.len().max(message.document.nodes.len()), 0);
+            let len = number_of.len().max(nodes);
+            self.number_count -= number_of.len();
+            if self.number_count + len > NUMBERS_MAX {
+                *number_of = Vec::new();
+                continue;
+            }
+            self.number_count += len;
+            number_of.resize(len, 0);
             for (number, &node) in (0..).zip(&*bindings) {
                 number_of[node as usize] = number;
             }
         }
-        true
     }
 
     /// Finds the set of bindings of each condition; `false`: that takes too much.
@@ -253,7 +293,7 @@ impl Found {
                 up += 1;
             }
             let columns = meaning.strands.columns(strand);
-            let number = self.number_of[strand.list as usize][node as usize];
+            let number = self.number(strand.list, node);
             let satisfied = &mut self.satisfied[strand.list as usize];
             let words = self.words[strand.list as usize];
             if words == 1 {
