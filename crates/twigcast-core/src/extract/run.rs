@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-
-use rustc_hash::FxHashSet;
+use std::collections::HashSet;
 
 use crate::document::Message;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value, number};
@@ -31,8 +30,9 @@ pub(super) struct OpenTag<'a> {
     pub element: &'a ElementOp,
     /// Where its own namespace declarations begin in [`Session::scope`].
     pub scope_start: usize,
-    /// Expanded names of the attributes added so far, of which there may be as many as a message has.
-    pub added: FxHashSet<(Cow<'a, str>, Cow<'a, str>)>,
+    /// Expanded names of the attributes added so far. There may be as many as a message has, of names made up to have equal
+    /// hashes where those can be foreseen.
+    pub added: HashSet<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
 /// Runs programs on one message, one after the other; what they have in common is computed once.
@@ -237,7 +237,7 @@ impl<'a> Session<'a> {
         let scope_start = self.scope.len();
         let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
         self.scope.extend(declared);
-        self.open = Some(OpenTag { element, scope_start, added: FxHashSet::default() });
+        self.open = Some(OpenTag { element, scope_start, added: HashSet::new() });
         self.constructors += 1;
         for part in &element.content {
             self.after_value = false;
