@@ -152,3 +152,23 @@ def test_deliveries_looked_at_one_after_the_other_are_those_looked_at_by_number(
         assert sorted(deliveries.keys) == sorted(subscriptions.match(message)), SEED
         results = [None if number is None else deliveries.payloads[number] for number in deliveries.payload_numbers]
         assert results == [delivery.payload if delivery.rewritten else None for delivery in deliveries], SEED
+
+
+def test_keys_looked_at_late_are_those_of_then_however_the_set_grew_since() -> None:
+    """Tables of keys grow where they are, and what was asked of one is known to those that have grown from it."""
+    chance = random.Random(SEED)
+    subscriptions = SubscriptionSet([(f"first {number}", "//i") for number in range(20)])
+    expected = {f"first {number}" for number in range(20)}
+    kept = []
+    for number in range(300):
+        many = chance.choice([1, 1, 1, 40])
+        keys = [f"{number}.{which}" for which in range(many)]
+        subscriptions.add_many([(key, "//i") for key in keys])
+        expected.update(keys)
+        deliveries = subscriptions.deliver(b"<f><i/></f>")
+        if chance.random() < 0.3:
+            assert {delivery.key for delivery in deliveries} == expected, f"seed {SEED}, change {number}"
+        kept.append((deliveries, set(expected)))
+    chance.shuffle(kept)
+    for deliveries, then in kept:
+        assert set(deliveries.keys) == then, f"seed {SEED}"

@@ -42,6 +42,7 @@ class KeyTable:
         self.text_bytes = len(self._text)
         """How long the text is."""
         self._keys: list[str | None] | None = None
+        """As text of Python's, those that somebody asked for; a table that has grown has the same list."""
         self._arrow: pa.StringArray | None = None
         self._room: _Room | None = None
 
@@ -70,7 +71,7 @@ class KeyTable:
         """The keys of slots in use."""
         if self._keys is None:
             self._keys = [None] * self.count
-        keys = self._keys  # as text of Python's once somebody asks
+        keys = self._keys
         found = [keys[slot] for slot in slots]
         if None in found:
             for slot in slots:
@@ -95,9 +96,10 @@ _growing: Final = threading.Lock()
 class _Room:
     """Memory for a table of keys and what will come behind it. What is in use is never written again."""
 
-    __slots__ = ("_offsets", "_text", "count", "text_bytes")
+    __slots__ = ("_keys", "_offsets", "_text", "count", "text_bytes")
 
     def __init__(self, table: KeyTable, more: int) -> None:
+        self._keys: list[str | None] = [None] * table.count if table._keys is None else table._keys[: table.count]
         self._offsets = memoryview(bytearray(4 * (table.count + 1) * 9 // 8 + more + 4096))
         self._text = memoryview(bytearray(table.text_bytes * 9 // 8 + more + 4096))
         self._offsets[: 4 * (table.count + 1)] = table._offsets.cast("B")
@@ -119,7 +121,10 @@ class _Room:
         self.text_bytes += len(text)
         self._text[table.text_bytes : self.text_bytes] = text
         self.count = end // 4 - 1
-        return KeyTable(table.version, self._offsets[:end].toreadonly(), self._text[: self.text_bytes].toreadonly())
+        self._keys.extend([None] * (self.count - table.count))
+        grown = KeyTable(table.version, self._offsets[:end].toreadonly(), self._text[: self.text_bytes].toreadonly())
+        grown._keys = self._keys
+        return grown
 
 
 NO_KEYS: Final = KeyTable(-1, bytes(4), b"")
