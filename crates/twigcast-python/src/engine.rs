@@ -8,12 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
-use twigcast_core::engine::{AddError, Matcher, QueryContext, Slot};
+use twigcast_core::engine::{Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
 use twigcast_core::extract::Payloads;
-use twigcast_core::limits::Limits;
 use twigcast_core::snapshot;
 
 use crate::answer::Answer;
@@ -21,7 +20,9 @@ use crate::batch::{self, BatchResult};
 use crate::errors;
 use crate::keys::{Groups, Keys, KeysAtHand};
 use crate::lent::Lender;
+use crate::limits;
 use crate::numbers::Room;
+use crate::pairs::{pair, refusals};
 use crate::payloads::ToPython;
 use crate::queries;
 use crate::results::Results;
@@ -43,27 +44,6 @@ pub struct Engine {
     lender: Lender,
     room: Room<u32>,
     payload_room: Room<u8>,
-}
-
-/// Limits by name; unknown names are refused.
-pub fn limits(given: &BTreeMap<String, usize>) -> PyResult<Limits> {
-    let mut limits = Limits::default();
-    for (name, &value) in given {
-        let field = match name.as_str() {
-            "message_bytes_max" => &mut limits.message_bytes_max,
-            "depth_max" => &mut limits.depth_max,
-            "attributes_max" => &mut limits.attributes_max,
-            "query_bytes_max" => &mut limits.query_bytes_max,
-            "query_steps_max" => &mut limits.query_steps_max,
-            "query_nesting_max" => &mut limits.query_nesting_max,
-            "cache_bytes_max" => &mut limits.cache_bytes_max,
-            "query_visits_max" => &mut limits.query_visits_max,
-            "result_bytes_max" => &mut limits.result_bytes_max,
-            _ => return Err(PyValueError::new_err(format!("there is no limit named {name:?}"))),
-        };
-        *field = value;
-    }
-    Ok(limits)
 }
 
 // A panic while a lock was held leaves the lock poisoned but the data as consistent as Rust keeps it: matchers are
@@ -148,37 +128,12 @@ fn slots_of(engine: &core::Engine, matcher: &Matcher) -> Vec<Slot> {
     slots
 }
 
-type Pair = (PyBackedStr, PyBackedStr);
-
-/// A key and a query, if it is nothing but a tuple of these.
-fn pair(item: &Bound<'_, PyAny>) -> PyResult<Option<Pair>> {
-    let Ok(tuple) = item.cast_exact::<PyTuple>() else { return Ok(None) };
-    if tuple.len() != 2 {
-        return Ok(None);
-    }
-    let (key, query) = (tuple.get_borrowed_item(0)?, tuple.get_borrowed_item(1)?);
-    match (key.cast::<PyString>(), query.cast::<PyString>()) {
-        (Ok(key), Ok(query)) => Ok(Some((key.to_owned().try_into()?, query.to_owned().try_into()?))),
-        _ => Ok(None),
-    }
-}
-
-/// Places and errors of what was refused, as Python is told.
-fn refusals<'py>(py: Python<'py>, pairs: &[Pair], refused: Vec<(usize, AddError)>) -> PyResult<Bound<'py, PyList>> {
-    let answer = PyList::empty(py);
-    for (index, error) in refused {
-        let (key, query) = &pairs[index];
-        answer.append((index, errors::add(py, key, query, &error).into_value(py)))?;
-    }
-    Ok(answer)
-}
-
 #[pymethods]
 impl Engine {
     #[new]
     #[pyo3(signature = (limits=BTreeMap::new()))]
     fn new(limits: BTreeMap<String, usize>) -> PyResult<Self> {
-        Ok(Self::wrap(core::Engine::new(self::limits(&limits)?)))
+        Ok(Self::wrap(core::Engine::new(limits::limits(&limits)?)))
     }
 
     fn add(
@@ -508,7 +463,7 @@ impl Engine {
     #[staticmethod]
     #[pyo3(signature = (path, limits=BTreeMap::new()))]
     fn load(py: Python<'_>, path: &str, limits: BTreeMap<String, usize>) -> PyResult<Self> {
-        let limits = self::limits(&limits)?;
+        let limits = limits::limits(&limits)?;
         py.detach(|| snapshot::load(Path::new(path), limits))
             .map(Self::wrap)
             .map_err(|reason| errors::snapshot(py, path, &reason.to_string()))

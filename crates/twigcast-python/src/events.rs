@@ -9,14 +9,14 @@ use twigcast_core::eval::{Evaluator, NodeRef};
 use twigcast_core::scan::{Scanner, Want};
 use twigcast_core::vocabulary::Vocabulary;
 
-use crate::{engine, errors};
+use crate::{errors, limits};
 
 /// The events of a message: `("start", uri, local, ((uri, local, value), ...))`, `("text", value)`, `("comment", value)`,
 /// `("pi", target, value)`, `("end",)`.
 #[pyfunction]
 #[pyo3(signature = (xml, limits=BTreeMap::new()))]
 pub fn scan_events<'py>(py: Python<'py>, xml: &[u8], limits: BTreeMap<String, usize>) -> PyResult<Bound<'py, PyList>> {
-    let limits = engine::limits(&limits)?;
+    let limits = limits::limits(&limits)?;
     let vocabulary = Vocabulary::new();
     let mut document = Document::default();
     Scanner::new()

@@ -9,7 +9,7 @@ use twigcast_core::engine::routing::{self as core, ConjunctionId, Label, Targets
 use twigcast_core::engine::{Matcher, QueryContext};
 
 use crate::stream::{NameDictionary, with_dictionary};
-use crate::{engine, errors};
+use crate::{errors, limits};
 
 /// Matchers kept for the next call.
 const IDLE_MATCHERS_MAX: usize = 16;
@@ -84,7 +84,7 @@ impl RoutingTable {
     #[new]
     #[pyo3(signature = (limits=BTreeMap::new()))]
     fn new(limits: BTreeMap<String, usize>) -> PyResult<Self> {
-        let table = core::RoutingTable::new(engine::limits(&limits)?);
+        let table = core::RoutingTable::new(limits::limits(&limits)?);
         Ok(Self { table: RwLock::new(table), idle: Mutex::new(Vec::new()) })
     }
 

@@ -15,7 +15,7 @@ use twigcast_core::stream::encode::{Names, encode, encode_naming};
 use twigcast_core::stream::text::{TooLong, text};
 use twigcast_core::vocabulary::Vocabulary;
 
-use crate::{engine, errors};
+use crate::{errors, limits};
 
 /// Names that both ends of a link know. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
@@ -68,7 +68,7 @@ impl ParsedMessage {
     #[staticmethod]
     #[pyo3(signature = (xml, limits=BTreeMap::new()))]
     fn from_text(py: Python<'_>, xml: &[u8], limits: BTreeMap<String, usize>) -> PyResult<Self> {
-        let limits = engine::limits(&limits)?;
+        let limits = limits::limits(&limits)?;
         py.detach(|| {
             let mut document = Document::default();
             Scanner::new().scan(xml, &Vocabulary::new(), &limits, Want::ALL, &mut document)?;
@@ -85,7 +85,7 @@ impl ParsedMessage {
         dictionary: Option<&NameDictionary>,
         limits: BTreeMap<String, usize>,
     ) -> PyResult<Self> {
-        let limits = engine::limits(&limits)?;
+        let limits = limits::limits(&limits)?;
         py.detach(|| with_dictionary(dictionary, |dictionary| read(stream, dictionary, &limits)))
             .map_err(|error| errors::message(py, &error))
     }
