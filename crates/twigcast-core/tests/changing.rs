@@ -225,6 +225,23 @@ fn path_query(random: &mut Random) -> String {
     }
 }
 
+/// The names that queries are made of.
+fn context() -> QueryContext {
+    let namespaces = BTreeMap::from([("p".to_owned(), "urn:x".to_owned())]);
+    QueryContext { namespaces, dialect: Dialect::XPath }
+}
+
+/// An engine with so many paths, and these by key.
+fn with_paths(random: &mut Random, count: usize, cache_bytes_max: usize) -> (Engine, BTreeMap<String, String>) {
+    let mut engine = Engine::new(Limits { cache_bytes_max, ..Limits::default() });
+    let paths: BTreeMap<String, String> =
+        (0..count).map(|number| (format!("first {number}"), path_query(random))).collect();
+    for (key, text) in &paths {
+        engine.add(key, text, &context(), false).expect("a valid query");
+    }
+    (engine, paths)
+}
+
 /// Many queries come and go at once while many messages are known: whether messages lead the automata along, or it is
 /// found out for all label paths at once what the new queries say there, before the next message or right after the change,
 /// answers are those of a population made afresh; and also with little memory, where all is forgotten now and then.
@@ -234,21 +251,12 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
     for seed in 1_u64..25 {
         println!("seed {seed}");
         let mut random = Random(seed);
-        let context = QueryContext {
-            namespaces: BTreeMap::from([("p".to_owned(), "urn:x".to_owned())]),
-            dialect: Dialect::XPath,
-        };
+        let context = context();
         let cache_bytes_max = *random.of(&[1 << 26, 1 << 26, 1 << 18, 1 << 15]);
-        let limits = Limits { cache_bytes_max, ..Limits::default() };
-        let (mut engine, mut matcher) = (Engine::new(limits), Matcher::new());
-        let mut expected: BTreeMap<String, String> = BTreeMap::new();
-        let mut messages: Vec<String> = (0..30).map(|_| message(&mut random)).collect();
         let count = *random.of(&[0, 20, 300]);
-        for number in 0..count {
-            let text = path_query(&mut random);
-            engine.add(&format!("first {number}"), &text, &context, false).expect("a valid query");
-            expected.insert(format!("first {number}"), text);
-        }
+        let (mut engine, mut expected) = with_paths(&mut random, count, cache_bytes_max);
+        let mut matcher = Matcher::new();
+        let mut messages: Vec<String> = (0..30).map(|_| message(&mut random)).collect();
         for round in 0..12 {
             let mut fresh = Engine::new(Limits::default());
             for (key, text) in &expected {
@@ -348,23 +356,14 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
     for seed in 1_u64..25 {
         println!("seed {seed}");
         let mut random = Random(seed);
-        let context = QueryContext {
-            namespaces: BTreeMap::from([("p".to_owned(), "urn:x".to_owned())]),
-            dialect: Dialect::XPath,
-        };
+        let context = context();
         // With little memory, places cannot be told of all that is new at once.
         let cache_bytes_max = *random.of(&[1 << 26, 1 << 26, 1 << 18, 1 << 16]);
-        let limits = Limits { cache_bytes_max, ..Limits::default() };
-        let (mut engine, mut matcher) = (Engine::new(limits), Matcher::new());
-        let mut expected: BTreeMap<String, String> = BTreeMap::new();
-        let mut messages: Vec<String> = (0..20).map(|_| message(&mut random)).collect();
         // Of few queries, many label paths lead to the same states.
         let count = *random.of(&[4, 20, 500]);
-        for number in 0..count {
-            let text = path_query(&mut random);
-            engine.add(&format!("first {number}"), &text, &context, false).expect("a valid query");
-            expected.insert(format!("first {number}"), text);
-        }
+        let (mut engine, mut expected) = with_paths(&mut random, count, cache_bytes_max);
+        let mut matcher = Matcher::new();
+        let mut messages: Vec<String> = (0..20).map(|_| message(&mut random)).collect();
         // Until all is known, and settled.
         let passes = 1 + random.below(40);
         (0..passes).for_each(|_| messages.iter().for_each(|message| drop(keys(&engine, &mut matcher, message))));

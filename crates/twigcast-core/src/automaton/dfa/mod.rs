@@ -214,19 +214,11 @@ impl LazyDfa {
 
     /// Forget all states; version numbers go on, so that nothing filed under an old one is mistaken for new.
     pub fn clear(&mut self) {
-        self.made.clear();
+        self.clear_states();
         self.undecided.clear();
-        self.exits.clear();
-        self.known.clear();
-        self.told_of.clear();
-        self.told_known.clear();
-        self.told_more.clear();
-        self.transitions.clear();
-        self.lasting.clear();
+        self.undecided_bytes = 0;
         self.lists.clear();
         self.lists_kept = 0;
-        self.undecided_bytes = 0;
-        self.filter = Filter::default();
         self.generation += 1;
     }
 
