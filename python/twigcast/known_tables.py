@@ -18,6 +18,24 @@ _TABLE_FREE: Final = 1_000
 T = TypeVar("T")
 
 
+class _NamedSince:
+    """How many keys were named without a table at some version."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self) -> None:
+        self._at = -1, 0
+
+    def at(self, version: int) -> int:
+        """How many at a version, if it is that of the last."""
+        at, keys = self._at  # read once: other threads may put another in its place
+        return keys if at == version else 0
+
+    def note(self, version: int, keys: int) -> None:
+        """So many more at a version."""
+        self._at = version, self.at(version) + keys
+
+
 class KnownTables:
     """The newest tables that were made of an engine.
 
@@ -31,10 +49,10 @@ class KnownTables:
         self._changing = changing
         self._keys = NO_KEYS
         self._groups = NO_GROUPS
-        self._named = -1, 0
-        """A version of the keys, and how many keys were named at it without a table."""
-        self._grouped = -1, 0
-        """A version, and how many keys were named at it in groups without a table."""
+        self._named = _NamedSince()
+        """By version of the keys."""
+        self._grouped = _NamedSince()
+        """In groups, by version."""
 
     @property
     def last(self) -> KeyTable:
@@ -50,10 +68,8 @@ class KnownTables:
         """
         table = self._keys
         version, count = self._engine.keys_at
-        if table.version != version:
-            named = self._named[1] if self._named[0] == version else 0
-            if named + _TABLE_FREE >= count:
-                return self.now()
+        if table.version != version and self._named.at(version) + _TABLE_FREE >= count:
+            return self.now()
         return table
 
     def grown(self, table: KeyTable, more: tuple[bytes, bytes]) -> KeyTable:
@@ -68,23 +84,18 @@ class KnownTables:
         """The keys by query, as :meth:`keys` has them by slot."""
         table = self._groups
         version = self._engine.version
-        if table.version != version:
-            named = self._grouped[1] if self._grouped[0] == version else 0
-            if named + _TABLE_FREE >= len(self._engine):
-                table = self._groups = GroupTable(*self._engine.group_table())
+        if table.version != version and self._grouped.at(version) + _TABLE_FREE >= len(self._engine):
+            table = self._groups = GroupTable(*self._engine.group_table())
         return table
 
     def note_named(self, keys: int) -> None:
         """So many keys were named without a table."""
         version, _ = self._engine.keys_at
-        before = self._named[1] if self._named[0] == version else 0
-        self._named = version, before + keys
+        self._named.note(version, keys)
 
     def note_grouped(self, keys: int) -> None:
         """So many keys were named in groups without a table."""
-        version = self._engine.version
-        before = self._grouped[1] if self._grouped[0] == version else 0
-        self._grouped = version, before + keys
+        self._grouped.note(self._engine.version, keys)
 
     def consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
         """An answer in slots, with the keys that the slots had when it was given."""
