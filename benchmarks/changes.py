@@ -21,6 +21,10 @@ SETS = 7
 MANY = 1_000_000
 FURTHER = 100_000
 RATE = 10_000
+THREAD_ROUNDS = 11
+THREAD_BATCHES = 8
+TARGET_TIMES_ONE = 1.8
+"""Messages a second of two threads on two cores, as a multiple of what one reaches."""
 
 
 def _population() -> tuple[str, list[str], list[str]]:
@@ -235,20 +239,32 @@ def _pauses(spent: list[float], seconds: float) -> Row:
 
 
 def measure_threads() -> list[Row]:
-    """One call, several threads, one shared population; by the clock."""
+    """One shared population, batches on one thread and on two; by the clock, in turn."""
     feed = "nitf" if has_shared() else "news"
     messages = workloads.messages(feed) * 4
-    subscriptions = SubscriptionSet()
-    queries = workloads.queries(feed, "100k")
-    subscriptions.add_many([(f"b{number}", query) for number, query in enumerate(queries)])
+    return [row for population in ("1k", "10k", "100k") for row in _on_threads(feed, population, messages)]
+
+
+def _on_threads(feed: str, population: str, messages: list[bytes]) -> list[Row]:
+    queries = workloads.queries(feed, population)
+    subscriptions = SubscriptionSet((f"b{number}", query) for number, query in enumerate(queries))
     batch = pa.array(messages, pa.large_binary())
-    rows = []
-    for threads in (1, 2):
-        subscriptions.match_batch(batch, threads=threads)
-        spent = []
-        for _ in range(5):
+    counts = (1, 2)
+    spent: dict[int, list[float]] = {threads: [] for threads in counts}
+    for _ in range(1 + THREAD_ROUNDS):
+        for threads in counts:
             start = time.perf_counter()
-            subscriptions.match_batch(batch, threads=threads)
-            spent.append(time.perf_counter() - start)
-        rows.append({"threads": threads, "cores": os.cpu_count(), "messages_per_s": len(messages) / min(spent)})
+            for _ in range(THREAD_BATCHES):
+                subscriptions.match_batch(batch, threads=threads)
+            spent[threads].append(time.perf_counter() - start)
+    rows = []
+    for threads in counts:
+        # In the first round automata are made.
+        taken = spent[threads][1:]
+        rate = len(messages) * THREAD_BATCHES / median(taken)
+        row = {"queries": len(queries), "threads": threads, "cores": os.cpu_count(), "messages_per_s": rate}
+        if threads > 1:
+            ratios = [one / this for one, this in zip(spent[1][1:], taken, strict=True)]
+            row |= {"times_one": median(ratios), "target_times_one": TARGET_TIMES_ONE}
+        rows.append(row)
     return rows

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twigcast import Limits, SubscriptionSet
-from twigcast.batches import ERROR_TYPE, KEYS_TYPE, NODES_TYPE, PAYLOADS_TYPE, UNDECIDED_TYPE
+from twigcast.batches import ERROR_TYPE, KEYS_TYPE, NODES_TYPE, PAYLOADS_TYPE, UNDECIDED_TYPE, keys_of_groups
 from twigcast.errors import RejectedMessage
 
 QUERIES = ["/a", "/a/b", "//b", "/a/*", "//b[@x]", "//b[@x = 1]", "/a[b]", "//c//b", "//p[. = 'é']", "//@x"]
@@ -167,12 +167,17 @@ def test_memory_is_used_again_once_nobody_looks_at_it(grouped: bool) -> None:
     print("seed", seed)
     chance = random.Random(seed)
     subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number % 9}']") for number in range(400))
+    keys_of = [[f"key-{number}" for number in range(400) if number % 9 == n] for n in range(12)]
     column = "groups" if grouped else "keys"
     held: list[tuple[pa.Array, list[Any]]] = []
     addresses = set()
     for _ in range(60):
-        batch = pa.array([f"<a n='{chance.randrange(12)}'/>" for _ in range(chance.randrange(40))], pa.string())
-        answer = subs.match_batch(batch, grouped=grouped, threads=chance.choice((1, 2))).column(column)
+        count = chance.randrange(chance.choice((4, 40, 400)))
+        values = [chance.randrange(chance.choice((1, 12))) for _ in range(count)]
+        batch = pa.array([f"<a n='{value}'/>" for value in values], pa.string())
+        answer = subs.match_batch(batch, grouped=grouped, threads=chance.randint(1, 5)).column(column)
+        keys = keys_of_groups(answer) if grouped else answer
+        assert keys.to_pylist() == [keys_of[value] for value in values]
         numbers = answer.values.indices.buffers()[1]
         addresses.add(numbers.address if numbers.size else 0)
         assert not numbers.is_mutable

@@ -11,11 +11,12 @@ use twigcast_core::extract::Payloads;
 
 use crate::engine::{Engine, key_of};
 use crate::errors;
+use crate::gather::{self, Found, Gathering};
 use crate::keys::{Groups, Keys, KeysAtHand};
 use crate::numbers::{Bytes, Numbers, Room};
 
 /// Messages that a thread takes at a time.
-const SHARE: usize = 16;
+const SHARE: usize = 4;
 
 /// Threads that share a batch at most, however many are asked for: each has caches of its own.
 const THREADS_MAX: usize = 256;
@@ -77,10 +78,8 @@ pub struct Wanted {
 /// The answers to some messages in a row.
 #[derive(Default)]
 struct Share {
-    /// Number of the first message.
-    start: usize,
-    /// The thread that answered, and where its list of slots, or queries, stood before.
-    found_by: (usize, usize),
+    /// Which of all shares it is, in the order of the messages.
+    number: usize,
     /// How many slots, or queries, there are up to the end of each message.
     ends: Vec<usize>,
     /// By message: how many subscriptions it matched, where queries are wanted.
@@ -98,7 +97,7 @@ struct Share {
 pub struct Answered {
     shares: Vec<Share>,
     /// The slots that each message matched, one message after the other; queries where these are wanted in place of slots.
-    found: Vec<u32>,
+    found: Found,
     is_grouped: bool,
     /// What the slots stand for, where they are places in this.
     keys: Option<Keys>,
@@ -126,16 +125,16 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, kno
     let Some(known) = known else { return answered };
     if wanted.grouped {
         if u64::try_from(known.0) != Ok(core.version()) {
-            answered.groups = Some(Groups::of(&core, &mut answered.found));
+            answered.groups = Some(Groups::of(&core, answered.found.numbers()));
         }
     } else if Keys::are_at_hand(&core, known) {
         answered.more_keys = (known.1 < core.slot_bound()).then(|| Keys::beyond(&core, known));
     } else {
         // With so many matches, looking at each costs more than all keys do.
-        answered.keys = Some(if answered.found.len() >= core.slot_bound() {
+        answered.keys = Some(if answered.found.count() >= core.slot_bound() {
             Keys::by_slot(&core)
         } else {
-            Keys::of(&core, &mut answered.found)
+            Keys::of(&core, answered.found.numbers())
         });
     }
     answered
@@ -144,46 +143,43 @@ pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, kno
 fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> Answered {
     let threads = threads.min(rows.count.div_ceil(SHARE)).clamp(1, THREADS_MAX);
     let next = AtomicUsize::new(0);
-    let rewrites = wanted.deliver && core.has_rewriting();
-    let work = || {
-        engine.lend_matcher(|matcher| {
-            let (mut mine, mut found) = (Vec::new(), engine.room().take());
-            found.clear();
-            let memory = if rewrites { engine.payload_room().take() } else { Vec::new() };
-            let mut payloads = Payloads::default().with_room(memory);
-            loop {
-                let start = next.fetch_add(SHARE, Ordering::Relaxed);
-                if start >= rows.count {
-                    let (bytes, ends) = payloads.into_parts();
-                    return (mine, found, Made { bytes, ends });
-                }
-                let before = found.len();
-                let mut share = Share { start, found_by: (0, before), ..Share::default() };
-                for row in start..(start + SHARE).min(rows.count) {
-                    if let Some(source) = rows.get(row) {
-                        share.answer(core, matcher, (row, source), wanted, (&mut found, &mut payloads));
-                    }
-                    share.ends.push(found.len() - before);
-                    share.match_counts.resize(if wanted.grouped { share.ends.len() } else { 0 }, 0);
-                }
-                mine.push(share);
-            }
-        })
-    };
-    let answered = |(shares, found, payloads)| Answered {
-        shares,
-        found,
-        is_grouped: wanted.grouped,
-        keys: None,
-        more_keys: None,
-        groups: None,
-        payloads,
-    };
     if threads == 1 {
-        return answered(work());
+        let mut found = engine.room().take();
+        found.clear();
+        let (shares, payloads) = take_shares(engine, core, rows, wanted, &next, &mut found, None);
+        return answered(wanted, shares, Found::all(found), payloads);
     }
-    let parts: Vec<(Vec<Share>, Vec<u32>, Made)> = std::thread::scope(|scope| {
-        // Where the system gives no more threads, those that there are do all the work.
+    let (parts, found) = gather::in_order(engine.room().take(), engine.scratch_room(), |gathering| {
+        let work = || {
+            let mut list = gathering.take_list();
+            let parts = take_shares(engine, core, rows, wanted, &next, &mut list, Some(gathering));
+            gathering.give_back(list);
+            parts
+        };
+        on_threads(threads, &work)
+    });
+    let (mut shares, mut payloads) = (Vec::new(), Made::default());
+    for (mut part, made) in parts {
+        let before = payloads.ends.len() as u32;
+        for share in &mut part {
+            let numbers = share.payloads.iter_mut().filter(|number| **number != Delivered::WHOLE);
+            numbers.for_each(|number| *number += before);
+        }
+        shares.append(&mut part);
+        payloads.append(made, engine.payload_room());
+    }
+    shares.sort_unstable_by_key(|share| share.number);
+    answered(wanted, shares, found, payloads)
+}
+
+fn answered(wanted: Wanted, shares: Vec<Share>, found: Found, payloads: Made) -> Answered {
+    Answered { shares, found, is_grouped: wanted.grouped, keys: None, more_keys: None, groups: None, payloads }
+}
+
+/// Do the same work on so many threads, this one among them. Where the system gives no more threads, those that there
+/// are do all the work.
+fn on_threads<T: Send>(threads: usize, work: &(impl Fn() -> T + Sync)) -> Vec<T> {
+    std::thread::scope(|scope| {
         let others: Vec<_> =
             (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
         let mut all = vec![work()];
@@ -194,22 +190,47 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
             }
         }
         all
-    });
-    let (mut shares, mut lists, mut payloads) = (Vec::new(), Vec::new(), Made::default());
-    for (thread, (mut part, found, made)) in parts.into_iter().enumerate() {
-        let before = payloads.ends.len() as u32;
-        for share in &mut part {
-            share.found_by.0 = thread;
-            let numbers = share.payloads.iter_mut().filter(|number| **number != Delivered::WHOLE);
-            numbers.for_each(|number| *number += before);
+    })
+}
+
+/// Answer shares of the rows as long as there are any that no other thread took. What they found is gathered in order,
+/// or stays in the list where nobody gathers.
+fn take_shares(
+    engine: &Engine,
+    core: &core::Engine,
+    rows: &Rows<'_>,
+    wanted: Wanted,
+    next: &AtomicUsize,
+    found: &mut Vec<u32>,
+    gathering: Option<&Gathering<'_>>,
+) -> (Vec<Share>, Made) {
+    let memory = if wanted.deliver && core.has_rewriting() { engine.payload_room().take() } else { Vec::new() };
+    let mut payloads = Payloads::default().with_room(memory);
+    let mut shares = Vec::new();
+    engine.lend_matcher(|matcher| {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let start = number * SHARE;
+            if start >= rows.count {
+                break;
+            }
+            let before = found.len();
+            let mut share = Share { number, ..Share::default() };
+            for row in start..(start + SHARE).min(rows.count) {
+                if let Some(source) = rows.get(row) {
+                    share.answer(core, matcher, (row, source), wanted, (found, &mut payloads));
+                }
+                share.ends.push(found.len() - before);
+                share.match_counts.resize(if wanted.grouped { share.ends.len() } else { 0 }, 0);
+            }
+            if let Some(gathering) = gathering {
+                gathering.put(number, std::mem::replace(found, gathering.take_list()));
+            }
+            shares.push(share);
         }
-        shares.append(&mut part);
-        lists.push(found);
-        payloads.append(made, engine.payload_room());
-    }
-    shares.sort_unstable_by_key(|share| share.start);
-    let found = in_order(&shares, lists, engine.room());
-    answered((shares, found, payloads))
+    });
+    let (bytes, ends) = payloads.into_parts();
+    (shares, Made { bytes, ends })
 }
 
 impl Made {
@@ -230,18 +251,6 @@ impl Made {
         self.ends.extend(others.ends.iter().map(|end| before + end));
         room.give_back(others.bytes);
     }
-}
-
-/// What several threads found, in the order of the messages.
-fn in_order(shares: &[Share], lists: Vec<Vec<u32>>, room: &Room<u32>) -> Vec<u32> {
-    let mut all = room.take();
-    all.clear();
-    for share in shares {
-        let (thread, start) = share.found_by;
-        all.extend_from_slice(&lists[thread][start..start + share.found_count()]);
-    }
-    lists.into_iter().for_each(|list| room.give_back(list));
-    all
 }
 
 impl Share {

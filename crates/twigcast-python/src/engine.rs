@@ -43,6 +43,7 @@ pub struct Engine {
     added: AtomicUsize,
     lender: Lender,
     room: Room<u32>,
+    scratch_room: Room<u32>,
     payload_room: Room<u8>,
 }
 
@@ -99,6 +100,11 @@ impl Engine {
         &self.room
     }
 
+    /// Memory for what batches find, until it is in place.
+    pub fn scratch_room(&self) -> &Room<u32> {
+        &self.scratch_room
+    }
+
     /// Memory for the payloads of batches.
     pub fn payload_room(&self) -> &Room<u8> {
         &self.payload_room
@@ -111,6 +117,7 @@ impl Engine {
             added: AtomicUsize::new(0),
             lender: Lender::default(),
             room: Room::default(),
+            scratch_room: Room::default(),
             payload_room: Room::default(),
         }
     }

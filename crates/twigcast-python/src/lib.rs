@@ -5,6 +5,7 @@ mod batch;
 mod engine;
 mod errors;
 mod events;
+mod gather;
 mod keys;
 mod lent;
 mod limits;

@@ -7,13 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::gather::Found;
+
 /// Lists that are kept, at most, and how much memory they may take together.
 const LISTS_MAX: usize = 8;
-const BYTES_MAX: usize = 64 << 20;
+const BYTES_MAX: usize = 128 << 20;
 
 /// A list that takes no more than one part of so many of its memory is given memory of its own, if that is worth it.
 const SPARSE: usize = 8;
 const SPARSE_BYTES: usize = 1 << 12;
+
+/// A list that is looked at keeps one part of so many of what it holds as room for the next to be longer.
+const SLACK: usize = 8;
 
 /// Memory of lists that are in no use any more.
 pub struct Room<T>(Arc<Mutex<Vec<Vec<T>>>>);
@@ -56,13 +61,14 @@ impl<T: Copy> Room<T> {
     }
 
     /// The first so many of a list. They may be looked at for long: then they should not hold much more memory than they
-    /// need.
-    fn hold(&self, list: Vec<T>, count: usize) -> Held<T> {
+    /// need. The system takes the end of a long list back without moving the rest.
+    fn hold(&self, mut list: Vec<T>, count: usize) -> Held<T> {
         let list = if memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE {
             let few = list[..count].to_vec();
             self.give_back(list);
             few
         } else {
+            list.shrink_to(count + count / SLACK);
             list
         };
         Held { list, count, room: self.clone() }
@@ -107,9 +113,9 @@ unsafe fn fill_view<T>(list: &[T], owner: &Bound<'_, PyAny>, view: *mut ffi::Py_
 pub struct Numbers(Held<u32>);
 
 impl Numbers {
-    /// The numbers of a list, whose memory goes back to the room in the end.
-    pub fn new(list: Vec<u32>, room: &Room<u32>) -> Self {
-        let count = list.len();
+    /// What a batch found. The memory goes back to the room in the end.
+    pub fn new(found: Found, room: &Room<u32>) -> Self {
+        let (list, count) = found.into_parts();
         Self(room.hold(list, count))
     }
 
