@@ -1,5 +1,6 @@
-//! Populations of paths with value conditions on attributes, all operators, `not()` included, against a plain search:
-//! on their own elements and on ancestors, few and many at a state, as they come and go, with memory and without.
+//! Populations of paths with value conditions on attributes and text children, all operators, `not()` included, against a
+//! plain search: on their own elements and on ancestors, few and many at a state, in flat and in deep messages, as they
+//! come and go, with memory and without.
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
@@ -19,38 +20,62 @@ impl Random {
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const ATTRIBUTES: [&str; 3] = ["x", "y", "longer-name"];
+/// In place of an attribute.
+const TEXT: &str = "text()";
 const VALUES: [&str; 12] = ["1", "2", "3", "10", "-1", "2.5", " 2 ", "02", "", "word", "a longer word", "1e3"];
 const OPERATORS: [&str; 6] = ["=", "!=", "<", "<=", ">", ">="];
 
 struct Element {
     name: &'static str,
-    attributes: Vec<(&'static str, &'static str)>,
+    /// Attributes, and texts under the name [`TEXT`].
+    values: Vec<(&'static str, &'static str)>,
     parent: Option<usize>,
 }
 
-fn message(random: &mut Random) -> (Vec<Element>, String) {
+fn message(random: &mut Random, depth: usize) -> (Vec<Element>, String) {
     let (mut elements, mut text) = (Vec::new(), String::new());
-    grow(random, None, 0, &mut elements, &mut text);
+    grow(random, None, depth, &mut elements, &mut text);
     (elements, text)
+}
+
+/// A value as it stands in a message, in one of two ways.
+fn spelt(random: &mut Random, value: &str) -> String {
+    if random.below(3) == 0 { value.replace('2', "&#50;").replace('w', "&#x77;") } else { value.to_string() }
 }
 
 fn grow(random: &mut Random, parent: Option<usize>, depth: usize, elements: &mut Vec<Element>, text: &mut String) {
     let name = random.one(&NAMES);
-    let mut attributes = Vec::new();
+    text.push_str(&format!("<{name}"));
+    let mut values = Vec::new();
     for attribute in ATTRIBUTES {
         if random.below(2) == 0 {
-            attributes.push((attribute, random.one(&VALUES)));
+            let value = random.one(&VALUES);
+            text.push_str(&format!(" {attribute}='{}'", spelt(random, value)));
+            values.push((attribute, value));
         }
     }
-    text.push_str(&format!("<{name}"));
-    attributes.iter().for_each(|(attribute, value)| text.push_str(&format!(" {attribute}='{value}'")));
     text.push('>');
     let this = elements.len();
-    elements.push(Element { name, attributes, parent });
-    for _ in 0..if depth < 4 { random.below(4) } else { 0 } {
-        grow(random, Some(this), depth + 1, elements, text);
+    elements.push(Element { name, values, parent });
+    grow_text(random, &mut elements[this], text);
+    // In deep messages one child goes on, and the others do not.
+    let children = if depth > 4 { 1 + random.below(2) } else { random.below(4).min(depth * 4) };
+    for child in 0..children {
+        let below = if child == 0 || depth <= 4 { depth - 1 } else { random.below(2) };
+        grow(random, Some(this), below, elements, text);
+    }
+    if children > 0 {
+        grow_text(random, &mut elements[this], text);
     }
     text.push_str(&format!("</{name}>"));
+}
+
+fn grow_text(random: &mut Random, element: &mut Element, text: &mut String) {
+    let value = random.one(&VALUES);
+    if random.below(3) == 0 && !value.is_empty() {
+        text.push_str(&spelt(random, value));
+        element.values.push((TEXT, value));
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -96,15 +121,17 @@ fn condition(random: &mut Random) -> Condition {
         _ => Right::Number(random.one(&[-1.0, 0.0, 1.0, 2.0, 2.5, 3.0, 10.0, 1000.0])),
     };
     let compared = (random.below(8) > 0).then(|| (random.one(&OPERATORS), right));
-    Condition { attribute: random.one(&ATTRIBUTES), compared, negated: random.below(6) == 0 }
+    let attribute = if random.below(5) == 0 { TEXT } else { random.one(&ATTRIBUTES) };
+    Condition { attribute, compared, negated: random.below(6) == 0 }
 }
 
 fn written(condition: Condition) -> String {
-    let attribute = condition.attribute;
+    let sign = if condition.attribute == TEXT { "" } else { "@" };
+    let left = format!("{sign}{}", condition.attribute);
     let bare = match condition.compared {
-        None => format!("@{attribute}"),
-        Some((operator, Right::Text(text))) => format!("@{attribute} {operator} '{text}'"),
-        Some((operator, Right::Number(number))) => format!("@{attribute} {operator} {number}"),
+        None => left,
+        Some((operator, Right::Text(text))) => format!("{left} {operator} '{text}'"),
+        Some((operator, Right::Number(number))) => format!("{left} {operator} {number}"),
     };
     if condition.negated { format!("not({bare})") } else { bare }
 }
@@ -115,8 +142,8 @@ fn number(text: &str) -> f64 {
 }
 
 fn holds(element: &Element, condition: Condition) -> bool {
-    let value = element.attributes.iter().find(|(name, _)| *name == condition.attribute).map(|(_, value)| *value);
-    let bare = value.is_some_and(|value| match condition.compared {
+    let mut values = element.values.iter().filter(|(name, _)| *name == condition.attribute).map(|(_, value)| *value);
+    let bare = values.any(|value| match condition.compared {
         None => true,
         Some(("=", Right::Text(text))) => value == text,
         Some(("!=", Right::Text(text))) => value != text,
@@ -160,7 +187,10 @@ fn stands(elements: &[Element], at: Option<usize>, steps: &[Step]) -> bool {
 /// Room for all that is learnt; for none of it; for so little that it is forgotten again and again.
 const CACHES: [usize; 3] = [1 << 26, 1, 20_000];
 
-fn check(seed: u64, queries: usize, steps_max: usize, messages: usize, cache_bytes_max: usize) {
+/// How many queries there are, of how many steps, how many messages, and how deep these are.
+type Sizes = (usize, usize, usize, usize);
+
+fn check(seed: u64, (queries, steps_max, messages, depth): Sizes, cache_bytes_max: usize) {
     println!("seed {seed}");
     let mut random = Random(seed);
     let mut engine = Engine::new(Limits { cache_bytes_max, ..Limits::default() });
@@ -185,7 +215,7 @@ fn check(seed: u64, queries: usize, steps_max: usize, messages: usize, cache_byt
         for _ in 0..messages {
             // Half of the messages were there before, when other queries were: what is remembered of them must not mislead.
             if before.is_empty() || random.below(2) == 0 {
-                before.push(message(&mut random));
+                before.push(message(&mut random, depth));
             }
             let (elements, text) = &before[random.below(before.len())];
             engine.run(&mut matcher, text.as_bytes()).expect("a well-formed message");
@@ -209,17 +239,23 @@ fn check(seed: u64, queries: usize, steps_max: usize, messages: usize, cache_byt
 
 #[test]
 fn few_queries_and_many_messages() {
-    (1..25).for_each(|seed| check(seed, 40, 4, 40, CACHES[seed as usize % 3]));
+    (1..25).for_each(|seed| check(seed, (40, 4, 40, 4), CACHES[seed as usize % 3]));
 }
 
 /// So many at few states that these have tables of their own.
 #[test]
 fn crowds() {
-    (100..102).for_each(|seed| check(seed, 6_000, 2, 4, CACHES[0]));
+    (100..102).for_each(|seed| check(seed, (6_000, 2, 4, 4), CACHES[0]));
 }
 
 /// More steps than values: what stands below an element with values is structure.
 #[test]
 fn paths_below_values() {
-    (200..203).for_each(|seed| check(seed, 1_500, 6, 8, CACHES[seed as usize % 3]));
+    (200..203).for_each(|seed| check(seed, (1_500, 6, 8, 4), CACHES[seed as usize % 3]));
+}
+
+/// Levels beyond those that ancestors are told apart by at a glance.
+#[test]
+fn deep_messages() {
+    (300..312).for_each(|seed| check(seed, (60, 3, 6, 20 + seed as usize % 4 * 20), CACHES[seed as usize % 3]));
 }

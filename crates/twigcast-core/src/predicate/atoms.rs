@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::attributes::{AttributeAtoms, AttributeValue};
 use super::comparisons::{self, Comparisons};
 use super::key::{self, AtomId};
+use super::values::{NONE, Values};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
 use crate::eval::number;
 use crate::eval::text::visits_of;
@@ -30,8 +31,7 @@ pub struct Atoms {
     free_comparisons: Vec<u32>,
     comparison_ids: FxHashMap<KeyValue, AtomId>,
     attributes: AttributeAtoms,
-    texts: FxHashMap<Box<str>, AtomId>,
-    text_numbers: FxHashMap<u64, AtomId>,
+    texts: Values,
     values: FxHashMap<Box<str>, AtomId>,
     value_numbers: FxHashMap<u64, AtomId>,
     ordered_values: Comparisons,
@@ -73,12 +73,8 @@ impl Atoms {
             KeyValue::AttributeExists(name) => self.attributes.set(*name, AttributeValue::Any, id),
             KeyValue::AttributeText(name, text) => self.attributes.set(*name, AttributeValue::Text(text), id),
             KeyValue::AttributeNumber(name, bits) => self.attributes.set(*name, AttributeValue::Number(*bits), id),
-            KeyValue::Text(text) => {
-                self.texts.insert(text.clone(), id);
-            }
-            KeyValue::TextNumber(bits) => {
-                self.text_numbers.insert(*bits, id);
-            }
+            KeyValue::Text(text) => self.texts.set_text(text, id),
+            KeyValue::TextNumber(bits) => self.texts.set_number(*bits, id),
             KeyValue::Value(text) => {
                 self.value_bytes_max = self.value_bytes_max.max(text.len());
                 self.values.insert(text.clone(), id);
@@ -88,6 +84,12 @@ impl Atoms {
             }
         }
         id
+    }
+
+    /// Atoms have numbers below this one, comparisons excepted.
+    #[inline]
+    pub fn bound(&self) -> AtomId {
+        (self.atoms.len() as AtomId) << 1
     }
 
     fn entry(&self, id: AtomId) -> Option<&Atom> {
@@ -108,8 +110,8 @@ impl Atoms {
             KeyValue::AttributeExists(name) => self.attributes.find(*name, AttributeValue::Any),
             KeyValue::AttributeText(name, text) => self.attributes.find(*name, AttributeValue::Text(text)),
             KeyValue::AttributeNumber(name, bits) => self.attributes.find(*name, AttributeValue::Number(*bits)),
-            KeyValue::Text(text) => self.texts.get(text).copied(),
-            KeyValue::TextNumber(bits) => self.text_numbers.get(bits).copied(),
+            KeyValue::Text(text) => Some(self.texts.text(text)).filter(|&id| id != NONE),
+            KeyValue::TextNumber(bits) => Some(self.texts.number(*bits)).filter(|&id| id != NONE),
             KeyValue::Value(text) => self.values.get(text).copied(),
             KeyValue::ValueNumber(bits) => self.value_numbers.get(bits).copied(),
         }
@@ -143,12 +145,8 @@ impl Atoms {
             KeyValue::AttributeExists(name) => self.attributes.unset(name, AttributeValue::Any),
             KeyValue::AttributeText(name, text) => self.attributes.unset(name, AttributeValue::Text(&text)),
             KeyValue::AttributeNumber(name, bits) => self.attributes.unset(name, AttributeValue::Number(bits)),
-            KeyValue::Text(text) => {
-                self.texts.remove(&text);
-            }
-            KeyValue::TextNumber(bits) => {
-                self.text_numbers.remove(&bits);
-            }
+            KeyValue::Text(text) => self.texts.unset_text(&text),
+            KeyValue::TextNumber(bits) => self.texts.unset_number(bits),
             KeyValue::Value(text) => {
                 self.values.remove(&text);
             }
@@ -210,11 +208,14 @@ impl Atoms {
     /// Append the text and value atoms that an element satisfies, comparisons by order excepted. What is read for it is
     /// added to `visits`, text children aside: they are no other element's.
     pub fn of_content(&self, message: Message<'_>, element: NodeId, found: &mut Vec<AtomId>, visits: &mut u64) {
-        if !self.texts.is_empty() || !self.text_numbers.is_empty() {
+        if !self.texts.is_empty() {
             let start = found.len();
             for child in message.document.children(element) {
-                if message.document.nodes[child as usize].kind == NodeKind::Text {
-                    self.of_text(&message.text(child), found);
+                let node = &message.document.nodes[child as usize];
+                match node.kind {
+                    NodeKind::Text if node.encoded => self.texts.of(message.text(child).as_bytes(), found),
+                    NodeKind::Text => self.texts.of_span(message.source, node.span, found),
+                    _ => {}
                 }
             }
             if found.len() > start + 1 {
@@ -230,13 +231,6 @@ impl Atoms {
         if !self.value_numbers.is_empty() && starts_like_a_number(message, element, visits) {
             let value = string_value(message, element, visits);
             found.extend(number_key(number::parse(&value)).and_then(|bits| self.value_numbers.get(&bits)));
-        }
-    }
-
-    fn of_text(&self, text: &str, found: &mut Vec<AtomId>) {
-        found.extend(self.texts.get(text));
-        if !self.text_numbers.is_empty() {
-            found.extend(number_key(number::parse(text)).and_then(|bits| self.text_numbers.get(&bits)));
         }
     }
 
@@ -267,7 +261,7 @@ impl Atoms {
                 _ => 20,
             })
             .sum();
-        strings + self.atoms.capacity() * size_of::<Option<Atom>>() + self.attributes.bytes()
+        strings + self.atoms.capacity() * size_of::<Option<Atom>>() + self.attributes.bytes() + self.texts.bytes()
     }
 }
 

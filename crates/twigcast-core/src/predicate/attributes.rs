@@ -1,19 +1,12 @@
-//! Which atoms an attribute satisfies: one look-up by its name, one by its value as it stands in the message, one by its
-//! value as a number where some query compares it with numbers.
-
-use rustc_hash::FxHashMap;
+//! Which atoms an attribute satisfies: one look-up by its name, and mostly one by its value.
 
 use super::comparisons::Comparisons;
 use super::key::AtomId;
-use super::words::{Words, short, short_within};
+use super::values::{NONE, Values};
 use crate::document::{Attribute, Message};
-use crate::eval::number;
-use crate::plan::{Constant, number_key};
+use crate::plan::Constant;
 use crate::query::ast::CompareOp;
 use crate::vocabulary::Name;
-
-/// No atom has this number.
-const NONE: AtomId = 0;
 
 /// What queries ask of the attributes of one name.
 #[derive(Clone, Debug)]
@@ -22,11 +15,7 @@ struct Asked {
     /// The next entry with the same local name, [`END`] if there is none.
     next: u32,
     exists: AtomId,
-    /// Short texts, packed (see [`short`]).
-    short: Words,
-    long: FxHashMap<Box<str>, AtomId>,
-    /// By the bits of the number.
-    numbers: Words,
+    values: Values,
     comparisons: Option<Box<Comparisons>>,
 }
 
@@ -75,16 +64,7 @@ impl AttributeAtoms {
         if at == END {
             at = self.asked.len() as u32;
             let next = std::mem::replace(&mut self.by_local[local], at);
-            let (short, numbers) = (Words::default(), Words::default());
-            self.asked.push(Asked {
-                name,
-                next,
-                exists: NONE,
-                short,
-                long: FxHashMap::default(),
-                numbers,
-                comparisons: None,
-            });
+            self.asked.push(Asked { name, next, exists: NONE, values: Values::default(), comparisons: None });
         }
         &mut self.asked[at as usize]
     }
@@ -94,8 +74,8 @@ impl AttributeAtoms {
         let asked = self.asked(name)?;
         let atom = match value {
             AttributeValue::Any => asked.exists,
-            AttributeValue::Text(text) => asked.of_text(text.as_bytes(), short(text.as_bytes())),
-            AttributeValue::Number(bits) => asked.numbers.get(bits),
+            AttributeValue::Text(text) => asked.values.text(text),
+            AttributeValue::Number(bits) => asked.values.number(bits),
         };
         (atom != NONE).then_some(atom)
     }
@@ -105,13 +85,8 @@ impl AttributeAtoms {
         let asked = self.asked_mut(name);
         match value {
             AttributeValue::Any => asked.exists = atom,
-            AttributeValue::Number(bits) => asked.numbers.insert(bits, atom),
-            AttributeValue::Text(text) => match short(text.as_bytes()) {
-                Some(word) => asked.short.insert(word, atom),
-                None => {
-                    asked.long.insert(text.into(), atom);
-                }
-            },
+            AttributeValue::Number(bits) => asked.values.set_number(bits, atom),
+            AttributeValue::Text(text) => asked.values.set_text(text, atom),
         }
     }
 
@@ -120,13 +95,8 @@ impl AttributeAtoms {
         let asked = self.asked_mut(name);
         match value {
             AttributeValue::Any => asked.exists = NONE,
-            AttributeValue::Number(bits) => asked.numbers.remove(bits),
-            AttributeValue::Text(text) => match short(text.as_bytes()) {
-                Some(word) => asked.short.remove(word),
-                None => {
-                    asked.long.remove(text);
-                }
-            },
+            AttributeValue::Number(bits) => asked.values.unset_number(bits),
+            AttributeValue::Text(text) => asked.values.unset_text(text),
         }
     }
 
@@ -157,11 +127,9 @@ impl AttributeAtoms {
             found.push(asked.exists);
         }
         if attribute.encoded {
-            let value = message.attribute_value(attribute);
-            asked.of_value(value.as_bytes(), short(value.as_bytes()), found);
+            asked.values.of(message.attribute_value(attribute).as_bytes(), found);
         } else {
-            let (start, end) = (attribute.value.start as usize, attribute.value.end as usize);
-            asked.of_value(&message.source[start..end], short_within(message.source, start, end), found);
+            asked.values.of_span(message.source, attribute.value, found);
         }
     }
 
@@ -171,39 +139,10 @@ impl AttributeAtoms {
             .asked
             .iter()
             .map(|asked| {
-                let long: usize = asked.long.keys().map(|text| text.len() + 40).sum();
                 let compared = asked.comparisons.as_ref().map_or(0, |comparisons| comparisons.bytes());
-                asked.short.bytes() + asked.numbers.bytes() + long + compared
+                asked.values.bytes() + compared
             })
             .sum();
         values + self.asked.capacity() * size_of::<Asked>() + self.by_local.capacity() * 4
-    }
-}
-
-impl Asked {
-    #[inline]
-    fn of_value(&self, value: &[u8], short: Option<u64>, found: &mut Vec<AtomId>) {
-        let of_text = self.of_text(value, short);
-        if of_text != NONE {
-            found.push(of_text);
-        }
-        if !self.numbers.is_empty()
-            && let Some(bits) = number_key(number::parse_bytes(value))
-        {
-            let of_number = self.numbers.get(bits);
-            if of_number != NONE {
-                found.push(of_number);
-            }
-        }
-    }
-
-    #[inline]
-    fn of_text(&self, value: &[u8], short: Option<u64>) -> AtomId {
-        match short {
-            Some(word) => self.short.get(word),
-            None if self.long.is_empty() => NONE,
-            // What is no text is no value of a message the scanner accepted.
-            None => std::str::from_utf8(value).ok().and_then(|text| self.long.get(text)).copied().unwrap_or(NONE),
-        }
     }
 }

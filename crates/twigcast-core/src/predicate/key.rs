@@ -45,6 +45,12 @@ pub fn unpack(key: PackedKey) -> (Distance, AtomId) {
     (distance, key & ATOMS_MAX)
 }
 
+/// Which of the distances a key has.
+#[inline]
+pub(super) fn slot_of(key: PackedKey) -> usize {
+    (key >> ATOM_BITS) as usize
+}
+
 /// Distances take 6 bits.
 fn slot(distance: Distance) -> u32 {
     match distance {
@@ -54,10 +60,13 @@ fn slot(distance: Distance) -> u32 {
     }
 }
 
-const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
-const ANY_SLOT: u32 = 63;
+/// How many distances there may be.
+pub(super) const SLOTS: usize = 1 << (32 - ATOM_BITS);
+/// Levels count from here; 0 is none.
+pub(super) const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
+pub(super) const ANY_SLOT: u32 = 63;
 /// Atoms about the text of the accepting element are told apart, since finding them out costs more than attributes.
-const CONTENT_SLOT: u32 = 62;
+pub(super) const CONTENT_SLOT: u32 = 62;
 
 /// An atom about the accepting element's text, packed.
 pub fn pack_content(atom: AtomId) -> PackedKey {
@@ -166,44 +175,3 @@ impl std::ops::Deref for Prefixes {
         &self.keys[..self.count]
     }
 }
-
-/// The keys that hold at an element, a bit each: never misses a member, may hold others. Most queries that ask for a
-/// second key are passed over by it, without a look at the message.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct KeyMask([u64; 16]);
-
-impl KeyMask {
-    /// Add a key.
-    #[inline]
-    pub fn insert(&mut self, key: PackedKey) {
-        let (word, bit) = Self::place(key);
-        self.0[word] |= bit;
-    }
-
-    /// Add all members of another mask.
-    #[inline]
-    pub fn insert_all(&mut self, other: &Self) {
-        self.0.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
-    }
-
-    /// Add all keys.
-    pub fn insert_everything(&mut self) {
-        self.0 = [u64::MAX; 16];
-    }
-
-    /// May the key be a member?
-    #[inline]
-    pub fn may_hold(&self, key: PackedKey) -> bool {
-        let (word, bit) = Self::place(key);
-        self.0[word] & bit != 0
-    }
-
-    #[inline]
-    fn place(key: PackedKey) -> (usize, u64) {
-        let mixed = key.wrapping_mul(MIX) >> 22;
-        ((mixed >> 6) as usize, 1 << (mixed & 63))
-    }
-}
-
-/// An odd number with its bits spread well (2^32 by the golden ratio).
-const MIX: u32 = 0x9e37_79b9;

@@ -39,6 +39,9 @@ pub struct Narrowed {
     /// Keys; and of each list how many words there are, how many of them are queries of which nothing else is asked,
     /// these, and then the others.
     words: Vec<u32>,
+    /// Scratch: those that ask for nothing but a further key, and the others.
+    also: Vec<u32>,
+    others: Vec<u32>,
 }
 
 impl Narrowed {
@@ -97,7 +100,7 @@ impl Narrowed {
         self.words.extend_from_slice(keys);
         let list = self.append(table, places, &mut holds).unwrap_or(AS_IT_IS);
         let (stamp, keys) = (table.stamp(), (first as u32, keys.len() as u32));
-        let Self { entries, hasher, words } = self;
+        let Self { entries, hasher, words, .. } = self;
         let hash = |entry: &Entry| {
             let (start, count) = (entry.keys.0 as usize, entry.keys.1 as usize);
             hasher.hash_one((entry.stamp, entry.shape, &words[start..start + count]))
@@ -112,31 +115,31 @@ impl Narrowed {
         let start = self.words.len();
         self.words.extend([0, 0]);
         let mut length = 0;
+        let Self { words, also, others, .. } = self;
+        also.clear();
+        others.clear();
         for place in places {
-            let mut list = table.get(place);
+            let list = table.get(place);
             length += list.satisfied.len() + list.others.words.len();
-            self.words.extend(list.satisfied());
-            // Those that ask for nothing but a branch come first.
-            while let Some((query, branch)) = list.others.next_below() {
-                if holds(branch) {
-                    self.words.push(query);
+            words.extend(list.satisfied());
+            for waiting in list.others.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get()))) {
+                let left = Waiting { below: None, ..waiting };
+                if left.is_lone() {
+                    words.push(left.query);
+                } else {
+                    left.write(if left.is_also() { also } else { others });
                 }
             }
         }
-        self.words[start + 1] = (self.words.len() - start - 2) as u32;
-        for place in places {
-            let mut others = table.get(place).others;
-            while others.next_below().is_some() {}
-            for waiting in others.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get()))) {
-                Waiting { below: None, ..waiting }.write(&mut self.words);
-            }
-        }
-        let kept = self.words.len() - start - 2;
+        words[start + 1] = (words.len() - start - 2) as u32;
+        words.extend_from_slice(also);
+        words.extend_from_slice(others);
+        let kept = words.len() - start - 2;
         if kept > KEPT_WORDS_MAX && kept * 4 > length * 3 {
-            self.words.truncate(start);
+            words.truncate(start);
             return None;
         }
-        self.words[start] = kept as u32;
+        words[start] = kept as u32;
         Some(start as u32)
     }
 }

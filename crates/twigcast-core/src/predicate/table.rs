@@ -68,9 +68,11 @@ impl KeyTable {
                         group.iter().partition(|entry| entry.waiting.is_lone());
                     let (below, others): (Vec<&KeyedTrigger>, Vec<_>) =
                         others.into_iter().partition(|entry| entry.waiting.is_below());
+                    let (also, others): (Vec<&KeyedTrigger>, Vec<_>) =
+                        others.into_iter().partition(|entry| entry.waiting.is_also());
                     words.clear();
                     words.push(lone.len() as u32);
-                    let ordered = lone.into_iter().chain(below).chain(others);
+                    let ordered = lone.into_iter().chain(below).chain(also).chain(others);
                     ordered.for_each(|entry| entry.waiting.write(&mut words));
                     table.new_list(&words)
                 }
@@ -213,7 +215,8 @@ impl KeyTable {
         let start = at as usize + 1;
         let length = self.lists[start - 1] as usize;
         let alone = self.lists[start] as usize;
-        let from = if waiting.is_lone() || waiting.is_below() { 1 + alone } else { length };
+        let goes_first = waiting.is_lone() || waiting.is_below() || waiting.is_also();
+        let from = if goes_first { 1 + alone } else { length };
         let count = u32::from(waiting.is_lone());
         if length + added.len() < block_of(length) {
             self.lists.copy_within(start + from..start + length, start + from + added.len());

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::key::{PackedKey, QUERIES_MAX};
+use super::key::{self, PackedKey, QUERIES_MAX};
 
 /// A trigger and its packed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +48,11 @@ impl Waiting {
         self.below.is_some() && self.words() == 2
     }
 
+    /// Does it ask for a further key that is no comparison, and for nothing else?
+    pub(super) fn is_also(&self) -> bool {
+        self.words() == 2 && self.also.is_some_and(|also| !key::is_comparison(also.get()))
+    }
+
     pub(super) fn write(self, words: &mut Vec<u32>) {
         let mark = |is_there, mark| if is_there { mark } else { 0 };
         let Self { query, also, below, trigger } = self;
@@ -87,7 +92,26 @@ impl Others<'_> {
         self.words.is_empty()
     }
 
-    /// Take the first, if it asks for a branch and for nothing else: its query and the branch. Those that do come first.
+    /// Is as much left of these as of others of the same list?
+    #[inline]
+    pub fn is_as_long_as(&self, others: &Self) -> bool {
+        self.words.len() == others.words.len()
+    }
+
+    /// Take the first, if it asks for a further key that is no comparison, and for nothing else: its query and the key. Those
+    /// that ask for a single thing come first.
+    #[inline]
+    pub fn next_also(&mut self) -> Option<(u32, PackedKey)> {
+        match self.words {
+            [head, also, rest @ ..] if head & MARKS == HAS_ALSO && !key::is_comparison(*also) => {
+                self.words = rest;
+                Some((head & (QUERIES_MAX - 1), *also))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for a branch.
     #[inline]
     pub fn next_below(&mut self) -> Option<(u32, u32)> {
         match self.words {

@@ -28,13 +28,28 @@ pub(super) fn short_within(text: &[u8], start: usize, end: usize) -> Option<u64>
     }
 }
 
-/// The table. Atom 0 stands for none. At most three quarters of the buckets are in use, and their number is a power of
-/// two.
+/// Is a packed text an integer without white space, sign or zeros in front: of several ways to write it, the plain one?
+#[inline]
+pub(super) fn is_plain_integer(word: u64) -> bool {
+    let length = word >> 56;
+    let lanes = (1 << (8 * length)) - 1;
+    // Digits become 0 to 9, and all other bytes are 128 or more before or after the addition.
+    let digits = (word ^ 0x0030_3030_3030_3030) & lanes;
+    let others = (digits | (digits + (0x0076_7676_7676_7676 & lanes))) & 0x0080_8080_8080_8080;
+    others == 0 && length > 0 && (word & 0xff != 0x30 || length == 1)
+}
+
+/// The atoms of a word, of two kinds. 0 stands for none.
+type Atoms = [AtomId; 2];
+
+/// The table. At most three quarters of the buckets are in use, and their number is a power of two.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
-    buckets: Box<[(u64, AtomId)]>,
+    buckets: Box<[(u64, Atoms)]>,
     len: usize,
 }
+
+const NO_ATOMS: Atoms = [0; 2];
 
 impl Words {
     #[inline]
@@ -47,7 +62,7 @@ impl Words {
     fn bucket(&self, word: u64) -> usize {
         let last = self.buckets.len() - 1;
         let mut at = Self::home(word) & last;
-        while self.buckets[at].1 != 0 && self.buckets[at].0 != word {
+        while self.buckets[at].1 != NO_ATOMS && self.buckets[at].0 != word {
             at = (at + 1) & last;
         }
         at
@@ -59,38 +74,45 @@ impl Words {
         ((word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
     }
 
-    /// The atom of a word, 0 if it has none.
+    /// The atoms of a word.
     #[inline]
-    pub(super) fn get(&self, word: u64) -> AtomId {
-        if self.buckets.is_empty() { 0 } else { self.buckets[self.bucket(word)].1 }
+    pub(super) fn get(&self, word: u64) -> Atoms {
+        if self.buckets.is_empty() { NO_ATOMS } else { self.buckets[self.bucket(word)].1 }
     }
 
-    /// Set the atom, not 0, of a word.
-    pub(super) fn insert(&mut self, word: u64, atom: AtomId) {
+    /// Set the atom, not 0, of a word, of one kind.
+    pub(super) fn insert(&mut self, word: u64, kind: usize, atom: AtomId) {
         if (self.len + 1) * 4 > self.buckets.len() * 3 {
             let before = std::mem::take(&mut self.buckets);
-            self.buckets = vec![(0, 0); (before.len() * 2).max(4)].into();
-            for &(word, atom) in before.iter().filter(|(_, atom)| *atom != 0) {
+            self.buckets = vec![(0, NO_ATOMS); (before.len() * 2).max(4)].into();
+            for &(word, atoms) in before.iter().filter(|(_, atoms)| *atoms != NO_ATOMS) {
                 let at = self.bucket(word);
-                self.buckets[at] = (word, atom);
+                self.buckets[at] = (word, atoms);
             }
         }
         let at = self.bucket(word);
-        self.len += usize::from(self.buckets[at].1 == 0);
-        self.buckets[at] = (word, atom);
+        let (known, atoms) = &mut self.buckets[at];
+        self.len += usize::from(*atoms == NO_ATOMS);
+        *known = word;
+        atoms[kind] = atom;
     }
 
-    /// Take a word out, and move up those behind it that would not be found any more.
-    pub(super) fn remove(&mut self, word: u64) {
-        if self.get(word) == 0 {
+    /// A word has no atom of a kind any more. If it was the last one, the word is taken out, and those behind it that would
+    /// not be found any more are moved up.
+    pub(super) fn remove(&mut self, word: u64, kind: usize) {
+        if self.get(word)[kind] == 0 {
             return;
         }
         let last = self.buckets.len() - 1;
         let mut hole = self.bucket(word);
-        self.buckets[hole] = (0, 0);
+        self.buckets[hole].1[kind] = 0;
+        if self.buckets[hole].1 != NO_ATOMS {
+            return;
+        }
+        self.buckets[hole] = (0, NO_ATOMS);
         self.len -= 1;
         let mut at = (hole + 1) & last;
-        while self.buckets[at].1 != 0 {
+        while self.buckets[at].1 != NO_ATOMS {
             let home = Self::home(self.buckets[at].0) & last;
             if (at.wrapping_sub(home) & last) >= (at.wrapping_sub(hole) & last) {
                 self.buckets[hole] = std::mem::take(&mut self.buckets[at]);
@@ -102,7 +124,7 @@ impl Words {
 
     /// Bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
-        self.buckets.len() * size_of::<(u64, AtomId)>()
+        self.buckets.len() * size_of::<(u64, Atoms)>()
     }
 }
 
@@ -125,21 +147,41 @@ mod tests {
             for step in 1..2_000 {
                 // Numbers as bits differ in their high bits only.
                 let word = if seed % 2 == 0 { random(60) } else { (random(60) as f64).to_bits() };
+                let kind = random(2) as usize;
                 if random(2) == 0 {
-                    words.insert(word, step);
-                    known.insert(word, step);
+                    words.insert(word, kind, step);
+                    known.entry(word).or_insert(NO_ATOMS)[kind] = step;
                 } else {
-                    words.remove(word);
-                    known.remove(&word);
+                    words.remove(word, kind);
+                    known.entry(word).or_insert(NO_ATOMS)[kind] = 0;
+                    known.retain(|_, atoms| *atoms != NO_ATOMS);
                 }
                 assert_eq!(words.len, known.len());
-                assert_eq!(words.get(word), known.get(&word).copied().unwrap_or(0));
+                assert_eq!(words.get(word), known.get(&word).copied().unwrap_or(NO_ATOMS));
             }
             for number in 0..60_u64 {
                 for word in [number, (number as f64).to_bits()] {
-                    assert_eq!(words.get(word), known.get(&word).copied().unwrap_or(0));
+                    assert_eq!(words.get(word), known.get(&word).copied().unwrap_or(NO_ATOMS));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn plain_integers_are_told_from_all_other_short_texts() {
+        let bytes = [b'0', b'1', b'9', b'/', b':', b' ', 0, 0x7f, 0x80, 0xb0, 0xb5, 0xff];
+        let mut texts: Vec<Vec<u8>> = vec![Vec::new()];
+        for from in 0.. {
+            let Some(text) = texts.get(from).cloned() else { break };
+            if text.len() < 4 {
+                texts.extend(bytes.iter().map(|&byte| [&text[..], &[byte]].concat()));
+            }
+        }
+        texts.extend([b"1234567".to_vec(), b"0234567".to_vec(), b"123456\xb7".to_vec(), b"\xff234567".to_vec()]);
+        for text in texts {
+            let is_plain =
+                text == b"0" || text.iter().all(u8::is_ascii_digit) && text.first().is_some_and(|&first| first > b'0');
+            assert_eq!(short(&text).map(is_plain_integer), Some(is_plain), "{text:?}");
         }
     }
 

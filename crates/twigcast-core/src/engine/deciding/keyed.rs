@@ -1,13 +1,14 @@
 //! Keys: what the values of an element and its ancestors let through at a state of the automaton.
 
 use super::lookups::Asked;
-use super::values::{append_keys, insert_keys};
+use super::values::append_keys;
 use super::{Decisions, Run};
 use crate::automaton::nfa::StateId;
 use crate::document::NodeId;
 use crate::engine::population::Paths;
 use crate::plan::Distance;
-use crate::predicate::key::{self, AtomId, KeyMask, PackedKey};
+use crate::predicate::key::{self, AtomId, PackedKey};
+use crate::predicate::levels::Keys;
 use crate::predicate::table::KeyTable;
 use crate::predicate::waiting::{List, Others, Waiting};
 use crate::twig::branches::BranchId;
@@ -22,8 +23,17 @@ pub(super) struct Above {
     /// Range in [`Decisions::above`].
     start: u32,
     end: u32,
-    /// The keys that they satisfy.
-    mask: KeyMask,
+}
+
+/// How far it is known at the element in hand which further keys hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Further {
+    /// Comparisons and negations aside, those hold of which [`Keys`] says so.
+    Known,
+    /// No others hold, and perhaps not all of them.
+    Bounded,
+    /// Nothing is known.
+    Unknown,
 }
 
 impl Decisions {
@@ -34,6 +44,21 @@ impl Decisions {
         } else {
             let refuted = &self.refuted;
             list.satisfied().filter(|&query| !refuted.contains(query)).for_each(|query| self.matched.insert(query));
+        }
+    }
+
+    /// Decide those that ask for nothing but a further key.
+    fn accept_also(&mut self, others: &mut Others<'_>) {
+        let Self { matched, refuted, levels, .. } = self;
+        let keys = levels.keys();
+        if refuted.is_blank() {
+            while let Some((query, also)) = others.next_also() {
+                matched.insert_if(query, keys.hold(also));
+            }
+        } else {
+            while let Some((query, also)) = others.next_also() {
+                matched.insert_if(query, keys.hold(also) && !refuted.contains(query));
+            }
         }
     }
 }
@@ -54,76 +79,50 @@ impl Run<'_, '_> {
             }
         }
         let asked = Asked { known, ..asked };
-        let mut mask = self.own_mask(decisions, node, keyed);
-        if keyed.all_distances().is_own() {
-            return self.ask(decisions, node, keyed, asked, &mask);
-        }
-        self.move_to(decisions, node);
+        let further = self.further(decisions, node, keyed);
+        self.ask(decisions, node, keyed, asked, further);
         if looks_up {
-            return self.decide_with_ancestors(decisions, node, keyed, asked, mask);
+            self.decide_with_ancestors(decisions, node, keyed, further);
         }
-        self.mask_above(decisions, keyed, &mut mask);
-        self.ask(decisions, node, keyed, asked, &mask);
     }
 
-    /// [`Self::decide_keyed`] where ancestors have keys to be looked up. `mask`: the further keys that the element satisfies.
-    fn decide_with_ancestors(
-        &mut self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        keyed: &KeyTable,
-        asked: Asked<'_>,
-        mut mask: KeyMask,
-    ) {
+    /// Find out which further keys of a table hold at an element.
+    fn further(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) -> Further {
+        if keyed.also_distances().is_empty() {
+            return Further::Known;
+        }
+        match self.tell_levels(decisions, node, keyed) {
+            false => Further::Unknown,
+            true if decisions.levels.is_exact() => Further::Known,
+            true => Further::Bounded,
+        }
+    }
+
+    /// The rest of [`Self::decide_keyed`] where ancestors have keys to be looked up.
+    fn decide_with_ancestors(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, further: Further) {
+        self.move_to(decisions, node);
         let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
         if let Some(&known) = decisions.above_range.get(&site) {
-            mask.insert_all(&known.mask);
-            self.ask(decisions, node, keyed, asked, &mask);
             for index in known.start..known.end {
                 let entry = decisions.above[index as usize];
-                if may_pass(&entry, &mask) {
-                    self.test_waiting(decisions, node, entry);
+                if may_pass(&entry, further, decisions.levels.keys()) {
+                    self.test_waiting(decisions, node, entry, further);
                 }
             }
             return;
         }
-        let mut above_mask = KeyMask::default();
-        self.mask_above(decisions, keyed, &mut above_mask);
-        mask.insert_all(&above_mask);
-        self.ask(decisions, node, keyed, asked, &mask);
         let start = decisions.above.len() as u32;
-        self.ask_above(decisions, node, keyed, &mask, &above_mask);
+        self.ask_above(decisions, node, keyed, further);
         let end = decisions.above.len() as u32;
         if decisions.above.len() <= ABOVE_MAX {
-            decisions.above_range.insert(site, Above { start, end, mask: above_mask });
+            decisions.above_range.insert(site, Above { start, end });
         } else {
             decisions.above.truncate(start as usize);
         }
     }
 
-    /// Add the further keys of a table that the ancestors of the element in hand satisfy.
-    fn mask_above(&self, decisions: &mut Decisions, keyed: &KeyTable, mask: &mut KeyMask) {
-        let wanted = keyed.also_distances();
-        for (up, prefix) in wanted.above(decisions.lineage.level() as usize) {
-            let Some(element) = decisions.lineage.above(up) else { continue };
-            let atoms = self.attribute_atoms(decisions, element);
-            insert_keys(&[prefix], &decisions.attribute_atoms[atoms], mask);
-        }
-        if let Some(prefix) = wanted.any() {
-            self.gather_attributes(decisions);
-            decisions.lineage.mask_gathered(prefix, mask);
-        }
-    }
-
     /// Let through what waits for keys that ancestors satisfy, and note what may hold at a sibling.
-    fn ask_above(
-        &mut self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        keyed: &KeyTable,
-        mask: &KeyMask,
-        above_mask: &KeyMask,
-    ) {
+    fn ask_above(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, further: Further) {
         let mut asked_above = std::mem::take(&mut decisions.asked_above);
         asked_above.clear();
         self.keys_above(decisions, keyed, &mut asked_above);
@@ -132,10 +131,10 @@ impl Run<'_, '_> {
             let list = keyed.get(place);
             decisions.accept(list);
             for entry in list.others {
-                if may_pass(&entry, mask) {
-                    self.test_waiting(decisions, node, entry);
+                if may_pass(&entry, further, decisions.levels.keys()) {
+                    self.test_waiting(decisions, node, entry, further);
                 }
-                if !decisions.is_decided(entry.query) && may_hold_at_sibling(decisions, entry, above_mask) {
+                if !decisions.is_decided(entry.query) && may_hold_at_sibling(decisions, entry, further) {
                     decisions.above.push(entry);
                 }
             }
@@ -149,7 +148,7 @@ impl Run<'_, '_> {
         for (up, prefix) in keyed.distances().above(level) {
             let Some(element) = decisions.lineage.above(up) else { continue };
             let atoms = self.attribute_atoms(decisions, element);
-            append_keys(&[prefix], &decisions.attribute_atoms[atoms], keys);
+            append_keys(&[prefix], decisions.attribute_atoms.of(atoms), keys);
         }
         if let Some(prefix) = keyed.distances().any() {
             self.gather_attributes(decisions);
@@ -171,7 +170,7 @@ impl Run<'_, '_> {
             let Some(element) = decisions.lineage.at(level) else { return };
             let atoms = self.attribute_atoms(decisions, element);
             let Decisions { lineage, attribute_atoms, .. } = decisions;
-            lineage.gather(false, level, &attribute_atoms[atoms]);
+            lineage.gather(false, level, attribute_atoms.of(atoms));
         }
     }
 
@@ -186,33 +185,46 @@ impl Run<'_, '_> {
     }
 
     /// Let through what waits for the keys that an element has.
-    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, asked: Asked<'_>, mask: &KeyMask) {
+    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, asked: Asked<'_>, further: Further) {
         if let Some(start) = asked.known {
-            return self.ask_narrowed(decisions, node, start, mask);
+            let mut list = self.narrowed.get(start);
+            if further == Further::Known {
+                decisions.accept(list);
+                decisions.accept_also(&mut list.others);
+                if list.others.is_empty() {
+                    return;
+                }
+            }
+            // Lent out while the rest is at work.
+            let narrowed = std::mem::take(self.narrowed);
+            self.ask_list(decisions, node, narrowed.get(start), further);
+            *self.narrowed = narrowed;
+            return;
         }
         for place in asked.places {
-            let mut list = keyed.get(place);
-            decisions.accept(list);
-            self.accept_below(decisions, node, &mut list.others);
-            for entry in list.others.filter(|entry| may_pass(entry, mask)) {
-                self.test_waiting(decisions, node, entry);
-            }
+            self.ask_list(decisions, node, keyed.get(place), further);
         }
     }
 
-    /// Let through what is left at elements of a shape.
-    fn ask_narrowed(&mut self, decisions: &mut Decisions, node: NodeId, start: u32, mask: &KeyMask) {
-        let list = self.narrowed.get(start);
+    /// Let through what waits for a key that an element has.
+    fn ask_list(&mut self, decisions: &mut Decisions, node: NodeId, mut list: List<'_>, further: Further) {
         decisions.accept(list);
-        if list.others.is_empty() {
-            return;
+        // Those come first that ask for a single thing; where queries came one by one, they are not in order.
+        loop {
+            let before = list.others;
+            self.accept_below(decisions, node, &mut list.others);
+            if further == Further::Known {
+                decisions.accept_also(&mut list.others);
+            }
+            if list.others.is_as_long_as(&before) {
+                break;
+            }
         }
-        // Lent out while the rest is at work.
-        let narrowed = std::mem::take(self.narrowed);
-        for entry in narrowed.get(start).others.filter(|entry| may_pass(entry, mask)) {
-            self.test_waiting(decisions, node, entry);
+        for entry in list.others {
+            if may_pass(&entry, further, decisions.levels.keys()) {
+                self.test_waiting(decisions, node, entry, further);
+            }
         }
-        *self.narrowed = narrowed;
     }
 
     /// What is left at an element of what waits for its keys, to be remembered from now on; `None` if it is to be gone
@@ -281,14 +293,17 @@ impl Run<'_, '_> {
     }
 
     /// Test what waits for a key that holds, of which [`may_pass`] says that it may be more.
-    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting) {
+    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting, further: Further) {
         if decisions.is_decided(entry.query) {
             return;
         }
         if entry.below.is_some_and(|branch| !self.branch_holds(decisions, node, branch.get(), entry.query)) {
             return;
         }
-        if entry.also.is_some_and(|also| !self.further_key_holds(decisions, node, also.get(), entry.query)) {
+        if let Some(also) = entry.also
+            && (further != Further::Known || key::is_comparison(also.get()))
+            && !self.further_key_holds(decisions, node, also.get(), entry.query)
+        {
             return;
         }
         match entry.trigger {
@@ -307,8 +322,8 @@ impl Run<'_, '_> {
             if key::is_comparison(atom) {
                 return self.attribute_holds(decisions, node, atom);
             }
-            self.read_content(decisions, node);
-            return decisions.content_atoms.contains(&atom);
+            let atoms = self.content_atoms(decisions, node);
+            return decisions.content_atoms.of(atoms).contains(&atom);
         }
         if distance == Distance::Any {
             return self.any_satisfies(decisions, node, atom);
@@ -351,7 +366,7 @@ impl Run<'_, '_> {
             return self.population.atoms.comparison_holds(self.message, element, atom, &mut decisions.values_read);
         }
         let atoms = self.attribute_atoms(decisions, element);
-        decisions.attribute_atoms[atoms].contains(&atom)
+        decisions.attribute_atoms.of(atoms).contains(&atom)
     }
 
     /// The element at a known distance from another.
@@ -395,9 +410,8 @@ impl Run<'_, '_> {
             return false;
         }
         if is_content && !key::is_comparison(atom) {
-            let mut atoms = Vec::new();
-            self.population.atoms.of_content(self.message, element, &mut atoms, &mut decisions.values_read);
-            return atoms.contains(&atom);
+            let atoms = self.content_atoms(decisions, element);
+            return decisions.content_atoms.of(atoms).contains(&atom);
         }
         self.attribute_holds(decisions, element, atom)
     }
@@ -422,19 +436,20 @@ impl Run<'_, '_> {
     }
 }
 
-/// May the further key hold, for all that the mask of those that do says?
+/// May the further key hold, for all that is known?
 #[inline]
-fn may_pass(entry: &Waiting, mask: &KeyMask) -> bool {
-    entry.also.is_none_or(|also| key::is_comparison(also.get()) || mask.may_hold(also.get()))
+fn may_pass(entry: &Waiting, further: Further, keys: Keys<'_>) -> bool {
+    let may_hold = |also| key::is_comparison(also) || further == Further::Unknown || keys.hold(also);
+    entry.also.is_none_or(|also| may_hold(also.get()))
 }
 
 /// Could a test that failed at an element succeed at a sibling? Not if a further key is asked of an ancestor.
-fn may_hold_at_sibling(decisions: &Decisions, entry: Waiting, above: &KeyMask) -> bool {
+fn may_hold_at_sibling(decisions: &Decisions, entry: Waiting, further: Further) -> bool {
     let Some(also) = entry.also.map(|also| also.get()) else { return true };
     let is_own = match key::unpack(also).0 {
         Distance::Up(levels) => levels == 0,
         Distance::Level(level) => u32::from(level) == decisions.lineage.level(),
         Distance::Any => true,
     };
-    is_own || key::is_comparison(also) || above.may_hold(also)
+    is_own || may_pass(&entry, further, decisions.levels.keys())
 }

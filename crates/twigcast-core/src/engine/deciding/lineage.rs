@@ -7,7 +7,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::document::{NO_NODE, Node, NodeId};
-use crate::predicate::key::{self, AtomId, KeyMask, PackedKey};
+use crate::predicate::key::{self, AtomId, PackedKey};
 
 /// A level: that of the root element is 1. 0 is none.
 pub(super) type Level = u32;
@@ -64,8 +64,6 @@ struct Gathered {
     members: FxHashSet<AtomId>,
     /// How many atoms there are up to a level, where they became more.
     counts: Vec<(Level, usize)>,
-    /// Their keys, as far as masks of them were asked for, likewise.
-    masks: Vec<(usize, KeyMask)>,
     known: Level,
     when: Moment,
 }
@@ -113,6 +111,12 @@ impl Lineage {
     #[inline]
     pub(super) fn level(&self) -> Level {
         self.elements.len() as Level
+    }
+
+    /// The element in hand and its ancestors, from the root element down.
+    #[inline]
+    pub(super) fn elements(&self) -> &[NodeId] {
+        &self.elements
     }
 
     /// The element of a level.
@@ -195,12 +199,6 @@ impl Lineage {
         let count = gathered.count_below(self.level());
         keys.extend(gathered.atoms[..count].iter().map(|&atom| key::with_prefix(prefix, atom)));
     }
-
-    /// Add the gathered atoms of all ancestors, with a prefix that is always the same, to a mask.
-    pub(super) fn mask_gathered(&mut self, prefix: PackedKey, mask: &mut KeyMask) {
-        let level = self.level();
-        self.looked_up.mask_below(level, prefix, mask);
-    }
 }
 
 impl Gathered {
@@ -218,7 +216,6 @@ impl Gathered {
         while self.counts.pop_if(|entry| entry.0 > level).is_some() {}
         let count = self.counts.last().map_or(0, |&(_, count)| count);
         self.atoms.drain(count..).for_each(|atom| _ = self.members.remove(&atom));
-        while self.masks.pop_if(|mask| mask.0 > count).is_some() {}
     }
 
     fn add(&mut self, level: Level, atoms: &[AtomId]) {
@@ -234,20 +231,5 @@ impl Gathered {
     fn count_below(&self, level: Level) -> usize {
         let entries = self.counts.partition_point(|&(at, _)| at < level);
         entries.checked_sub(1).map_or(0, |last| self.counts[last].1)
-    }
-
-    fn mask_below(&mut self, level: Level, prefix: PackedKey, mask: &mut KeyMask) {
-        let count = self.count_below(level);
-        // With more atoms, masks were asked for of elements further down.
-        while self.masks.pop_if(|mask| mask.0 > count).is_some() {}
-        let (done, known) = self.masks.last().copied().unwrap_or_default();
-        if count > done {
-            let mut more = known;
-            self.atoms[done..count].iter().for_each(|&atom| more.insert(key::with_prefix(prefix, atom)));
-            self.masks.push((count, more));
-        }
-        if let Some((_, gathered)) = self.masks.last() {
-            mask.insert_all(gathered);
-        }
     }
 }

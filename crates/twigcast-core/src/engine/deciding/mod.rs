@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::keyed::Above;
 use self::lineage::Lineage;
 pub(super) use self::lookups::{Asked, Lookups};
+use self::values::Found;
 use super::Engine;
 use super::population::{Paths, Population};
 use super::query_set::QuerySet;
@@ -21,6 +22,7 @@ use crate::automaton::dfa::DfaState;
 use crate::document::{Message, NodeId};
 use crate::eval::{EvalError, Evaluator};
 use crate::predicate::key::{AtomId, PackedKey};
+use crate::predicate::levels::AtomLevels;
 use crate::predicate::narrowed::Narrowed;
 use crate::predicate::waiting::Waiting;
 use crate::twig::conditions::Decided;
@@ -36,12 +38,11 @@ pub(super) struct Decisions {
     refuted: QuerySet,
     pub(super) failures: Vec<(u32, EvalError)>,
     failed: QuerySet,
-    attribute_atoms: Vec<AtomId>,
-    /// Range in `attribute_atoms` by node; the first entry is [`values::NOT_READ`] where nobody asked yet.
-    atom_range: Vec<(u32, u32)>,
-    /// The atoms that an element's text satisfies, and the element; 0 where nobody asked yet.
-    content_atoms: Vec<AtomId>,
-    content_of: NodeId,
+    attribute_atoms: Found,
+    /// Those that their text satisfies.
+    content_atoms: Found,
+    /// Which keys hold for the element in hand.
+    levels: AtomLevels,
     /// What was read for values of elements, in visits, and the tables of which no value is read any more.
     values_read: u64,
     without_values: FxHashSet<usize>,
@@ -66,9 +67,9 @@ impl Decisions {
         self.refuted.clear();
         self.failures.clear();
         self.failed.clear();
+        self.levels.reset(&self.attribute_atoms.atoms, &self.content_atoms.atoms);
         self.attribute_atoms.clear();
-        self.atom_range.clear();
-        self.content_of = 0;
+        self.content_atoms.clear();
         self.values_read = 0;
         self.without_values.clear();
         self.above.clear();

@@ -1,16 +1,50 @@
 //! The values of an element and the keys that they satisfy.
 
-use std::ops::Range;
-
 use super::{Decisions, Run};
 use crate::document::NodeId;
 use crate::eval::EvalError;
-use crate::predicate::key::{self, AtomId, KeyMask, PackedKey};
+use crate::predicate::key::{self, AtomId, PackedKey};
 use crate::predicate::table::KeyTable;
 
 const NOT_READ: u32 = u32::MAX;
 /// A value at a known level is one of an ancestor: that of the element itself is at distance 0.
 const NO_LEVEL: usize = 0;
+
+/// The atoms that elements satisfy, found once a message.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) atoms: Vec<AtomId>,
+    /// Range in `atoms` by node; its beginning is [`NOT_READ`] where nobody asked yet.
+    ranges: Vec<(u32, u32)>,
+}
+
+impl Found {
+    pub(super) fn clear(&mut self) {
+        self.atoms.clear();
+        self.ranges.clear();
+    }
+
+    #[inline]
+    fn known(&self, element: NodeId) -> Option<(u32, u32)> {
+        self.ranges.get(element as usize).copied().filter(|range| range.0 != NOT_READ)
+    }
+
+    /// Keep the atoms from a place on as those of one of so many nodes.
+    fn keep(&mut self, nodes: usize, element: NodeId, start: usize) -> (u32, u32) {
+        if self.ranges.is_empty() {
+            self.ranges.resize(nodes, (NOT_READ, 0));
+        }
+        let range = (start as u32, self.atoms.len() as u32);
+        self.ranges[element as usize] = range;
+        range
+    }
+
+    /// The atoms of a range.
+    #[inline]
+    pub(super) fn of(&self, (start, end): (u32, u32)) -> &[AtomId] {
+        &self.atoms[start as usize..end as usize]
+    }
+}
 
 impl Run<'_, '_> {
     /// Append the keys of a table that an element's own values satisfy.
@@ -24,7 +58,7 @@ impl Run<'_, '_> {
         let prefixes = keyed.distances().prefixes(0, NO_LEVEL);
         if !prefixes.is_empty() {
             let atoms = self.attribute_atoms(decisions, node);
-            append_keys(&prefixes, &decisions.attribute_atoms[atoms], keys);
+            append_keys(&prefixes, decisions.attribute_atoms.of(atoms), keys);
         }
         let asks_values = keyed.distances().union(keyed.comparisons()).content();
         if asks_values && !self.may_read_values(decisions) {
@@ -38,8 +72,8 @@ impl Run<'_, '_> {
     /// Append the keys of a table that an element's text satisfies.
     fn own_values(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, keys: &mut Vec<PackedKey>) {
         if keyed.distances().content() {
-            self.read_content(decisions, node);
-            keys.extend(decisions.content_atoms.iter().map(|&atom| key::pack_content(atom)));
+            let atoms = self.content_atoms(decisions, node);
+            keys.extend(decisions.content_atoms.of(atoms).iter().map(|&atom| key::pack_content(atom)));
         }
         if keyed.comparisons().content() {
             let Decisions { compared_atoms: found, values_read, .. } = decisions;
@@ -71,22 +105,27 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The further keys of a table that an element's own values satisfy.
-    pub(super) fn own_mask(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) -> KeyMask {
-        let mut mask = KeyMask::default();
-        let prefixes = keyed.also_distances().prefixes(0, NO_LEVEL);
-        if !prefixes.is_empty() {
-            let atoms = self.attribute_atoms(decisions, node);
-            insert_keys(&prefixes, &decisions.attribute_atoms[atoms], &mut mask);
+    /// Let [`Decisions::levels`] tell which further keys of a table hold for the element in hand; false if it cannot tell
+    /// those about the element's text.
+    pub(super) fn tell_levels(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) -> bool {
+        self.move_to(decisions, node);
+        let Decisions { lineage, levels, attribute_atoms, content_atoms, .. } = decisions;
+        let (elements, bound) = (lineage.elements(), self.population.atoms.bound());
+        let told = levels.enter(elements, bound, &attribute_atoms.atoms, &content_atoms.atoms);
+        for level in told..elements.len() {
+            let Some(&element) = decisions.lineage.elements().get(level) else { break };
+            let range = self.attribute_atoms(decisions, element);
+            decisions.levels.tell(element, range, &decisions.attribute_atoms.atoms);
         }
-        if keyed.also_distances().content() && !self.may_read_values(decisions) {
-            // They fail when they are tested.
-            mask.insert_everything();
-        } else if keyed.also_distances().content() {
-            self.read_content(decisions, node);
-            decisions.content_atoms.iter().for_each(|&atom| mask.insert(key::pack_content(atom)));
+        if !keyed.also_distances().content() {
+            return true;
         }
-        mask
+        if !self.may_read_values(decisions) {
+            return false;
+        }
+        let range = self.content_atoms(decisions, node);
+        decisions.levels.tell_content(range, &decisions.content_atoms.atoms);
+        true
     }
 
     /// Append the keys that are comparisons and that an element's attributes satisfy.
@@ -112,37 +151,33 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The atoms that an element's attributes satisfy, found once a message.
+    /// The range of the atoms that an element's attributes satisfy.
     #[inline]
-    pub(super) fn attribute_atoms(&self, decisions: &mut Decisions, element: NodeId) -> Range<usize> {
-        match decisions.atom_range.get(element as usize) {
-            Some(&(start, end)) if start != NOT_READ => start as usize..end as usize,
-            _ => self.read_attributes(decisions, element),
-        }
+    pub(super) fn attribute_atoms(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
+        decisions.attribute_atoms.known(element).unwrap_or_else(|| self.read_attributes(decisions, element))
     }
 
-    /// Find the atoms that an element's text satisfies, unless it was the last one asked for.
-    pub(super) fn read_content(&self, decisions: &mut Decisions, element: NodeId) {
-        if decisions.content_of != element {
-            decisions.content_of = element;
-            decisions.content_atoms.clear();
-            let Decisions { content_atoms, values_read, .. } = decisions;
-            self.population.atoms.of_content(self.message, element, content_atoms, values_read);
-        }
+    /// The range of the atoms that an element's text satisfies.
+    #[inline]
+    pub(super) fn content_atoms(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
+        decisions.content_atoms.known(element).unwrap_or_else(|| self.read_content(decisions, element))
     }
 
-    fn read_attributes(&self, decisions: &mut Decisions, element: NodeId) -> Range<usize> {
+    fn read_content(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
+        let Decisions { content_atoms: found, values_read, .. } = decisions;
+        let start = found.atoms.len();
+        self.population.atoms.of_content(self.message, element, &mut found.atoms, values_read);
+        found.keep(self.message.document.nodes.len(), element, start)
+    }
+
+    fn read_attributes(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
         let document = self.message.document;
-        if decisions.atom_range.is_empty() {
-            decisions.atom_range.resize(document.nodes.len(), (NOT_READ, 0));
-        }
-        let start = decisions.attribute_atoms.len();
+        let found = &mut decisions.attribute_atoms;
+        let start = found.atoms.len();
         for attribute in document.attributes_of(element) {
-            self.population.atoms.of_attribute(self.message, attribute, &mut decisions.attribute_atoms);
+            self.population.atoms.of_attribute(self.message, attribute, &mut found.atoms);
         }
-        let end = decisions.attribute_atoms.len();
-        decisions.atom_range[element as usize] = (start as u32, end as u32);
-        start..end
+        found.keep(document.nodes.len(), element, start)
     }
 }
 
@@ -151,13 +186,5 @@ impl Run<'_, '_> {
 pub(super) fn append_keys(prefixes: &[PackedKey], atoms: &[AtomId], keys: &mut Vec<PackedKey>) {
     for prefix in prefixes {
         keys.extend(atoms.iter().map(|&atom| key::with_prefix(*prefix, atom)));
-    }
-}
-
-/// Add the keys of atoms with each prefix to a mask.
-#[inline]
-pub(super) fn insert_keys(prefixes: &[PackedKey], atoms: &[AtomId], mask: &mut KeyMask) {
-    for prefix in prefixes {
-        atoms.iter().for_each(|&atom| mask.insert(key::with_prefix(*prefix, atom)));
     }
 }

@@ -1,0 +1,252 @@
+//! What a value equals of the texts and numbers that queries compare it with.
+//!
+//! Most values of messages, and most constants of queries, are short: a text of a few bytes is one word, and its atom one
+//! look-up away. A number that is a small integer is also filed under the text that it is mostly written as, so that the
+//! same look-up tells both, and values that are such integers are read as numbers nowhere.
+
+use rustc_hash::FxHashMap;
+
+use super::key::AtomId;
+use super::words::{Words, is_plain_integer, short, short_within};
+use crate::document::Span;
+use crate::eval::number;
+use crate::plan::number_key;
+
+/// No atom has this number.
+pub(super) const NONE: AtomId = 0;
+/// Integers from 0 up to this one, written in decimal digits, are short texts.
+const PLAIN_MAX: f64 = 9_999_999.0;
+
+/// The texts and numbers that some kind of value is compared with, and their atoms.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values {
+    /// Short texts, packed (see [`short`]): the atom of the text, and that of the number of which it is the plain spelling.
+    short: Words,
+    long: FxHashMap<Box<str>, AtomId>,
+    /// By the bits of the number.
+    numbers: Words,
+}
+
+/// The plain spelling of a number, packed.
+fn plain(bits: u64) -> Option<u64> {
+    let number = f64::from_bits(bits);
+    let is_plain = (0.0..=PLAIN_MAX).contains(&number) && number.fract() == 0.0;
+    if is_plain { short((number as u32).to_string().as_bytes()) } else { None }
+}
+
+/// A value without the white space of XML around it.
+fn trimmed(value: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let Some(start) = value.iter().position(|byte| !is_space(byte)) else { return &[] };
+    let end = value.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
+    &value[start..end]
+}
+
+impl Values {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.short.is_empty() && self.long.is_empty() && self.numbers.is_empty()
+    }
+
+    /// The atom of a text, [`NONE`] if it has none.
+    pub(super) fn text(&self, text: &str) -> AtomId {
+        match short(text.as_bytes()) {
+            Some(word) => self.short.get(word)[0],
+            None => self.long.get(text).copied().unwrap_or(NONE),
+        }
+    }
+
+    /// The atom of a number, given by its bits, [`NONE`] if it has none.
+    pub(super) fn number(&self, bits: u64) -> AtomId {
+        self.numbers.get(bits)[0]
+    }
+
+    /// Set the atom of a text.
+    pub(super) fn set_text(&mut self, text: &str, atom: AtomId) {
+        match short(text.as_bytes()) {
+            Some(word) => self.short.insert(word, 0, atom),
+            None => _ = self.long.insert(text.into(), atom),
+        }
+    }
+
+    /// Set the atom of a number.
+    pub(super) fn set_number(&mut self, bits: u64, atom: AtomId) {
+        self.numbers.insert(bits, 0, atom);
+        if let Some(word) = plain(bits) {
+            self.short.insert(word, 1, atom);
+        }
+    }
+
+    /// A text has no atom any more.
+    pub(super) fn unset_text(&mut self, text: &str) {
+        match short(text.as_bytes()) {
+            Some(word) => self.short.remove(word, 0),
+            None => _ = self.long.remove(text),
+        }
+    }
+
+    /// A number has no atom any more.
+    pub(super) fn unset_number(&mut self, bits: u64) {
+        self.numbers.remove(bits, 0);
+        if let Some(word) = plain(bits) {
+            self.short.remove(word, 1);
+        }
+    }
+
+    /// Append the atoms of what a value equals.
+    pub(super) fn of(&self, value: &[u8], found: &mut Vec<AtomId>) {
+        self.of_packed(value, short(value), found);
+    }
+
+    /// [`Self::of`] for a value that is a slice of a message.
+    #[inline]
+    pub(super) fn of_span(&self, source: &[u8], span: Span, found: &mut Vec<AtomId>) {
+        self.of_packed(span.of(source), short_within(source, span.start as usize, span.end as usize), found);
+    }
+
+    #[inline]
+    fn of_packed(&self, value: &[u8], word: Option<u64>, found: &mut Vec<AtomId>) {
+        let [text, mut number] = match word {
+            Some(word) => self.short.get(word),
+            None => [self.of_long(value), NONE],
+        };
+        if number == NONE && !self.numbers.is_empty() && !word.is_some_and(is_plain_integer) {
+            number = self.of_number(value);
+        }
+        if text != NONE {
+            found.push(text);
+        }
+        if number != NONE {
+            found.push(number);
+        }
+    }
+
+    fn of_long(&self, value: &[u8]) -> AtomId {
+        if self.long.is_empty() {
+            return NONE;
+        }
+        // What is no text is no value of a message the scanner accepted.
+        std::str::from_utf8(value).ok().and_then(|text| self.long.get(text)).copied().unwrap_or(NONE)
+    }
+
+    /// The atom of the number that a value is, if it is one at all; it may be spelt in any way.
+    fn of_number(&self, value: &[u8]) -> AtomId {
+        let value = trimmed(value);
+        if !value.first().is_some_and(|first| matches!(first, b'0'..=b'9' | b'-' | b'.')) {
+            return NONE;
+        }
+        match short(value).filter(|&word| is_plain_integer(word)) {
+            Some(word) => self.short.get(word)[1],
+            None => number_key(number::parse_bytes(value)).map_or(NONE, |bits| self.number(bits)),
+        }
+    }
+
+    /// Bytes on the heap, by estimate.
+    pub(super) fn bytes(&self) -> usize {
+        let long: usize = self.long.keys().map(|text| text.len() + 40).sum();
+        self.short.bytes() + self.numbers.bytes() + long
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::number::parse;
+
+    const SPELLINGS: [&str; 36] = [
+        "",
+        "0",
+        "00",
+        "1",
+        "01",
+        "10",
+        "7",
+        "7.0",
+        " 7",
+        "7\n",
+        "\t 7 \r",
+        "7.",
+        ".5",
+        "0.5",
+        "-0",
+        "-7",
+        "- 7",
+        "+7",
+        "7e1",
+        "9999999",
+        "09999999",
+        "10000000",
+        "10000001",
+        "1234567",
+        "12345678",
+        "7x",
+        "x7",
+        "\n",
+        "abc",
+        "abcdefgh",
+        "\u{b9}",
+        "/7",
+        ":",
+        "12:4567",
+        "1.2.3",
+        "9999999.5",
+    ];
+
+    /// Texts and numbers come and go; whatever is there then, values equal what they equal one by one.
+    #[test]
+    fn values_equal_what_they_equal_one_by_one() {
+        for seed in 1..60_u64 {
+            println!("seed {seed}");
+            let mut state = seed;
+            let mut random = move |bound: usize| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as usize % bound
+            };
+            let mut values = Values::default();
+            let mut live: Vec<(bool, &str, AtomId)> = Vec::new();
+            for atom in 1..200 {
+                let spelling = SPELLINGS[random(SPELLINGS.len())];
+                let is_text = random(2) == 0;
+                let bits = number_key(parse(spelling));
+                let known = live.iter().position(|&(text, known, _)| {
+                    text == is_text && if text { known == spelling } else { number_key(parse(known)) == bits }
+                });
+                match (known, bits) {
+                    (Some(at), _) => {
+                        live.swap_remove(at);
+                        if is_text {
+                            values.unset_text(spelling)
+                        } else {
+                            bits.iter().for_each(|&b| values.unset_number(b))
+                        }
+                    }
+                    (None, _) if is_text => {
+                        live.push((true, spelling, atom));
+                        values.set_text(spelling, atom);
+                    }
+                    (None, Some(bits)) => {
+                        live.push((false, spelling, atom));
+                        values.set_number(bits, atom);
+                    }
+                    (None, None) => {}
+                }
+                assert_eq!(values.is_empty(), live.is_empty());
+                for value in SPELLINGS {
+                    let equals = |&&(is_text, constant, _): &&(bool, &str, AtomId)| {
+                        if is_text { constant == value } else { parse(constant) == parse(value) }
+                    };
+                    let mut expected: Vec<_> = live.iter().filter(equals).map(|entry| entry.2).collect();
+                    let within = format!("<a>{value}</a>");
+                    let span = Span { start: 3, end: 3 + value.len() as u32 };
+                    let (mut alone, mut found) = (Vec::new(), Vec::new());
+                    values.of(value.as_bytes(), &mut alone);
+                    values.of_span(within.as_bytes(), span, &mut found);
+                    assert_eq!(found, alone);
+                    expected.sort_unstable();
+                    found.sort_unstable();
+                    assert_eq!(found, expected, "{value:?}");
+                }
+            }
+        }
+    }
+}
