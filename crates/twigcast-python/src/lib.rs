@@ -6,6 +6,7 @@ mod engine;
 mod errors;
 mod events;
 mod gather;
+mod instructions;
 mod keys;
 mod lent;
 mod limits;
@@ -48,6 +49,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        instructions::choose();
         module.add("PACKET_FORM", twigcast_core::packets::FORM)?;
         module.add("PACKET_BYTES_MAX", twigcast_core::packets::PACKET_BYTES_MAX)?;
         module.add("PACKET_FRAMES_MAX", twigcast_core::packets::FRAMES_MAX)?;

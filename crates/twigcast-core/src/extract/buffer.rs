@@ -10,9 +10,6 @@ use std::ops::Range;
 pub(super) const RUN: usize = 32;
 pub(super) const STEP: usize = 128;
 
-/// Steps of a piece that are copied one by one, at most.
-const STEPS_MAX: usize = 4;
-
 /// Memory that is made ready beyond what is asked for, so that this happens seldom.
 const AHEAD: usize = 1 << 14;
 
@@ -37,12 +34,6 @@ impl Buffer {
     #[inline]
     pub fn len(&self) -> usize {
         self.end
-    }
-
-    /// The bytes, and others behind them.
-    #[inline]
-    pub fn memory(&self) -> &[u8] {
-        &self.memory
     }
 
     /// The bytes.
@@ -96,122 +87,62 @@ impl Buffer {
         self.end = runs.end;
     }
 
-    /// Appends up to so many bytes in up to so many pieces, of which what is longer than a step is noted.
-    #[inline]
-    pub fn append_steps(
+    /// Appends pieces: there is room for `most` bytes, and for more where there is memory, until all have `enough`. `before`
+    /// counts the bytes before all that are here.
+    pub fn append_in_steps<T>(
         &mut self,
-        (most, pieces): (usize, usize),
-        rests: &mut Rests,
-        write: impl for<'a> FnOnce(Steps<'a>) -> Steps<'a>,
-    ) {
+        (most, enough): (usize, usize),
+        before: u64,
+        write: impl for<'a> FnOnce(Steps<'a>) -> (T, Steps<'a>),
+    ) -> T {
         self.make_room(most);
-        // The last piece is noted even if it is short.
-        rests.make_room(pieces + 1);
-        let steps = Steps { memory: &mut self.memory, end: self.end, rests: &mut rests.list, count: rests.count };
-        let steps = write(steps);
-        (self.end, rests.count) = (steps.end, steps.count);
-    }
-
-    /// Copies what was noted, once there is enough of it: `from` is what the pieces are of.
-    #[inline]
-    pub fn settle(&mut self, rests: &mut Rests, from: &[u8], few: usize) {
-        if rests.count > few {
-            self.settle_all(rests, from);
-        }
-    }
-
-    /// Copies another step of all pieces, then of those that are longer, and so on; and the rest of those that are long.
-    #[inline(never)]
-    fn settle_all(&mut self, rests: &mut Rests, from: &[u8]) {
-        let Rests { list, count } = rests;
-        let mut left = std::mem::take(count);
-        let mut done = STEP;
-        while left > 0 && done < STEPS_MAX * STEP {
-            let mut longer = 0;
-            for number in 0..left {
-                let rest = list[number];
-                // The last step of a piece is as long as others; some of it is there already.
-                let bytes = rest.bytes as usize;
-                let (to, start) = (rest.to + bytes.min(done + STEP), rest.from as usize + bytes.min(done + STEP));
-                self.memory[to - STEP..to].copy_from_slice(&from[start - STEP..start]);
-                list[longer] = rest;
-                longer += usize::from(bytes > done + STEP);
-            }
-            left = longer;
-            done += STEP;
-        }
-        for rest in &list[..left] {
-            let (to, start, bytes) = (rest.to, rest.from as usize, rest.bytes as usize);
-            self.memory[to + done..to + bytes].copy_from_slice(&from[start + done..start + bytes]);
-        }
+        let limit = self.memory.len().min(enough.max(self.end).saturating_add(most + STEP));
+        let (result, Steps { end, .. }) = write(Steps { memory: &mut self.memory[..limit], end: self.end, before });
+        self.end = end;
+        result
     }
 }
 
-/// What is left to be copied of pieces of which a step was copied: where to, and the whole piece.
-#[derive(Debug, Default)]
-pub(super) struct Rests {
-    list: Vec<Rest>,
-    count: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Rest {
-    to: usize,
-    from: u32,
-    bytes: u32,
-}
-
-impl Rests {
-    /// Forgets what was noted.
-    pub fn clear(&mut self) {
-        self.count = 0;
-    }
-
-    /// Makes room for so many more.
-    #[inline]
-    fn make_room(&mut self, more: usize) {
-        if self.list.len() < self.count + more {
-            self.list.resize(self.count + more, Rest::default());
-        }
-    }
-}
-
-/// Appends pieces of which nobody knows how long they are, without a jump that depends on it: a step of each is copied,
-/// and what is longer is noted. To guess wrongly which way a jump goes takes as long as to copy hundreds of bytes.
+/// Appends pieces of which nobody knows how long they are, in steps. There is always room for a step.
 pub(super) struct Steps<'a> {
     memory: &'a mut [u8],
     end: usize,
-    rests: &'a mut [Rest],
-    count: usize,
+    /// Bytes before the memory.
+    before: u64,
 }
 
 impl Steps<'_> {
-    /// Where the next piece begins.
+    /// Bytes behind the end.
     #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.end
+    pub fn room(&self) -> usize {
+        self.memory.len() - self.end
     }
 
-    /// Appends so many bytes of something, which has a step of bytes from there on.
+    /// Where the end is, counted from the first byte of all.
+    #[inline(always)]
+    pub fn position(&self) -> u64 {
+        self.before + self.end as u64
+    }
+
+    /// Appends a constant.
+    #[inline(always)]
+    pub fn push_short(&mut self, constant: &Short) {
+        self.memory[self.end..self.end + RUN].copy_from_slice(&constant.bytes);
+        self.end += constant.length;
+    }
+
+    /// Appends so many bytes of something, which has a step of bytes behind the last of them.
     #[inline(always)]
     pub fn push(&mut self, from: &[u8], start: u32, bytes: u32) {
-        let Self { memory, end, rests, count } = self;
-        memory[*end..*end + STEP].copy_from_slice(&from[start as usize..start as usize + STEP]);
-        rests[*count] = Rest { to: *end, from: start, bytes };
-        *count += usize::from(bytes as usize > STEP);
-        *end += bytes as usize;
-    }
-
-    /// Appends a constant, most of which are short; behind it there is a run of other bytes.
-    #[inline(always)]
-    pub fn push_constant(&mut self, from: &[u8], start: u32, bytes: u32) {
-        let (start, length) = (start as usize, bytes as usize);
+        let (start, bytes) = (start as usize, bytes as usize);
         let Self { memory, end: to, .. } = self;
-        memory[*to..*to + RUN].copy_from_slice(&from[start..start + RUN]);
-        if length > RUN {
-            memory[*to..*to + length].copy_from_slice(&from[start..start + length]);
+        memory[*to..*to + STEP].copy_from_slice(&from[start..start + STEP]);
+        let mut done = STEP;
+        while done < bytes {
+            memory[*to + done..*to + done + STEP].copy_from_slice(&from[start + done..start + done + STEP]);
+            done += STEP;
         }
-        *to += length;
+        *to += bytes;
     }
 
     /// Appends all of something, which is nothing more often than not.
@@ -221,6 +152,27 @@ impl Steps<'_> {
             self.memory[self.end..self.end + bytes.len()].copy_from_slice(bytes);
             self.end += bytes.len();
         }
+    }
+}
+
+/// A constant that is no longer than a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Short {
+    bytes: [u8; RUN],
+    length: usize,
+}
+
+impl Short {
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// `None`: it is longer.
+    pub fn new(constant: &[u8]) -> Option<Self> {
+        let mut bytes = [0; RUN];
+        bytes.get_mut(..constant.len())?.copy_from_slice(constant);
+        Some(Self { bytes, length: constant.len() })
     }
 }
 
@@ -338,42 +290,43 @@ mod tests {
             memory = buffer.into_memory();
         }
     }
-
-    /// Pieces of all lengths, in steps, are whole once what was noted is settled, however many are noted until then.
+    /// Pieces and constants of all lengths, in steps, are whole; what is appended is never more than there is room for.
     #[test]
     fn pieces_are_appended_in_steps() {
         let random = &mut Random(11);
         let source: Vec<u8> = (0..6000).map(|number| (number % 253) as u8).collect();
-        let constants: Vec<u8> = (0..200).map(|number| 255 - number as u8).collect();
         let mut memory = Vec::new();
         for _ in 0..60 {
-            let (mut buffer, mut plain, mut rests) = (Buffer::within(memory), Vec::new(), Rests::default());
-            let few = random.below(60);
+            let (mut buffer, mut plain) = (Buffer::within(memory), Vec::new());
             for _ in 0..random.below(120) {
                 let pieces: Vec<(usize, usize, usize)> = (0..random.below(6))
                     .map(|_| {
-                        let most = [20, STEP + 2, 3 * STEP, (STEPS_MAX + 3) * STEP][random.below(4)];
-                        (random.below(4000), random.below(most), random.below(150))
+                        let most = [20, STEP + 2, 3 * STEP, 7 * STEP][random.below(4)];
+                        (random.below(4000), random.below(most), random.below(RUN + 1))
                     })
                     .collect();
-                let most = pieces.iter().map(|(_, bytes, constant)| bytes + constant).sum();
-                buffer.append_steps((most, pieces.len()), &mut rests, |mut out| {
+                let most: usize = pieces.iter().map(|(_, bytes, constant)| bytes + 2 * constant).sum();
+                let enough = random.below(2 * plain.len() + 1);
+                let position = buffer.append_in_steps((most, enough), 1_000, |mut out| {
+                    let room = out.room();
+                    assert!(room >= most + STEP && room <= most + STEP + enough.saturating_sub(plain.len()));
                     for &(start, bytes, constant) in &pieces {
-                        out.push_constant(&constants, 7, constant as u32);
+                        out.push_short(&Short::new(&source[..constant]).expect("it is short"));
                         out.push(&source, start as u32, bytes as u32);
+                        out.push_all(&source[..constant]);
                     }
-                    out
+                    (out.position(), out)
                 });
                 for &(start, bytes, constant) in &pieces {
-                    plain.extend_from_slice(&constants[7..7 + constant]);
+                    plain.extend_from_slice(&source[..constant]);
                     plain.extend_from_slice(&source[start..start + bytes]);
+                    plain.extend_from_slice(&source[..constant]);
                 }
-                buffer.settle(&mut rests, &source, few);
-                assert_eq!(buffer.len(), plain.len());
+                assert_eq!((buffer.len(), position), (plain.len(), 1_000 + plain.len() as u64));
+                assert!(buffer.bytes() == plain);
             }
-            buffer.settle(&mut rests, &source, 0);
-            assert!(buffer.bytes() == plain);
             memory = buffer.into_memory();
         }
+        assert!(Short::new(&source[..RUN + 1]).is_none());
     }
 }

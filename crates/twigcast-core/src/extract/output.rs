@@ -5,13 +5,10 @@
 //! never in memory twice.
 
 use super::ExtractError;
-use super::buffer::{Buffer, Rests, Runs, Steps};
+use super::buffer::{Buffer, Runs, Steps};
 
 /// Bytes that wait for a sink before they are handed over.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
-
-/// Rests of pieces that wait, until there are more.
-pub(super) const RESTS_FEW: usize = 128;
 
 /// The text between two runs that may not arise from them is no longer than this and one more.
 const LOOK_BACK: usize = 2;
@@ -192,29 +189,29 @@ impl<'a> Output<'a> {
         self.finish();
     }
 
-    /// The same in steps, of up to so many bytes and pieces. What `rests` has at last is to be settled before anything else is
-    /// appended.
-    #[inline]
-    pub fn append_steps(
+    /// Appends so many results, each known to be within the limits and to have no more than `most` bytes, no more than a
+    /// chunk. `write` is asked for those from a number on while there is room, is to tell where each ends, and returns how
+    /// many they were.
+    pub fn append_all(
         &mut self,
-        most: (usize, usize),
-        (rests, from): (&mut Rests, &[u8]),
-        write: impl for<'b> FnOnce(Steps<'b>) -> Steps<'b>,
+        count: usize,
+        most: usize,
+        write: impl for<'b> Fn(usize, Steps<'b>, &mut [u64]) -> (usize, Steps<'b>),
     ) {
         let payloads = &mut *self.payloads;
-        payloads.bytes.append_steps(most, rests, write);
-        payloads.start = payloads.position();
-        payloads.ends.push(payloads.start);
-        payloads.bytes.settle(rests, from, RESTS_FEW);
-        if payloads.bytes.len() >= CHUNK_BYTES && payloads.sink.is_some() {
-            payloads.bytes.settle(rests, from, 0);
-            payloads.hand_over(payloads.bytes.len());
+        payloads.drop_open();
+        let enough = if payloads.sink.is_some() { CHUNK_BYTES } else { usize::MAX };
+        let (first, mut done) = (payloads.ends.len(), 0);
+        while done < count {
+            payloads.ends.resize(first + count, 0);
+            let ends = &mut payloads.ends[first + done..];
+            done += payloads.bytes.append_in_steps((most, enough), payloads.taken, |out| write(done, out, ends));
+            payloads.ends.truncate(first + done);
+            if payloads.bytes.len() >= enough {
+                payloads.hand_over(payloads.bytes.len());
+            }
         }
-    }
-
-    /// Copies what is left of the pieces of results that were appended in steps.
-    pub fn settle(&mut self, rests: &mut Rests, from: &[u8]) {
-        self.payloads.bytes.settle(rests, from, 0);
+        payloads.start = payloads.position();
     }
 
     /// Appends bytes that are fit to stand here.

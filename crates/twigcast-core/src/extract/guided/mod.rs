@@ -7,13 +7,13 @@
 //! conditions that it satisfies, each with a set of bindings, as bits (`found.rs`); queries match whose conditions have
 //! any binding in common. What the returned paths lead to from the bindings of a list is found once for all (`columns.rs`)
 //! and kept (`prepared.rs`). Each different pair of a set and something to make of it (`recipes.rs`) is one result
-//! (`naming.rs`, `sets.rs`), from pieces of the message (`results.rs`) that are put together once where many results are
-//! made of the same (`strips.rs`).
+//! (`naming.rs`, `sets.rs`), from pieces of the message (`results.rs`, `joined.rs`).
 
 mod classes;
 mod columns;
 mod found;
 mod guide;
+mod joined;
 mod late;
 mod linear;
 mod naming;
@@ -22,7 +22,6 @@ mod recipes;
 mod results;
 mod selector;
 mod sets;
-mod strips;
 
 use std::sync::Arc;
 
@@ -32,6 +31,7 @@ use super::family::Interner;
 pub(crate) use classes::Classes;
 use found::Found;
 use guide::{Labels, Meaning};
+pub use joined::Instructions;
 use late::Late;
 pub use naming::Named;
 #[cfg(test)]

@@ -69,6 +69,11 @@ impl Named {
         self.list.is_empty()
     }
 
+    /// By result: the recipe, and the group of queries whose bindings it is made of.
+    pub(super) fn list(&self) -> &[(RecipeId, u32)] {
+        &self.list
+    }
+
     /// How many bytes a result has; 0 if there is none of this number.
     pub fn size(&self, prepared: &Prepared, number: usize) -> usize {
         let Some((make, set)) = self.result(prepared, number) else { return 0 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::document::NodeId;
 
-use super::super::buffer::{RUN, Runs, STEP, Steps};
+use super::super::buffer::{RUN, Runs, STEP};
 use super::super::family::NONE;
 use super::super::run::Session;
 use super::guide::{ColumnId, ListId};
@@ -189,7 +189,12 @@ impl Prepared {
 
     /// Is everything known, and is no result larger than so many bytes?
     pub(super) fn is_certain(&self, bytes_max: usize) -> bool {
-        !self.is_too_much && self.recipes.bytes_max(self.bindings_max, self.column_bytes_max) <= bytes_max
+        !self.is_too_much && self.bytes_max() <= bytes_max
+    }
+
+    /// The bytes of any result, at most.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.recipes.bytes_max(self.bindings_max, self.column_bytes_max)
     }
 
     /// How many columns there are.
@@ -199,8 +204,7 @@ impl Prepared {
 
     /// Bytes that a column leads to from so many bindings.
     pub(super) fn total(&self, column: ColumnId, bindings: u32) -> usize {
-        let start = self.start_of(column) as usize;
-        self.entries[start..start + bindings as usize].iter().map(|entry| entry.bytes()).sum()
+        self.entries(column, bindings).iter().map(|entry| entry.bytes()).sum()
     }
 
     /// Notes that it is asked what a column leads to from each of so many bindings.
@@ -300,6 +304,13 @@ impl Prepared {
         self.entries[(start + binding) as usize]
     }
 
+    /// What a column leads to from each of so many bindings.
+    #[inline]
+    pub(super) fn entries(&self, column: ColumnId, bindings: u32) -> &[Entry] {
+        let start = self.start_of(column) as usize;
+        &self.entries[start..start + bindings as usize]
+    }
+
     /// To be called when all columns were asked for.
     pub(super) fn begin_columns(&mut self) {
         self.entries.resize(self.entry_count as usize, Entry::default());
@@ -345,55 +356,6 @@ impl Prepared {
             }
             out.push::<RUN>(&form.constants, behind.0, behind.0 + tails * (behind.1 - behind.0));
         }
-    }
-
-    /// Appends what is made of some of so many bindings, where columns are joined, and tells where each begins and ends.
-    #[inline(always)]
-    pub(super) fn append_in_steps<'a>(
-        &self,
-        Make { form, starts }: Make<'_>,
-        (bindings, bound): (impl Iterator<Item = u32>, u32),
-        source: &[u8],
-        mut out: Steps<'a>,
-        mut tell: impl FnMut(u32, Slice),
-    ) -> Steps<'a> {
-        let Form { heads, columns, tails, constants, .. } = form;
-        let entries = |column: u32| {
-            let start = starts[column as usize] as usize;
-            &self.entries[start..start + bound as usize]
-        };
-        if let [(first, between), (second, behind)] = **columns {
-            // Two columns are what most results are made of.
-            let (firsts, seconds) = (entries(first), entries(second));
-            for binding in bindings {
-                let start = out.len() as u32;
-                let (first, second) = (firsts[binding as usize], seconds[binding as usize]);
-                let is_nothing = usize::from(first.bytes | second.bytes == 0);
-                let (head, tails) = (heads[is_nothing], tails[is_nothing]);
-                out.push_constant(constants, head.0, head.1 - head.0);
-                out.push(source, first.slice.start, first.bytes);
-                if between.0 < between.1 {
-                    out.push_constant(constants, between.0, tails * (between.1 - between.0));
-                }
-                out.push(source, second.slice.start, second.bytes);
-                out.push_constant(constants, behind.0, tails * (behind.1 - behind.0));
-                tell(binding, Slice { start, end: out.len() as u32 });
-            }
-            return out;
-        }
-        for binding in bindings {
-            let start = out.len() as u32;
-            let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
-            let (head, tails) = (heads[is_nothing], tails[is_nothing]);
-            out.push_constant(constants, head.0, head.1 - head.0);
-            for &(column, behind) in columns {
-                let Entry { slice, bytes } = entries(column)[binding as usize];
-                out.push(source, slice.start, bytes);
-                out.push_constant(constants, behind.0, tails * (behind.1 - behind.0));
-            }
-            tell(binding, Slice { start, end: out.len() as u32 });
-        }
-        out
     }
 
     /// Hands over the bytes that are made of one binding, in runs.

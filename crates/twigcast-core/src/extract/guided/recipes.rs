@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::super::buffer::RUN;
+use super::super::buffer::{STEP, Short};
 use super::super::family::Numbered;
 use super::super::template::{Piece, Skeleton};
 use super::guide::{ColumnId, ListId};
@@ -25,10 +25,31 @@ pub(super) struct Form {
     pub columns: Box<[(u32, Constant)]>,
     /// What is behind the columns is there so many times; and where these lead to nothing.
     pub tails: [u32; 2],
-    /// The constant parts one after the other, and a run of other bytes.
+    /// The constant parts one after the other, and a step of other bytes.
     pub constants: Box<[u8]>,
     /// Bytes of the constant parts of a binding; and where the columns lead to nothing.
     pub constant_bytes: [usize; 2],
+    /// The constant parts of a binding, if each is short.
+    pub shorts: Option<Shorts>,
+}
+
+/// Short constants around columns.
+#[derive(Debug)]
+pub(super) struct Shorts {
+    pub head: Short,
+    /// In place of all, where the columns lead to nothing; `None`: that makes no difference.
+    pub nothing: Option<Short>,
+    /// For each column which it is, and what is behind it.
+    pub columns: Box<[(u32, Short)]>,
+}
+
+impl Shorts {
+    fn of(form: &Form, constants: &[u8]) -> Option<Self> {
+        let short = |(start, end): Constant| Short::new(&constants[start as usize..end as usize]);
+        let nothing = if form.tails[1] == 0 { Some(short(form.heads[1])?) } else { None };
+        let columns = form.columns.iter().map(|&(column, constant)| Some((column, short(constant)?)));
+        Some(Self { head: short(form.heads[0])?, nothing, columns: columns.collect::<Option<_>>()? })
+    }
 }
 
 impl Form {
@@ -56,6 +77,7 @@ impl Form {
             tails: [1; 2],
             constants: Box::default(),
             constant_bytes: [bytes; 2],
+            shorts: None,
         };
         if !skeleton.has_content() {
             constants.extend_from_slice(&skeleton.empty);
@@ -63,7 +85,8 @@ impl Form {
             form.tails[1] = 0;
             form.constant_bytes[1] = skeleton.empty.len();
         }
-        constants.resize(constants.len() + RUN, 0);
+        form.shorts = Shorts::of(&form, &constants);
+        constants.resize(constants.len() + STEP, 0);
         form.constants = constants.into();
         form
     }

@@ -5,16 +5,16 @@
 //! *fragment*; where many results are made alike it is put together once, and copied as a whole where it is needed again.
 
 use super::super::ExtractError;
-use super::super::buffer::{Rests, Runs};
+use super::super::buffer::Runs;
 use super::super::family::NONE;
 use super::super::output::{CHUNK_BYTES, Output};
 use super::super::run::Session;
 use super::columns::Columns;
 use super::guide::Meaning;
+use super::joined::Joined;
 use super::naming::{Named, Namer, Told, Uses};
-use super::prepared::{Make, Prepared, Slice};
+use super::prepared::{Make, Prepared};
 use super::sets::members;
-use super::strips::Strips;
 use super::{Found, Guide};
 
 /// Fragments of which it is noted where they are, at most.
@@ -26,10 +26,6 @@ pub(super) struct Results {
     prepared: Prepared,
     named: Named,
     namer: Namer,
-    strips: Strips,
-    rests: Rests,
-    /// The bindings of the result in hand.
-    bindings: Vec<u32>,
     /// By recipe used and binding; where those of each recipe begin, [`NONE`] if it is not noted where they are.
     fragments: Vec<Fragment>,
     fragment_starts: Vec<u32>,
@@ -113,70 +109,23 @@ impl Results {
 
     /// Puts all results together; those that are too large are left empty.
     fn write(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
-        self.prepared.join(session.message.source);
-        session.output.begin();
-        if self.prepared.is_joined() {
-            self.write_joined(session, too_large)
-        } else {
-            self.write_others(session, too_large)
+        let Self { prepared, named, .. } = self;
+        prepared.join(session.message.source);
+        let bytes_max = prepared.bytes_max();
+        if !prepared.is_joined() || bytes_max > CHUNK_BYTES || !too_large.is_empty() {
+            return self.write_others(session, too_large);
         }
-    }
-
-    /// The same where each entry of a column is in one piece.
-    fn write_joined(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
-        let Self { prepared, named, strips, rests, bindings, .. } = self;
-        let uses = named.uses(prepared);
-        let entries = prepared.source(session.message.source);
-        strips.make(prepared, (named, uses), entries);
-        let source = strips.source(entries);
-        rests.clear();
-        let mut too_large = too_large.iter().peekable();
-        let mut in_hand = &[][..];
-        for (number, (used, set)) in (0..).zip(named.results(prepared, uses)) {
-            if too_large.next_if_eq(&&number).is_some() {
-                session.output.append_steps((0, 0), (rests, source), |out| out);
-                continue;
-            }
-            let (make, use_made) = (uses.make(prepared, used), uses.list()[used as usize]);
-            if use_made.bytes_max > CHUNK_BYTES {
-                session.output.settle(rests, source);
-                session.output.begin();
-                let base = session.output.position();
-                Writer { prepared, make, source, base }.write_large(set, &mut [], &mut session.output)?;
-                session.output.finish();
-                continue;
-            }
-            // Results of the same bindings follow one another.
-            if !std::ptr::eq(set, in_hand) {
-                in_hand = set;
-                bindings.clear();
-                bindings.extend(members(set));
-            }
-            let most = (use_made.bytes_max, make.starts.len().max(1) * bindings.len());
-            session.output.append_steps(most, (rests, source), |mut out| {
-                out.push_all(&make.form.prefix);
-                if let Some(fragments) = strips.of(used, use_made.bindings) {
-                    for &binding in &bindings[..] {
-                        let Slice { start, end } = fragments[binding as usize];
-                        out.push(source, start, end - start);
-                    }
-                } else {
-                    let bindings = (bindings.iter().copied(), use_made.bindings);
-                    out = prepared.append_in_steps(make, bindings, source, out, |_, _| {});
-                }
-                out.push_all(&make.form.suffix);
-                out
-            });
-        }
-        session.output.settle(rests, source);
+        let (results, source) = (named.list(), prepared.source(session.message.source));
+        Joined { prepared, results, source, bytes_max }.append_to(&mut session.output);
         Ok(())
     }
 
-    /// The same where entries may be in several pieces.
+    /// The same where entries may be in several pieces, or results large.
     fn write_others(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
         let Self { prepared, named, fragments, fragment_starts, .. } = self;
         let source = prepared.source(session.message.source);
         let uses = named.uses(prepared);
+        session.output.begin();
         plan_fragments(uses, fragments, fragment_starts);
         let base = session.output.position();
         let mut too_large = too_large.iter().peekable();

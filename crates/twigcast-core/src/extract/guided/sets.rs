@@ -91,6 +91,18 @@ pub(super) fn members(bits: &[u64]) -> impl Iterator<Item = u32> + '_ {
     Members { bits, index: 0, rest: bits.first().copied().unwrap_or_default() }
 }
 
+/// Calls back with the members of a set, ascending.
+#[inline(always)]
+pub(super) fn for_each_member(bits: &[u64], mut found: impl FnMut(usize)) {
+    for (index, &word) in bits.iter().enumerate() {
+        let mut rest = word;
+        while rest != 0 {
+            found(index * u64::BITS as usize + rest.trailing_zeros() as usize);
+            rest &= rest - 1;
+        }
+    }
+}
+
 struct Members<'a> {
     bits: &'a [u64],
     index: usize,
