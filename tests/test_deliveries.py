@@ -8,7 +8,7 @@ import warnings
 import pyarrow as pa
 import pytest
 
-from twigcast import Delivery, Limits, SubscriptionSet
+from twigcast import Deliveries, Delivery, Limits, SubscriptionSet
 from twigcast.errors import QueryWarning
 from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
 
@@ -172,3 +172,35 @@ def test_keys_looked_at_late_are_those_of_then_however_the_set_grew_since() -> N
     chance.shuffle(kept)
     for deliveries, then in kept:
         assert set(deliveries.keys) == then, f"seed {SEED}"
+
+
+@pytest.mark.parametrize("table_free", [0, 1_000, -(10**9)])
+def test_deliveries_name_the_keys_of_their_moment_whenever_they_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, table_free: int
+) -> None:
+    """Subscriptions go and others take their places, before and after somebody looks; tables come soon, late, never."""
+    monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", table_free)
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    queries = [f"for $i in /f/i where $i/@n = {n} return <r>{{ $i/@n }}</r>" for n in range(5)] + ["/f[i/@n = 3]"]
+    held = {f"key-{number}": chance.choice(queries) for number in range(2_000)}
+    subscriptions = SubscriptionSet(held.items())
+    kept: list[tuple[Deliveries, dict[str, bytes]]] = []
+    for round_ in range(40):
+        for key in chance.sample(sorted(held), chance.choice((0, 1, 200))):
+            subscriptions.remove(key)
+            del held[key]
+        for number in range(chance.choice((0, 1, 200))):
+            held[f"{round_}-{number}"] = query = chance.choice(queries)
+            subscriptions.add(f"{round_}-{number}", query)
+        n = chance.randrange(5)
+        message = f"<f><i n='{n}'/></f>".encode()
+        results = {queries[n]: f"<r n='{n}'/>".encode()} | ({queries[5]: message} if n == 3 else {})
+        expected = {key: results[query] for key, query in held.items() if query in results}
+        assert subscriptions.count_nodes(message) == dict.fromkeys(expected, 1)
+        kept.append((subscriptions.deliver(message), expected))
+        for deliveries, told in chance.sample(kept, min(len(kept), chance.choice((0, 3)))):
+            assert {delivery.key: delivery.payload for delivery in deliveries} == told
+    for deliveries, told in kept:
+        assert {delivery.key: delivery.payload for delivery in deliveries} == told

@@ -445,6 +445,11 @@ class Results:
     """The results of one message, by number. Their bytes are put together when they are looked at first."""
 
     delivery_count: int
+    keys_version: int
+    """The first of :attr:`Engine.keys_at` when the answer was given."""
+
+    def keys(self, first: int = 0) -> list[str]:
+        """The keys of the matching slots as they were then, in the order of the slots, but for the first so many."""
 
     def deliveries(self, *, in_order: bool = False) -> tuple[bytes, bytes]:
         """Matching slots and the numbers of their results, as 32-bit integers.

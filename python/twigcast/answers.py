@@ -6,17 +6,15 @@ The engine answers in *slots*, the small numbers that it knows subscriptions by;
 from __future__ import annotations
 
 import threading
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, overload
+from itertools import repeat
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast, overload
 
 from twigcast import _core
 from twigcast.envelope import Envelope
-from twigcast.errors import NeedsConversion, UndecidedSubscription
-from twigcast.xquery.asking import match_batch
+from twigcast.errors import UndecidedSubscription
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -420,12 +418,6 @@ class Deliveries(Sequence[Delivery]):
         return self._payloads if isinstance(self._payloads, Sequence) else Payloads(self._payloads)
 
 
-def in_order(table: KeyTable, results: _core.Results) -> tuple[list[str], Sequence[int]]:
-    """Keys and numbers by slot, ascending."""
-    slots, numbers = results.deliveries(in_order=True)
-    return table.keys_of(memoryview(slots).cast("i").tolist()), memoryview(numbers).cast("i").tolist()
-
-
 class Payloads(Sequence[bytes]):
     """Results by number, put together by the engine when they are looked at."""
 
@@ -449,48 +441,3 @@ class Payloads(Sequence[bytes]):
     def sizes(self) -> list[int]:
         """The bytes of each, without putting it together."""
         return list(map(self._results.size, range(len(self))))
-
-
-@dataclass(frozen=True, slots=True)
-class Single:
-    """The engine's answer to a batch of one message, as Python values."""
-
-    slots: list[int]
-    node_counts: list[int]
-    numbers: list[int]
-    """By match, the number of its payload; -1 for the message."""
-    payloads: list[bytes]
-    failures: list[tuple[str, str]]
-    """Keys and reasons."""
-
-    def named(self, table: KeyTable) -> tuple[list[str], Sequence[int]]:
-        """The keys of the matches, and the numbers of their payloads."""
-        return table.keys_of(self.slots), self.numbers
-
-
-def ask_single(engine: _core.Engine, xml: bytes, *, deliver: bool = False, nodes: bool = False) -> Single:
-    """Ask about one message what only batches can be asked.
-
-    Raises:
-        RejectedMessage: The message is rejected.
-        NeedsConversion: It is to be converted first.
-    """
-    offsets = array("q", [0, len(xml)]).tobytes()
-    result = match_batch(engine, offsets, xml, 1, deliver=deliver, nodes=nodes, threads=1)
-    for _, error in result.errors:
-        raise error
-    if result.needs_conversion:
-        raise NeedsConversion(1, 1, "the message is to be converted")
-    ends = _integers("q", result.payload_offsets)
-    payloads = memoryview(result.payloads)
-    return Single(
-        _integers("i", result.slots),
-        _integers("i", result.node_counts),
-        _integers("i", result.payload_numbers),
-        [bytes(payloads[start:end]) for start, end in pairwise(ends)],
-        [(error.key, error.reason) for _, error in result.failures if isinstance(error, UndecidedSubscription)],
-    )
-
-
-def _integers(typecode: Any, data: bytes) -> list[int]:
-    return array(typecode, data).tolist()

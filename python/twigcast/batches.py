@@ -16,7 +16,7 @@ from twigcast._core import BatchResult
 from twigcast.answers import GroupTable, KeyTable
 from twigcast.conversion import to_utf8
 from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UndecidedSubscription, UnreadableMessage
-from twigcast.xquery.asking import Answers
+from twigcast.xquery.asking import Answers, match_count
 from twigcast.xquery.asking import match_batch as ask_batch
 
 try:
@@ -217,12 +217,7 @@ def _ask(
         threads=min(wanted.threads, len(xml)),
         known=table.at_hand,
     )
-    if result.more_keys is not None:
-        return result, subscriptions.tables.grown(table, result.more_keys).arrow()
-    if result.keys is None:
-        return result, table.arrow()
-    subscriptions.tables.note_named(_match_count(result))
-    return result, KeyTable(-1, *result.keys).arrow()
+    return result, subscriptions.tables.of_answer(table, result).arrow()
 
 
 def _buffers(xml: pa.LargeBinaryArray) -> tuple[bytes, bytes | memoryview]:
@@ -234,7 +229,7 @@ def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArra
     """The engine's buffers as a record batch. ``keys`` are what the slots stand for."""
     offsets = pa.py_buffer(result.key_offsets)
     count = offsets.size // 4 - 1
-    matches = _match_count(result)
+    matches = match_count(result)
     validity = _bitmap(row not in errors for row in range(count)) if errors else None
 
     def lists(list_type: pa.DataType, values: pa.Array) -> pa.Array:
@@ -250,10 +245,6 @@ def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArra
     columns["error"] = _errors(errors, count)
     columns["undecided"] = _undecided(result, count)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-def _match_count(result: Answers) -> int:
-    return len(result.found) if isinstance(result, BatchResult) else len(result.slots) // 4
 
 
 def _slots(result: Answers) -> pa.Buffer:

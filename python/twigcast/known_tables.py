@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import Final, TypeVar
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
 
 from twigcast import _core
 from twigcast.answers import NO_GROUPS, NO_KEYS, GroupTable, KeyTable
-
-_ATTEMPTS: Final = 3
-"""How often an answer is asked for while other threads change the population, before they are held off."""
+from twigcast.xquery.asking import Answers, match_count
 
 _TABLE_FREE: Final = 1_000
 """A table of so many keys costs nothing to speak of."""
-
-T = TypeVar("T")
 
 
 class _NamedSince:
@@ -41,23 +37,16 @@ class KnownTables:
 
     Args:
         engine: The engine.
-        changing: What whoever changes its population holds.
     """
 
-    def __init__(self, engine: _core.Engine, changing: threading.RLock) -> None:
+    def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
-        self._changing = changing
         self._keys = NO_KEYS
         self._groups = NO_GROUPS
         self._named = _NamedSince()
         """By version of the keys."""
         self._grouped = _NamedSince()
         """In groups, by version."""
-
-    @property
-    def last(self) -> KeyTable:
-        """The keys by slot that were asked for last, whatever has changed since."""
-        return self._keys
 
     def keys(self) -> KeyTable:
         """The keys by slot at the newest version that a table was made of; keys that came since may be missing.
@@ -69,10 +58,38 @@ class KnownTables:
         table = self._keys
         version, count = self._engine.keys_at
         if table.version != version and self._named.at(version) + _TABLE_FREE >= count:
-            return self.now()
+            return self._now()
         return table
 
-    def grown(self, table: KeyTable, more: tuple[bytes, bytes]) -> KeyTable:
+    def of_answer(self, table: KeyTable, answer: Answers) -> KeyTable:
+        """The keys that the slots of an answer stand for, if ``table`` was known when it was asked for."""
+        if answer.more_keys is not None:
+            return self._grown(table, answer.more_keys)
+        if answer.keys is None:
+            return table
+        self._note_named(match_count(answer))
+        return KeyTable(-1, *answer.keys)
+
+    def now(self) -> KeyTable:
+        """As :meth:`keys`, with those that came since where the table is right."""
+        table = self.keys()
+        version, count = self._engine.keys_at
+        return self._now() if table.version == version and table.count < count else table
+
+    def named(self, table: KeyTable, results: _core.Results) -> tuple[list[str], Sequence[int]]:
+        """Keys of deliveries, and the numbers of their results, in the order of the slots.
+
+        ``table`` is of before the results were asked for: later ones have no keys of subscriptions that went since.
+        """
+        slots, numbers = (memoryview(part).cast("i").tolist() for part in results.deliveries(in_order=True))
+        known = bisect_left(slots, table.count) if table.version == results.keys_version else 0
+        if known == len(slots):
+            return table.keys_of(slots), numbers
+        keys = [*table.keys_of(slots[:known]), *results.keys(known)]
+        self._note_named(len(keys) - known)
+        return keys, numbers
+
+    def _grown(self, table: KeyTable, more: tuple[bytes, bytes]) -> KeyTable:
         """A table with what an answer has brought that was missing in it."""
         table = table.grown(*more)
         known = self._keys
@@ -88,7 +105,7 @@ class KnownTables:
             table = self._groups = GroupTable(*self._engine.group_table())
         return table
 
-    def note_named(self, keys: int) -> None:
+    def _note_named(self, keys: int) -> None:
         """So many keys were named without a table."""
         version, _ = self._engine.keys_at
         self._named.note(version, keys)
@@ -97,17 +114,7 @@ class KnownTables:
         """So many keys were named in groups without a table."""
         self._grouped.note(self._engine.version, keys)
 
-    def consistently(self, ask: Callable[[], T]) -> tuple[T, KeyTable]:
-        """An answer in slots, with the keys that the slots had when it was given."""
-        for _ in range(_ATTEMPTS):
-            table = self.now()
-            answer = ask()
-            if self._engine.keys_at == (table.version, table.count):
-                return answer, table
-        with self._changing:
-            return ask(), self.now()
-
-    def now(self) -> KeyTable:
+    def _now(self) -> KeyTable:
         """The keys by slot, as of some version between the call and the return."""
         table = self._keys
         if self._engine.keys_at != (table.version, table.count):

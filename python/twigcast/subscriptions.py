@@ -22,14 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from twigcast import _core
 from twigcast.answers import (
     Deliveries,
-    KeyTable,
     Match,
     Matching,
     Named,
     Node,
     Wrapping,
-    ask_single,
-    in_order,
 )
 from twigcast.characters import MessageLike, as_bytes
 from twigcast.conversion import to_utf8
@@ -50,6 +47,7 @@ from twigcast.given import Subscription as Subscription
 from twigcast.given import no_query as no_query
 from twigcast.known_tables import KnownTables
 from twigcast.limits import Limits
+from twigcast.single_answers import ask_single
 from twigcast.xquery.adding import add as add_query
 from twigcast.xquery.adding import add_many as add_queries
 from twigcast.xquery.adding import add_pairs
@@ -99,7 +97,7 @@ class SubscriptionSet:
         self.engine = _core.Engine(self._limits.as_dict())
         """The compiled engine; internal."""
         self._changing = threading.RLock()
-        self.tables = KnownTables(self.engine, self._changing)
+        self.tables = KnownTables(self.engine)
         """Keys by slot and by query; internal."""
         for refused in self.add_many(subscriptions):
             raise refused.error
@@ -296,10 +294,10 @@ class SubscriptionSet:
         """
         matching: Matching
         if self.engine.has_external:
-            xml, single, table = self._ask(message, partial(ask_single, self.engine))
-            matching, undecided = Named(table.keys_of(single.slots)), single.failures
+            xml, single = self._ask(message, partial(ask_single, self.engine, self.tables))
+            matching, undecided = Named(single.keys()), single.failures
         else:
-            xml, (matching, undecided), _ = self._ask(message, self.engine.answer, consistent=False)
+            xml, (matching, undecided) = self._ask(message, self.engine.answer)
         return Match(matching, undecided, partial(self.nodes, xml), partial(self.count_nodes, xml))
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
@@ -315,7 +313,7 @@ class SubscriptionSet:
         """
         if key not in self.engine:
             raise UnknownKey(key)
-        xml, found, _ = self._ask(message, lambda xml: self.engine.nodes(xml, key))
+        xml, found = self._ask(message, lambda xml: self.engine.nodes(xml, key))
         return [Node(*place, message=xml) for place in found]
 
     def explain(self, message: MessageLike, key: str) -> Explanation:
@@ -346,8 +344,8 @@ class SubscriptionSet:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        _, single, table = self._ask(message, lambda xml: ask_single(self.engine, xml, nodes=True))
-        return dict(zip(table.keys_of(single.slots), single.node_counts, strict=True))
+        _, single = self._ask(message, partial(ask_single, self.engine, self.tables, nodes=True))
+        return dict(zip(single.keys(), single.node_counts, strict=True))
 
     def deliver(
         self, message: MessageLike, *, envelope: Envelope | None = None, message_id: str = "", whole: bool = False
@@ -366,13 +364,14 @@ class SubscriptionSet:
         """
         source = as_bytes(message)
         if self.engine.has_external:
-            _, single, table = self._ask(source, partial(ask_single, self.engine, deliver=True))
+            _, single = self._ask(source, partial(ask_single, self.engine, self.tables, deliver=True))
             failed, count = single.failures, len(single.slots)
             payloads: Sequence[bytes] | _core.Results = single.payloads
-            look: Callable[[], tuple[list[str], Sequence[int]]] = partial(single.named, table)
+            look: Callable[[], tuple[list[str], Sequence[int]]] = single.named
         else:
-            _, (results, failed), table = self._ask(source, self.engine.results)
-            payloads, look, count = results, partial(in_order, table, results), results.delivery_count
+            table = self.tables.now()
+            _, (results, failed) = self._ask(source, self.engine.results)
+            payloads, look, count = results, partial(self.tables.named, table, results), results.delivery_count
         undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
         wrapping = None if envelope is None else Wrapping(envelope, message_id, whole=whole)
         return Deliveries(source, count, look, payloads, undecided, wrapping)
@@ -423,22 +422,14 @@ class SubscriptionSet:
 
         return match_batch(self, messages, deliver=deliver, nodes=nodes, grouped=grouped, threads=threads)
 
-    def _ask(
-        self, message: MessageLike, question: Callable[[bytes], T], *, consistent: bool = True
-    ) -> tuple[bytes, T, KeyTable]:
-        """A question about one message: the message in UTF-8, the answer, and the keys that its slots stand for.
-
-        An answer in keys need not be ``consistent`` with any table.
-        """
+    def _ask(self, message: MessageLike, question: Callable[[bytes], T]) -> tuple[bytes, T]:
+        """A question about one message: the message in UTF-8, and the answer."""
         xml = as_bytes(message)
         try:
-            return xml, *self._answer(question, xml, consistent=consistent)
+            return xml, question(xml)
         except NeedsConversion:
             xml = to_utf8(xml, self._limits.message_bytes_max)
-            return xml, *self._answer(question, xml, consistent=consistent)
-
-    def _answer(self, question: Callable[[bytes], T], xml: bytes, *, consistent: bool) -> tuple[T, KeyTable]:
-        return self.tables.consistently(lambda: question(xml)) if consistent else (question(xml), self.tables.last)
+            return xml, question(xml)
 
     # Snapshots --------------------------------------------------------------------------------------------------------
 
@@ -466,7 +457,7 @@ class SubscriptionSet:
         """
         loaded = cls(namespaces=namespaces, dialect=dialect, limits=limits)
         loaded.engine = _core.Engine.load(os.fspath(path), loaded._limits.as_dict())
-        loaded.tables = KnownTables(loaded.engine, loaded._changing)
+        loaded.tables = KnownTables(loaded.engine)
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:

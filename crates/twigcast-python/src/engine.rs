@@ -419,7 +419,7 @@ impl Engine {
     fn results<'py>(&self, py: Python<'py>, xml: Bound<'py, PyBytes>) -> PyResult<(Results, Vec<(String, String)>)> {
         let sent = ToPython::default();
         let source = xml.as_bytes();
-        let (found, failures) = py
+        let (found, keys, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
                     let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
@@ -428,11 +428,11 @@ impl Engine {
                     let unmade = found.failures().iter().map(|(slot, reason)| (*slot, reason.to_string()));
                     let failed = engine.failures(matcher).into_iter().chain(unmade);
                     let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    Ok((found, failures))
+                    Ok((found, engine.keys_now(), failures))
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
-        Ok((Results::new(xml.unbind(), found, sent.list(py)?), failures))
+        Ok((Results::new(xml.unbind(), found, keys, sent.list(py)?), failures))
     }
 
     #[allow(clippy::too_many_arguments)]

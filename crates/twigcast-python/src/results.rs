@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
-use twigcast_core::engine::PreparedDeliveries;
+use pyo3::types::{PyBytes, PyList, PyString};
+use twigcast_core::engine::{KeysThen, PreparedDeliveries};
 
 use crate::batch;
 
@@ -18,6 +18,7 @@ pub struct Results {
     /// The message that they are made of.
     source: Py<PyBytes>,
     found: PreparedDeliveries,
+    keys: KeysThen,
     /// Those that were made at once; they come first.
     others: Py<PyList>,
     made: Mutex<Made>,
@@ -33,8 +34,8 @@ struct Made {
 }
 
 impl Results {
-    pub fn new(source: Py<PyBytes>, found: PreparedDeliveries, others: Bound<'_, PyList>) -> Self {
-        Self { source, found, others: others.unbind(), made: Mutex::default() }
+    pub fn new(source: Py<PyBytes>, found: PreparedDeliveries, keys: KeysThen, others: Bound<'_, PyList>) -> Self {
+        Self { source, found, keys, others: others.unbind(), made: Mutex::default() }
     }
 
     /// The number of an index as Python counts, from the end where it is negative.
@@ -64,6 +65,21 @@ impl Results {
             return Ok((batch::numbers(py, &slots)?, batch::numbers(py, &numbers)?));
         }
         Ok((batch::numbers(py, slots)?, batch::numbers(py, numbers)?))
+    }
+
+    /// See the stub file.
+    #[getter]
+    fn keys_version(&self) -> u64 {
+        self.keys.version()
+    }
+
+    /// See the stub file.
+    #[pyo3(signature = (first=0))]
+    fn keys<'py>(&self, py: Python<'py>, first: usize) -> PyResult<Bound<'py, PyList>> {
+        let mut slots = self.found.deliveries().0.to_vec();
+        slots.sort_unstable();
+        let rest = slots.get(first..).unwrap_or_default();
+        PyList::new(py, rest.iter().map(|&slot| PyString::new(py, self.keys.key(slot).unwrap_or_default())))
     }
 
     fn __len__(&self) -> usize {

@@ -43,6 +43,11 @@ Answers = BatchResult | Patched
 """Answers to one batch, as raw little-endian Arrow buffers."""
 
 
+def match_count(answers: Answers) -> int:
+    """How many matches there are in all messages."""
+    return len(answers.found) if isinstance(answers, BatchResult) else len(answers.slots) // 4
+
+
 def match_batch(
     engine: Engine,
     offsets: bytes,

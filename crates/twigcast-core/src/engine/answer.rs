@@ -20,6 +20,11 @@ impl Engine {
         }
     }
 
+    /// The keys of all slots as they are now.
+    pub fn keys_now(&self) -> KeysThen {
+        KeysThen { book: Arc::clone(self.registry.book()), version: self.keys_version() }
+    }
+
     /// How many subscriptions the last message matched.
     pub fn match_count(&self, matcher: &Matcher) -> usize {
         self.subscription_count(matcher.matched())
@@ -104,6 +109,25 @@ fn put_in_order(slots: &mut [Slot], bound: usize) {
     set.reset(bound);
     slots.iter().for_each(|&slot| set.insert(slot));
     slots.iter_mut().zip(set.iter()).for_each(|(place, slot)| *place = slot);
+}
+
+/// The keys of all slots as they were at one moment; what comes and goes later changes nothing.
+#[derive(Clone, Debug)]
+pub struct KeysThen {
+    book: Arc<Book>,
+    version: u64,
+}
+
+impl KeysThen {
+    /// [`Engine::keys_version`] then.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The key that a slot had.
+    pub fn key(&self, slot: Slot) -> Option<&str> {
+        self.book.key(slot)
+    }
 }
 
 /// The subscriptions that one message matched, as they were then: the queries that it matched, and who subscribed to

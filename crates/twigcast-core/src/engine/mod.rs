@@ -43,7 +43,7 @@ use crate::scan::Want;
 use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
-pub use answer::Answer;
+pub use answer::{Answer, KeysThen};
 use compiled::CompiledQueries;
 pub use compiled::Evaluated;
 pub use compiling::{Check, check};

@@ -1,0 +1,70 @@
+"""What only batches can be asked, about one message."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from twigcast import _core
+from twigcast.answers import KeyTable
+from twigcast.errors import NeedsConversion, UndecidedSubscription
+from twigcast.known_tables import KnownTables
+from twigcast.xquery.asking import match_batch
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The engine's answer to a batch of one message, as Python values."""
+
+    slots: list[int]
+    node_counts: list[int]
+    numbers: list[int]
+    """By match, the number of its payload; -1 for the message."""
+    payloads: list[bytes]
+    failures: list[tuple[str, str]]
+    """Keys and reasons."""
+    table: KeyTable
+    """What the slots stand for."""
+
+    def keys(self) -> list[str]:
+        """The keys of the matches."""
+        return self.table.keys_of(self.slots)
+
+    def named(self) -> tuple[list[str], Sequence[int]]:
+        """The keys of the matches, and the numbers of their payloads."""
+        return self.keys(), self.numbers
+
+
+def ask_single(
+    engine: _core.Engine, tables: KnownTables, xml: bytes, *, deliver: bool = False, nodes: bool = False
+) -> Single:
+    """Ask about one message what only batches can be asked.
+
+    Raises:
+        RejectedMessage: The message is rejected.
+        NeedsConversion: It is to be converted first.
+    """
+    offsets = array("q", [0, len(xml)]).tobytes()
+    table = tables.keys()
+    result = match_batch(engine, offsets, xml, 1, deliver=deliver, nodes=nodes, threads=1, known=table.at_hand)
+    for _, error in result.errors:
+        raise error
+    if result.needs_conversion:
+        raise NeedsConversion(1, 1, "the message is to be converted")
+    ends = _integers("q", result.payload_offsets)
+    payloads = memoryview(result.payloads)
+    return Single(
+        _integers("i", result.slots),
+        _integers("i", result.node_counts),
+        _integers("i", result.payload_numbers),
+        [bytes(payloads[start:end]) for start, end in pairwise(ends)],
+        [(error.key, error.reason) for _, error in result.failures if isinstance(error, UndecidedSubscription)],
+        tables.of_answer(table, result),
+    )
+
+
+def _integers(typecode: Any, data: bytes) -> list[int]:
+    return array(typecode, data).tolist()
