@@ -1,7 +1,7 @@
 //! What an evaluator remembers while it works on one message.
 //!
-//! Keys are addresses of query parts, which outlive the evaluator. The memory is bounded: past the limit nothing more
-//! is remembered, and evaluation goes on without.
+//! Keys are addresses of query parts, which outlive the evaluator. The memory is bounded, by a fixed limit and the size of
+//! the message: past it nothing more is remembered, and evaluation goes on without.
 
 use std::rc::Rc;
 
@@ -11,34 +11,64 @@ use crate::document::NodeId;
 use crate::query::ast::{Expr, Path, Step};
 
 use super::NodeRef;
+use super::bits::Bits;
 use super::compare::Strings;
+use super::index::Index;
+use super::joins::Join;
+use super::tables::Domain;
+use super::texts::Range;
 
-/// Entries (nodes or answers) that may be remembered, of about 16 bytes each.
+/// Entries (nodes or answers) that may be remembered, of about 16 bytes each: so many, and so many for each node, which
+/// itself takes more.
 const ENTRIES_MAX: usize = 1 << 20;
+const ENTRIES_PER_NODE: usize = 4;
+
+/// Bytes of an entry.
+const ENTRY_BYTES: usize = 16;
+
+/// A path, and the node by which what it selects is remembered: none if it is the same for each context node.
+type Anchored<'p> = (&'p Path, NodeId);
 
 /// Remembered answers.
 #[derive(Default)]
 pub(super) struct Cache {
+    /// Entries that may be remembered for the message in hand.
+    entries_max: usize,
     /// Node-sets of absolute paths inside predicates: the same for every context node.
     nodes: FxHashMap<*const Path, Rc<[NodeRef]>>,
-    /// Whether absolute paths inside predicates select anything.
-    existence: FxHashMap<*const Path, bool>,
+    /// Whether paths inside predicates select anything, by what that depends on.
+    existence: FxHashMap<(*const Path, NodeId), bool>,
     /// Distinct string-values, smallest and largest number of such node-sets.
-    strings: FxHashMap<*const Path, Rc<Strings>>,
-    extremes: FxHashMap<*const Path, Option<(f64, f64)>>,
+    strings: FxHashMap<(*const Path, NodeId), Rc<Strings>>,
+    extremes: FxHashMap<(*const Path, NodeId), Option<(f64, f64)>>,
     /// The children that a step with positions selects, by parent.
     children: FxHashMap<(*const Step, NodeId), Rc<[NodeRef]>>,
     /// All tree nodes that a step inside a predicate can select: in the message or, for siblings, below one parent.
-    indices: FxHashMap<(*const Step, NodeId), Rc<[NodeId]>>,
+    indices: FxHashMap<(*const Step, NodeId), Rc<Index>>,
+    /// How many of each node and its ancestors a step inside a predicate selects.
+    counts_up: FxHashMap<*const Step, Rc<[u32]>>,
+    /// For which nodes a set of nodes holds what is asked for; nothing if that is not to be found for all at once.
+    tables: FxHashMap<(*const (), Domain), Option<Bits>>,
+    /// Numbers that many context nodes have in common, by what they depend on.
+    numbers: FxHashMap<(*const Expr, NodeId), f64>,
+    /// Where the text of the message contains another one; nothing if that is in too many places.
+    occurrences: FxHashMap<*const Expr, Option<Box<[u32]>>>,
     /// Truth of predicates that are evaluated inside other predicates and so may be asked again for the same node.
     predicates: FxHashMap<(*const Expr, NodeRef), bool>,
+    /// The values that paths lead to from many nodes; nothing if there are too many.
+    joins: FxHashMap<*const Path, Option<Rc<Join>>>,
     entries: usize,
 }
 
 impl Cache {
+    /// For a message of so many nodes.
+    pub(super) fn new(nodes: usize) -> Self {
+        Self { entries_max: ENTRIES_MAX + ENTRIES_PER_NODE * nodes, ..Self::default() }
+    }
+
     /// Take note of `count` more entries, if they fit.
     fn admit(&mut self, count: usize) -> bool {
-        let fits = self.entries + count <= ENTRIES_MAX;
+        let fits = self.entries + count <= self.entries_max;
         if fits {
             self.entries += count;
         }
@@ -55,33 +85,44 @@ impl Cache {
         }
     }
 
-    pub(super) fn existence(&self, path: &Path) -> Option<bool> {
-        self.existence.get(&std::ptr::from_ref(path)).copied()
+    /// The same for bytes.
+    pub(super) fn admit_bytes(&mut self, bytes: usize) -> bool {
+        self.admit(bytes.div_ceil(ENTRY_BYTES) + 1)
     }
 
-    pub(super) fn keep_existence(&mut self, path: &Path, exists: bool) {
+    /// The same for what may be large beside what it saves: there has to be room for others.
+    fn admit_list(&mut self, count: usize) -> bool {
+        self.entries + count <= self.entries_max / 2 && self.admit(count)
+    }
+
+    pub(super) fn existence(&self, path: &Path, anchor: NodeId) -> Option<bool> {
+        self.existence.get(&(std::ptr::from_ref(path), anchor)).copied()
+    }
+
+    pub(super) fn keep_existence(&mut self, path: &Path, anchor: NodeId, exists: bool) {
         if self.admit(1) {
-            self.existence.insert(path, exists);
+            self.existence.insert((path, anchor), exists);
         }
     }
 
-    pub(super) fn strings(&self, path: &Path) -> Option<Rc<Strings>> {
-        self.strings.get(&std::ptr::from_ref(path)).cloned()
+    pub(super) fn strings(&self, (path, anchor): Anchored<'_>) -> Option<Rc<Strings>> {
+        self.strings.get(&(std::ptr::from_ref(path), anchor)).cloned()
     }
 
-    pub(super) fn keep_strings(&mut self, path: &Path, strings: &Rc<Strings>) {
-        if self.admit(strings.len() + 1) {
-            self.strings.insert(path, Rc::clone(strings));
+    pub(super) fn keep_strings(&mut self, (path, anchor): Anchored<'_>, strings: &Rc<Strings>) {
+        let bytes: usize = strings.iter().map(|text| text.len()).sum();
+        if self.admit_list(strings.len() + 1 + bytes / ENTRY_BYTES) {
+            self.strings.insert((path, anchor), Rc::clone(strings));
         }
     }
 
-    pub(super) fn extremes(&self, path: &Path) -> Option<Option<(f64, f64)>> {
-        self.extremes.get(&std::ptr::from_ref(path)).copied()
+    pub(super) fn extremes(&self, (path, anchor): Anchored<'_>) -> Option<Option<(f64, f64)>> {
+        self.extremes.get(&(std::ptr::from_ref(path), anchor)).copied()
     }
 
-    pub(super) fn keep_extremes(&mut self, path: &Path, extremes: Option<(f64, f64)>) {
+    pub(super) fn keep_extremes(&mut self, (path, anchor): Anchored<'_>, extremes: Option<(f64, f64)>) {
         if self.admit(1) {
-            self.extremes.insert(path, extremes);
+            self.extremes.insert((path, anchor), extremes);
         }
     }
 
@@ -95,14 +136,69 @@ impl Cache {
         }
     }
 
-    pub(super) fn index(&self, step: &Step, below: NodeId) -> Option<Rc<[NodeId]>> {
+    pub(super) fn index(&self, step: &Step, below: NodeId) -> Option<Rc<Index>> {
         self.indices.get(&(std::ptr::from_ref(step), below)).cloned()
     }
 
-    pub(super) fn keep_index(&mut self, step: &Step, below: NodeId, index: &Rc<[NodeId]>) {
-        if self.admit(index.len() + 1) {
+    pub(super) fn keep_index(&mut self, step: &Step, below: NodeId, index: &Rc<Index>) {
+        if self.admit_bytes(index.bytes()) {
             self.indices.insert((step, below), Rc::clone(index));
         }
+    }
+
+    pub(super) fn counts_up(&self, step: &Step) -> Option<Rc<[u32]>> {
+        self.counts_up.get(&std::ptr::from_ref(step)).cloned()
+    }
+
+    /// There has to be room for them already, as there has for a table and for occurrences.
+    pub(super) fn keep_counts_up(&mut self, step: &Step, counts: &Rc<[u32]>) {
+        self.counts_up.insert(step, Rc::clone(counts));
+    }
+
+    /// Is a node in a table? Nothing if there is none, and nothing in it if there is not to be one.
+    pub(super) fn in_table(&self, key: (*const (), Domain), number: u32) -> Option<Option<bool>> {
+        let table = self.tables.get(&key)?;
+        Some(table.as_ref().map(|table| table.contains(number)))
+    }
+
+    pub(super) fn keep_table(&mut self, key: (*const (), Domain), table: Option<Bits>) {
+        self.tables.insert(key, table);
+    }
+
+    pub(super) fn join(&self, path: &Path) -> Option<Option<Rc<Join>>> {
+        self.joins.get(&std::ptr::from_ref(path)).cloned()
+    }
+
+    pub(super) fn keep_join(&mut self, path: &Path, join: Option<Join>) -> Option<Rc<Join>> {
+        let join = join.filter(|join| self.admit_bytes(join.bytes())).map(Rc::new);
+        self.joins.insert(path, join.clone());
+        join
+    }
+
+    pub(super) fn number(&self, expr: &Expr, anchor: NodeId) -> Option<f64> {
+        self.numbers.get(&(std::ptr::from_ref(expr), anchor)).copied()
+    }
+
+    pub(super) fn keep_number(&mut self, expr: &Expr, anchor: NodeId, number: f64) {
+        if self.admit(1) {
+            self.numbers.insert((expr, anchor), number);
+        }
+    }
+
+    /// Does a text of `length` bytes occur within a range of the text of the message? Nothing if that was not asked yet, and
+    /// nothing in it if it occurs in too many places.
+    pub(super) fn occurs_within(&self, part: &Expr, range: &Range, length: usize) -> Option<Option<bool>> {
+        let occurrences = self.occurrences.get(&std::ptr::from_ref(part))?;
+        Some(occurrences.as_ref().map(|occurrences| {
+            let next = occurrences.partition_point(|&at| (at as usize) < range.start);
+            occurrences.get(next).is_some_and(|&at| at as usize + length <= range.end)
+        }))
+    }
+
+    pub(super) fn keep_occurrences(&mut self, part: &Expr, occurrences: Option<Box<[u32]>>) {
+        let bytes = occurrences.as_ref().map_or(0, |occurrences| size_of_val(&**occurrences));
+        let kept = if self.admit_bytes(bytes) { occurrences } else { None };
+        self.occurrences.insert(part, kept);
     }
 
     pub(super) fn predicate(&self, predicate: &Expr, node: NodeRef) -> Option<bool> {

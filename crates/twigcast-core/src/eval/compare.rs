@@ -5,9 +5,11 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
+use crate::document::NO_NODE;
 use crate::query::ast::{CompareOp, Expr, Function, Path};
 
 use super::predicates::Type;
+use super::text::Reading;
 use super::{Context, EvalError, Evaluator, Halt, NodeRef};
 
 /// The distinct string-values of a node-set.
@@ -70,8 +72,11 @@ impl<'a> Evaluator<'a> {
                 Ok(equal == (op == CompareOp::Equal))
             }
             (Type::String, Type::String) if op.is_equality() => {
-                let equal = self.string(left, context)? == self.string(right, context)?;
-                Ok(equal == (op == CompareOp::Equal))
+                let (left, right) = (self.text(left, context)?, self.text(right, context)?);
+                if left.range.is_some() || right.range.is_some() {
+                    self.charge_text(left.text.len().min(right.text.len()))?;
+                }
+                Ok((left.text == right.text) == (op == CompareOp::Equal))
             }
             _ => {
                 let (left, right) = (self.bounded(left, right, context)?, self.bounded(right, left, context)?);
@@ -85,9 +90,13 @@ impl<'a> Evaluator<'a> {
     fn bounded(&self, expr: &'a Expr, other: &Expr, context: Context) -> Result<f64, EvalError> {
         if let (Expr::Call { function: Function::Count, arguments }, Expr::Number(constant)) = (expr, other)
             && let [Expr::Path(path)] = arguments.as_slice()
+            && self.anchor(expr, context).is_none()
         {
             // A cast to integer saturates; NaN gives 0, which is as good as any since nothing compares with NaN.
             let enough = (constant.max(0.0) as usize).saturating_add(1);
+            if enough == 1 && !path.steps.is_empty() {
+                return Ok(f64::from(u8::from(self.path_exists(path, context)?)));
+            }
             return Ok(self.path_count(path, context, enough)? as f64);
         }
         self.number(expr, context)
@@ -103,11 +112,23 @@ impl<'a> Evaluator<'a> {
         context: Context,
     ) -> Result<bool, EvalError> {
         if op.is_equality() && other_type == Type::String {
-            let wanted = self.string(other, context)?;
             let equal = op == CompareOp::Equal;
+            if let Expr::Literal(wanted) = other
+                && let Some(holds) =
+                    self.set_in_table(set, context, &mut |node| Ok(self.has_value(node, wanted)? == equal))?
+            {
+                return Ok(holds);
+            }
+            let wanted = self.string(other, context)?;
             return self.any_of(set, context, &mut |node| halt_if(self.has_value(node, &wanted)? == equal));
         }
         let number = self.number(other, context)?;
+        if matches!(other, Expr::Number(_) | Expr::Literal(_))
+            && let Some(holds) =
+                self.set_in_table(set, context, &mut |node| Ok(op.holds(self.number_value(node)?, number)))?
+        {
+            return Ok(holds);
+        }
         self.any_of(set, context, &mut |node| halt_if(op.holds(self.number_value(node)?, number)))
     }
 
@@ -122,35 +143,62 @@ impl<'a> Evaluator<'a> {
             return self.compare_extremes(op, left, right, context);
         }
         // The table is made of the side that is the same for each context node, if there is one.
-        let left_is_fixed = matches!(left, Expr::Path(path) if self.is_invariant(path));
-        let (table, other) = if left_is_fixed { (left, right) } else { (right, left) };
+        let anchor = |set: &Expr| {
+            let path = fixed_path(set).filter(|path| !self.is_joinable(path))?;
+            self.path_anchor(path, context)
+        };
+        let (anchor_left, anchor_right) = (anchor(left), anchor(right));
+        if op == CompareOp::Equal && anchor_left.is_none() && anchor_right.is_none() {
+            for (along, other) in [(right, left), (left, right)] {
+                if let Some(holds) = self.compare_along(along, other, context)? {
+                    return Ok(holds);
+                }
+            }
+        }
+        let (table, other) = if anchor_left.is_some() { (left, right) } else { (right, left) };
+        let is_fixed = anchor_left.or(anchor_right) == Some(NO_NODE);
         let strings = self.strings(table, context)?;
         let Some(one) = strings.iter().next() else { return Ok(false) };
-        match (op == CompareOp::Equal, strings.len()) {
-            (equal, 1) => self.any_of(other, context, &mut |node| halt_if(self.has_value(node, one)? == equal)),
-            (true, _) => {
-                self.any_of(other, context, &mut |node| halt_if(strings.contains(self.string_value(node)?.as_ref())))
-            }
+        let holds = |node: NodeRef| match (op == CompareOp::Equal, strings.len()) {
+            (equal, 1) => Ok(self.has_value(node, one)? == equal),
+            (true, _) => Ok(strings.contains(&*self.reading(node)?.text)),
             // Whatever the other side holds, it differs from one of two different strings.
-            (false, _) => self.any_of(other, context, &mut |_| Err(Halt::Found)),
+            (false, _) => Ok(true),
+        };
+        if is_fixed && let Some(holds) = self.set_in_table(other, context, &mut |node| holds(node))? {
+            return Ok(holds);
         }
+        self.any_of(other, context, &mut |node| halt_if(holds(node)?))
+    }
+
+    /// Has one node-set a value that another one has, whose values are known for all context nodes at once? Nothing if
+    /// they are not.
+    fn compare_along(&self, along: &'a Expr, other: &'a Expr, context: Context) -> Result<Option<bool>, EvalError> {
+        let Some(path) = fixed_path(along).filter(|path| self.is_joinable(path)) else { return Ok(None) };
+        self.joined(path, context, |occurs| {
+            self.any_of(other, context, &mut |node| halt_if(occurs(&self.reading(node)?.text)))
+        })
     }
 
     /// The distinct string-values of a node-set, remembered where they do not depend on the context.
     fn strings(&self, expr: &'a Expr, context: Context) -> Result<Rc<Strings>, EvalError> {
-        let fixed = fixed_path(expr).filter(|path| self.is_invariant(path));
-        let known = fixed.and_then(|path| self.cache.borrow().strings(path));
+        let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
+        let known = fixed.and_then(|fixed| self.cache.borrow().strings(fixed));
         if let Some(strings) = known {
             return Ok(strings);
         }
         let mut strings = Strings::default();
         self.any_of(expr, context, &mut |node| {
-            strings.insert(self.string_value(node)?.into());
+            let Reading { text, range } = self.reading(node)?;
+            if !strings.contains(&*text) {
+                self.charge_text(range.map_or(0, |range| range.len()))?;
+                strings.insert(text.into());
+            }
             Ok(())
         })?;
         let strings = Rc::new(strings);
-        if let Some(path) = fixed {
-            self.cache.borrow_mut().keep_strings(path, &strings);
+        if let Some(fixed) = fixed {
+            self.cache.borrow_mut().keep_strings(fixed, &strings);
         }
         Ok(strings)
     }
@@ -173,8 +221,8 @@ impl<'a> Evaluator<'a> {
 
     /// Smallest and largest number in a node-set; nothing if there is no number.
     fn extremes(&self, expr: &'a Expr, context: Context) -> Result<Option<(f64, f64)>, EvalError> {
-        let fixed = fixed_path(expr).filter(|path| self.is_invariant(path));
-        let known = fixed.and_then(|path| self.cache.borrow().extremes(path));
+        let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
+        let known = fixed.and_then(|fixed| self.cache.borrow().extremes(fixed));
         if let Some(extremes) = known {
             return Ok(extremes);
         }
@@ -187,8 +235,8 @@ impl<'a> Evaluator<'a> {
             }
             Ok(())
         })?;
-        if let Some(path) = fixed {
-            self.cache.borrow_mut().keep_extremes(path, extremes);
+        if let Some(fixed) = fixed {
+            self.cache.borrow_mut().keep_extremes(fixed, extremes);
         }
         Ok(extremes)
     }

@@ -32,14 +32,14 @@ impl<'a> Evaluator<'a> {
             F::Floor => Value::Number(self.number(&arguments[0], context)?.floor()),
             F::Ceiling => Value::Number(self.number(&arguments[0], context)?.ceil()),
             F::Round => Value::Number(number::round(self.number(&arguments[0], context)?)),
-            F::StringLength => Value::Number(self.string_or_context(arguments, context)?.chars().count() as f64),
+            F::StringLength => Value::Number(self.string_length(arguments, context)? as f64),
             F::Id => Value::Nodes(self.elements_by_id(&arguments[0], context)?),
             F::LocalName | F::NamespaceUri | F::Name => Value::String(self.name_of(function, arguments, context)?),
             F::String => Value::String(self.string_or_context(arguments, context)?),
             F::Concat => {
                 let mut text = String::new();
                 for argument in arguments {
-                    text.push_str(&self.string(argument, context)?);
+                    text.push_str(&self.text(argument, context)?.text);
                 }
                 self.charge_text(text.len())?;
                 Value::String(Cow::Owned(text))
@@ -77,12 +77,15 @@ impl<'a> Evaluator<'a> {
             Function::Boolean => self.boolean(&arguments[0], context),
             Function::Not => Ok(!self.boolean(&arguments[0], context)?),
             Function::Contains => {
-                let (text, part) = (self.string(&arguments[0], context)?, self.string(&arguments[1], context)?);
-                Ok(text.contains(&*part))
+                let (text, part) = (self.text(&arguments[0], context)?, self.text(&arguments[1], context)?);
+                self.contains(&text, &arguments[1], &part.text)
             }
             Function::StartsWith => {
-                let (text, start) = (self.string(&arguments[0], context)?, self.string(&arguments[1], context)?);
-                Ok(text.starts_with(&*start))
+                let (text, start) = (self.text(&arguments[0], context)?, self.text(&arguments[1], context)?);
+                if text.range.is_some() {
+                    self.charge_text(start.text.len())?;
+                }
+                Ok(text.text.starts_with(&*start.text))
             }
             Function::Lang => {
                 let wanted = self.string(&arguments[0], context)?;
@@ -97,6 +100,17 @@ impl<'a> Evaluator<'a> {
         match arguments.first() {
             Some(argument) => self.string(argument, context),
             None => self.string_value(context.node),
+        }
+    }
+
+    fn string_length(&self, arguments: &'a [Expr], context: Context) -> Result<usize, EvalError> {
+        let reading = match arguments.first() {
+            Some(argument) => self.text(argument, context)?,
+            None => self.reading(context.node)?,
+        };
+        match reading.range {
+            Some(range) => Ok(self.texts()?.map_or(0, |texts| texts.count(range))),
+            None => Ok(reading.text.chars().count()),
         }
     }
 

@@ -14,20 +14,27 @@
 //! Recursion follows the query (which registration limits), never the document.
 
 mod axes;
+mod bits;
 mod cache;
 mod compare;
+mod counts;
 mod functions;
+mod index;
+mod joins;
+mod memory;
 mod node;
 pub mod number;
 mod path;
 mod predicates;
 mod steps;
+mod tables;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
+mod texts;
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 
 use rustc_hash::FxHashMap;
@@ -40,6 +47,7 @@ pub use node::NodeRef;
 
 use cache::Cache;
 use predicates::Type;
+use texts::Texts;
 
 /// The value of an expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,13 +153,15 @@ pub struct Evaluator<'a> {
     vocabulary: &'a Vocabulary,
     variables: &'a [Value<'a>],
     visits: Cell<u64>,
-    visits_max: u64,
+    visits_max: Cell<u64>,
     /// Whose visits are being counted, and what others that were expensive have had.
     payer: Cell<u32>,
     spent: RefCell<FxHashMap<u32, u64>>,
     /// How many predicates are being evaluated, one inside the other.
     nesting: Cell<u32>,
     cache: RefCell<Cache>,
+    /// All text of the message, once it was asked for; nothing in it if it would take too much memory.
+    texts: OnceCell<Option<Texts>>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -162,18 +172,19 @@ impl<'a> Evaluator<'a> {
             vocabulary,
             variables,
             visits: Cell::new(0),
-            visits_max: u64::MAX,
+            visits_max: Cell::new(u64::MAX),
             payer: Cell::new(NOBODY),
             spent: RefCell::default(),
             nesting: Cell::new(0),
-            cache: RefCell::default(),
+            cache: RefCell::new(Cache::new(message.document.nodes.len())),
+            texts: OnceCell::new(),
         }
     }
 
     /// The same, ending with [`EvalError::BudgetExceeded`] once more than `visits_max` nodes were looked at.
     #[must_use]
-    pub fn with_budget(mut self, visits_max: u64) -> Self {
-        self.visits_max = visits_max;
+    pub fn with_budget(self, visits_max: u64) -> Self {
+        self.visits_max.set(visits_max);
         self
     }
 
@@ -216,8 +227,9 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn charge(&self, visits: u64) -> Result<(), EvalError> {
         let total = self.visits.get() + visits;
         self.visits.set(total);
-        if total > self.visits_max {
-            return Err(EvalError::BudgetExceeded { visits_max: self.visits_max });
+        let visits_max = self.visits_max.get();
+        if total > visits_max {
+            return Err(EvalError::BudgetExceeded { visits_max });
         }
         Ok(())
     }
@@ -279,11 +291,24 @@ impl<'a> Evaluator<'a> {
     /// `boolean()` of a condition that is asked of one node after the other: what it says of other parts of the message
     /// than the node's is found once.
     pub fn condition(&self, expr: &'a Expr, node: NodeRef) -> Result<bool, EvalError> {
-        let nesting = self.nesting.get();
-        self.nesting.set(nesting + 1);
-        let truth = self.boolean(expr, Context::at(node));
+        let context = Context::at(node);
+        self.nested(|| match self.common_truth(expr, context)? {
+            Some(truth) => Ok(truth),
+            None => self.boolean(expr, context),
+        })
+    }
+
+    /// The value of an expression that is asked of one node after the other.
+    pub fn value_at(&self, expr: &'a Expr, node: NodeRef) -> Result<Value<'a>, EvalError> {
+        self.nested(|| self.value(expr, Context::at(node)))
+    }
+
+    /// Evaluate as in a predicate.
+    fn nested<T>(&self, evaluate: impl FnOnce() -> Result<T, EvalError>) -> Result<T, EvalError> {
+        let nesting = self.nesting.replace(self.nesting.get() + 1);
+        let value = evaluate();
         self.nesting.set(nesting);
-        truth
+        value
     }
 
     /// `number()` of an expression.
@@ -307,12 +332,21 @@ impl<'a> Evaluator<'a> {
             Expr::Path(path) if bare(path).is_none() => {
                 self.path_first(path, context)?.map_or(Ok(f64::NAN), |node| self.number_value(node))
             }
-            Expr::Path(_) | Expr::Union(_) | Expr::Call { .. } => match self.value(expr, context)? {
-                Value::Number(number) => Ok(number),
-                Value::Boolean(truth) => Ok(f64::from(u8::from(truth))),
-                Value::String(text) => Ok(number::parse(&text)),
-                Value::Nodes(nodes) => nodes.first().map_or(Ok(f64::NAN), |&node| self.number_value(node)),
+            Expr::Call { .. } => match self.call_number(expr, context)? {
+                Some(number) => Ok(number),
+                None => self.number_of(self.value(expr, context)?),
             },
+            Expr::Path(_) | Expr::Union(_) => self.number_of(self.value(expr, context)?),
+        }
+    }
+
+    /// `number()` of a value.
+    fn number_of(&self, value: Value<'a>) -> Result<f64, EvalError> {
+        match value {
+            Value::Number(number) => Ok(number),
+            Value::Boolean(truth) => Ok(f64::from(u8::from(truth))),
+            Value::String(text) => Ok(number::parse(&text)),
+            Value::Nodes(nodes) => nodes.first().map_or(Ok(f64::NAN), |&node| self.number_value(node)),
         }
     }
 

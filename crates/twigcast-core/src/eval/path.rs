@@ -20,16 +20,19 @@ const STREAMED_STEPS_MAX: usize = 48;
 impl<'a> Evaluator<'a> {
     /// Does a path select anything?
     pub(super) fn path_exists(&self, path: &'a Path, context: Context) -> Result<bool, EvalError> {
-        let invariant = self.is_invariant(path);
-        if invariant {
-            let known = self.cache.borrow().existence(path);
+        let anchor = self.path_anchor(path, context);
+        if let Some(anchor) = anchor {
+            let known = self.cache.borrow().existence(path, anchor);
             if let Some(exists) = known {
                 return Ok(exists);
             }
         }
-        let exists = self.any_of_path(path, context, &mut |_| Err(Halt::Found))?;
-        if invariant {
-            self.cache.borrow_mut().keep_existence(path, exists);
+        let exists = match self.path_in_table(path, context, &mut |_| Ok(true))? {
+            Some(exists) => exists,
+            None => self.any_of_path(path, context, &mut |_| Err(Halt::Found))?,
+        };
+        if let Some(anchor) = anchor {
+            self.cache.borrow_mut().keep_existence(path, anchor, exists);
         }
         Ok(exists)
     }
@@ -110,6 +113,9 @@ impl<'a> Evaluator<'a> {
     pub(super) fn path_count(&self, path: &'a Path, context: Context, enough: usize) -> Result<usize, EvalError> {
         if let Some(nodes) = self.invariant_nodes(path)? {
             return Ok(nodes.len());
+        }
+        if let Some(count) = self.known_count(path, context)? {
+            return Ok(count);
         }
         let start = self.start(path, context)?;
         if path.steps.is_empty() {

@@ -86,6 +86,18 @@ pub(super) fn position_limit(predicate: &Expr) -> Option<f64> {
     }
 }
 
+/// Do predicates choose the last node, and nothing else?
+pub(super) fn is_last(predicates: &[Expr]) -> bool {
+    let is_call = |expr: &Expr| matches!(expr, Expr::Call { function: Function::Last, .. });
+    match predicates {
+        [Expr::Compare { op: CompareOp::Equal, left, right }] => {
+            is_position(left) && is_call(right) || is_call(left) && is_position(right)
+        }
+        [predicate] => is_call(predicate),
+        _ => false,
+    }
+}
+
 fn is_position(expr: &Expr) -> bool {
     matches!(expr, Expr::Call { function: Function::Position, .. })
 }
@@ -159,12 +171,13 @@ impl<'a> Evaluator<'a> {
         self.nesting.set(nesting + 1);
         let holds = if self.type_of(predicate) == Type::Number {
             self.number(predicate, context).map(|number| number == f64::from(context.position))
-        } else if nesting > 0
-            && self.is_expensive()
-            && is_costly(predicate)
-            && dependence(predicate) == Dependence::Node
-        {
-            self.remembered(predicate, context)
+        } else if self.is_expensive() && is_costly(predicate) && dependence(predicate) == Dependence::Node {
+            match self.common_truth(predicate, context) {
+                Ok(None) if nesting > 0 => self.remembered(predicate, context, context.node),
+                Ok(None) => self.boolean(predicate, context),
+                Ok(Some(holds)) => Ok(holds),
+                Err(error) => Err(error),
+            }
         } else {
             self.boolean(predicate, context)
         };
@@ -174,13 +187,15 @@ impl<'a> Evaluator<'a> {
 
     /// A predicate inside another one is asked about the same node once for each node of the outer one; so that nested
     /// brackets do not multiply, it is decided once.
-    fn remembered(&self, predicate: &'a Expr, context: Context) -> Result<bool, EvalError> {
-        let known = self.cache.borrow().predicate(predicate, context.node);
+    ///
+    /// `anchor`: the node whose it is.
+    pub(super) fn remembered(&self, predicate: &'a Expr, context: Context, anchor: NodeRef) -> Result<bool, EvalError> {
+        let known = self.cache.borrow().predicate(predicate, anchor);
         if let Some(holds) = known {
             return Ok(holds);
         }
         let holds = self.boolean(predicate, context)?;
-        self.cache.borrow_mut().keep_predicate(predicate, context.node, holds);
+        self.cache.borrow_mut().keep_predicate(predicate, anchor, holds);
         Ok(holds)
     }
 

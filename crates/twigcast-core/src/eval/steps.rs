@@ -7,22 +7,11 @@ use rustc_hash::FxHashSet;
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Step};
 
-use super::predicates::{Dependence, dependence_of_all, position_limit, predicate_dependence};
+use super::predicates::{Dependence, dependence_of_all, is_last, position_limit, predicate_dependence};
 use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit, found};
 
 /// Predicates that count positions on the fly; longer lists are filtered one after the other.
 const COUNTERS_MAX: usize = 8;
-
-/// Smaller surroundings are gone through faster than looked up.
-const INDEXED_RANGE_MIN: u32 = 16;
-
-/// The part of an index that a hop selects from one node.
-struct Indexed {
-    index: Rc<[NodeId]>,
-    range: std::ops::Range<usize>,
-    from: NodeId,
-    axis: Axis,
-}
 
 /// A step as it is carried out. `//name` is two steps of XPath but one hop.
 pub(super) struct Hop<'a> {
@@ -58,7 +47,7 @@ impl<'a> Hop<'a> {
     }
 
     /// Without positions, a set of context nodes can be handled at once.
-    fn is_set_wise(&self) -> bool {
+    pub(super) fn is_set_wise(&self) -> bool {
         self.dependence == Dependence::Node
     }
 
@@ -105,11 +94,20 @@ impl<'a> Evaluator<'a> {
             let NodeRef::Node(id) = from else { return Ok(()) };
             return self.select_range(hop, id, self.message.document.nodes[id as usize].end, visit);
         }
-        if let Some(indexed) = self.indexed(hop, from)? {
-            return self.visit_indexed(&indexed, visit);
-        }
         let predicates = &hop.step.predicates;
-        let walk = |visit: Visit<'_>| self.walk(from, hop.axis, &hop.step.test, visit);
+        let indexed = self.indexed(hop, from)?;
+        if let Some(indexed) = &indexed {
+            if hop.is_set_wise() {
+                return self.visit_indexed(indexed, visit);
+            }
+            if is_last(predicates) && hop.axis != Axis::Preceding {
+                return self.visit_last(indexed, visit);
+            }
+        }
+        let walk = |visit: Visit<'_>| match &indexed {
+            Some(indexed) => self.visit_indexed(indexed, visit),
+            None => self.walk(from, hop.axis, &hop.step.test, visit),
+        };
         match hop.dependence {
             _ if predicates.is_empty() => walk(visit),
             Dependence::Node => walk(&mut |node| if self.all_hold(predicates, node)? { visit(node) } else { Ok(()) }),
@@ -124,83 +122,6 @@ impl<'a> Evaluator<'a> {
                 candidates.into_iter().try_for_each(visit)
             }
         }
-    }
-
-    /// What a hop inside a predicate selects, from an index of what it selects in the whole message or, for siblings,
-    /// below the same parent; nothing if there is no index.
-    ///
-    /// Such a hop is taken from many nodes whose surroundings overlap: `//a[.//b]`, `//a[following-sibling::b]`. As soon
-    /// as that has become expensive, the index is made.
-    fn indexed(&self, hop: &Hop<'a>, from: NodeRef) -> Result<Option<Indexed>, EvalError> {
-        if self.nesting.get() == 0 || !self.is_expensive() || !hop.is_set_wise() {
-            return Ok(None);
-        }
-        let NodeRef::Node(id) = from else { return Ok(None) };
-        let nodes = &self.message.document.nodes;
-        let end = nodes[id as usize].end;
-        let siblings = matches!(hop.axis, Axis::FollowingSibling | Axis::PrecedingSibling);
-        let (start, end) = match hop.axis {
-            Axis::Descendant => (id + 1, end),
-            Axis::DescendantOrSelf => (id, end),
-            Axis::Following | Axis::FollowingSibling => (end, nodes.len() as u32),
-            Axis::Preceding | Axis::PrecedingSibling => (0, id),
-            _ => return Ok(None),
-        };
-        if end.saturating_sub(start) < INDEXED_RANGE_MIN || id == 0 {
-            return Ok(None);
-        }
-        let below = if siblings { nodes[id as usize].parent } else { NO_NODE };
-        let known = self.cache.borrow().index(hop.step, below);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                let all = match below {
-                    NO_NODE => self.selected_in(hop, Axis::DescendantOrSelf, 0),
-                    parent => self.selected_in(hop, Axis::Child, parent),
-                }?;
-                self.cache.borrow_mut().keep_index(hop.step, below, &all);
-                all
-            }
-        };
-        let first = index.partition_point(|&node| node < start);
-        let last = index.partition_point(|&node| node < end);
-        Ok(Some(Indexed { index, range: first..last, from: id, axis: hop.axis }))
-    }
-
-    /// The tree nodes that a hop without positions selects on another axis, in document order.
-    fn selected_in(&self, hop: &Hop<'a>, axis: Axis, from: NodeId) -> Result<Rc<[NodeId]>, EvalError> {
-        let mut selected = Vec::new();
-        found(self.walk(NodeRef::Node(from), axis, &hop.step.test, &mut |node| {
-            if self.all_hold(&hop.step.predicates, node)? {
-                selected.push(node.tree_node(self.message.document));
-            }
-            Ok(())
-        }))?;
-        Ok(selected.into())
-    }
-
-    /// Visit what an index holds of a hop, in axis order.
-    fn visit_indexed(&self, indexed: &Indexed, visit: Visit<'_>) -> Result<(), Halt> {
-        let nodes = &self.message.document.nodes;
-        let part = &indexed.index[indexed.range.clone()];
-        let is_ancestor = |node: NodeId| nodes[node as usize].end > indexed.from;
-        match indexed.axis {
-            Axis::Preceding | Axis::PrecedingSibling => {
-                for &node in part.iter().rev() {
-                    self.charge(1)?;
-                    if !is_ancestor(node) {
-                        visit(NodeRef::Node(node))?;
-                    }
-                }
-            }
-            _ => {
-                for &node in part {
-                    self.charge(1)?;
-                    visit(NodeRef::Node(node))?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Positions without sizes: one counter per predicate, and the walk ends when a position is used up.

@@ -5,13 +5,35 @@
 use std::borrow::Cow;
 
 use crate::document::{Attribute, NodeId, NodeKind, Span};
+use crate::query::ast::{Expr, Function};
 use crate::vocabulary::{NamespaceId, XML_NAMESPACE};
 
 use super::node::XML_DECLARATION;
-use super::{EvalError, Evaluator, NodeRef, number};
+use super::texts::{Range, Texts};
+use super::{Bare, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, bare, number};
 
 /// Bytes of text whose handling counts as one visit.
 const BYTES_PER_VISIT: usize = 64;
+
+/// Elements with so few descendants are read from the message itself.
+const DESCENDANTS_FEW: u32 = 4;
+
+/// What is worth finding all occurrences of a text: their number times its length, in bytes.
+const OCCURRENCES_COST: usize = 1 << 24;
+
+/// A text that is only looked at.
+pub(super) struct Reading<'e> {
+    /// What it says.
+    pub(super) text: Cow<'e, str>,
+    /// Where it is in all of the message's text, if it was read from there.
+    pub(super) range: Option<Range>,
+}
+
+impl<'e> From<Cow<'e, str>> for Reading<'e> {
+    fn from(text: Cow<'e, str>) -> Self {
+        Self { text, range: None }
+    }
+}
 
 /// The visits that handling a text counts as.
 pub(crate) fn visits_of(text: &str) -> u64 {
@@ -37,10 +59,13 @@ impl<'a> Evaluator<'a> {
             NodeRef::Node(id) => {
                 let node = &self.message.document.nodes[id as usize];
                 match node.kind {
-                    NodeKind::Document | NodeKind::Element => {
-                        self.charge(u64::from(node.end - id))?;
-                        self.message.string_value(id)
-                    }
+                    NodeKind::Document | NodeKind::Element => match self.in_texts(id)? {
+                        Some((texts, range)) => Cow::Owned(texts.slice(range).to_owned()),
+                        None => {
+                            self.charge(u64::from(node.end - id))?;
+                            self.message.string_value(id)
+                        }
+                    },
                     NodeKind::Text => self.message.text(id),
                     NodeKind::Comment => {
                         let markup = self.slice(node.span);
@@ -56,9 +81,107 @@ impl<'a> Evaluator<'a> {
         Ok(value)
     }
 
+    /// The text of the message in one piece, once the query at work has looked at as many nodes as there are.
+    pub(super) fn texts(&self) -> Result<Option<&Texts>, EvalError> {
+        if let Some(texts) = self.texts.get() {
+            return Ok(texts.as_ref());
+        }
+        let nodes = self.message.document.nodes.len() as u64;
+        if self.visits.get() < nodes.max(EXPENSIVE_MIN) {
+            return Ok(None);
+        }
+        let bytes = Texts::bytes_at_most(self.message);
+        self.charge(nodes)?;
+        self.charge_text(bytes)?;
+        let fits = self.cache.borrow_mut().admit_bytes(bytes);
+        Ok(self.texts.get_or_init(|| fits.then(|| Texts::new(self.message))).as_ref())
+    }
+
+    /// Where the string-value of an element or the document node is in the text of the message. Nothing if it is read as
+    /// fast from the message itself.
+    fn in_texts(&self, id: NodeId) -> Result<Option<(&Texts, Range)>, EvalError> {
+        if self.message.document.nodes[id as usize].end - id <= DESCENDANTS_FEW {
+            return Ok(None);
+        }
+        let Some(texts) = self.texts()? else { return Ok(None) };
+        self.charge(1)?;
+        Ok(Some((texts, texts.range(self.message.document, id))))
+    }
+
+    /// The string-value of a node, to be looked at only: whoever does that counts what is looked at.
+    pub(super) fn reading(&self, node: NodeRef) -> Result<Reading<'_>, EvalError> {
+        if let NodeRef::Node(id) = node
+            && matches!(self.message.document.nodes[id as usize].kind, NodeKind::Document | NodeKind::Element)
+            && let Some((texts, range)) = self.in_texts(id)?
+        {
+            return Ok(Reading { text: Cow::Borrowed(texts.slice(range.clone())), range: Some(range) });
+        }
+        Ok(self.string_value(node)?.into())
+    }
+
+    /// `string()` of an expression, to be looked at only.
+    pub(super) fn text(&self, expr: &'a Expr, context: Context) -> Result<Reading<'_>, EvalError> {
+        let first = match expr {
+            Expr::Call { function: Function::String, arguments } => match arguments.first() {
+                Some(argument) => return self.text(argument, context),
+                None => Some(context.node),
+            },
+            Expr::Path(path) => match bare(path) {
+                None => self.path_first(path, context)?,
+                Some(Bare::Expression(primary)) => return self.text(primary, context),
+                Some(Bare::Variable(variable)) => match &self.variables[variable] {
+                    Value::Nodes(nodes) => nodes.first().copied(),
+                    _ => return Ok(self.string(expr, context)?.into()),
+                },
+            },
+            _ => return Ok(self.string(expr, context)?.into()),
+        };
+        first.map_or(Ok(Cow::Borrowed("").into()), |node| self.reading(node))
+    }
+
     /// `number()` of a node's string-value.
     pub(super) fn number_value(&self, node: NodeRef) -> Result<f64, EvalError> {
-        Ok(number::parse(&self.string_value(node)?))
+        let Reading { text, range } = self.reading(node)?;
+        if range.is_none() {
+            return Ok(number::parse(&text));
+        }
+        // Most texts are no numbers, which their beginnings tell.
+        let start = text.trim_start_matches(number::SPACES);
+        self.charge_text(text.len() - start.len())?;
+        if !start.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '.')) {
+            return Ok(f64::NAN);
+        }
+        self.charge_text(start.len())?;
+        Ok(number::parse(start))
+    }
+
+    /// Does a text contain another one, which the query gives as `part`? Where it occurs in the message is remembered, if
+    /// many overlapping parts of that are asked.
+    pub(super) fn contains(&self, reading: &Reading<'_>, part: &'a Expr, wanted: &str) -> Result<bool, EvalError> {
+        let Some(range) = &reading.range else { return Ok(reading.text.contains(wanted)) };
+        let is_fixed = matches!(part, Expr::Literal(_)) && !wanted.is_empty();
+        if is_fixed
+            && self.is_worth_tables()
+            && let Some(texts) = self.texts()?
+        {
+            let known = self.cache.borrow().occurs_within(part, range, wanted.len());
+            if let Some(Some(occurs)) = known {
+                return Ok(occurs);
+            }
+            if known.is_none() && self.cache.borrow_mut().admit_bytes(0) {
+                let most = OCCURRENCES_COST / (wanted.len() + BYTES_PER_VISIT);
+                let found = texts.occurrences(wanted, most);
+                self.charge_text(texts.bytes())?;
+                self.charge(found.as_ref().map_or(most, |found| found.len()) as u64)?;
+                let mut cache = self.cache.borrow_mut();
+                cache.keep_occurrences(part, found);
+                if let Some(Some(occurs)) = cache.occurs_within(part, range, wanted.len()) {
+                    return Ok(occurs);
+                }
+            }
+        }
+        self.charge_text(reading.text.len())?;
+        Ok(reading.text.contains(wanted))
     }
 
     /// Does a node have this string-value? Compares piece by piece, so that a large subtree is left at the first
@@ -70,6 +193,10 @@ impl<'a> Evaluator<'a> {
         let nodes = &self.message.document.nodes;
         if !matches!(nodes[id as usize].kind, NodeKind::Element | NodeKind::Document) {
             return Ok(self.string_value(node)? == wanted);
+        }
+        if let Some((texts, range)) = self.in_texts(id)? {
+            self.charge_text(wanted.len().min(range.len()))?;
+            return Ok(texts.slice(range) == wanted);
         }
         let mut rest = wanted.as_bytes();
         let mut visited = 0;

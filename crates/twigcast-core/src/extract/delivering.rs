@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::document::NO_NODE;
 use crate::eval::{Context, EvalError, NodeRef, number};
 use crate::query::ast::{Expr, VariableId};
 
@@ -22,6 +23,14 @@ const SOLE_USER_MAX: usize = 3;
 
 fn is_shared<T>(object: &Arc<T>) -> bool {
     Arc::strong_count(object) > SOLE_USER_MAX
+}
+
+/// The state of a group that cannot be evaluated.
+fn failed(error: ExtractError) -> GroupState {
+    match error {
+        ExtractError::Evaluation(EvalError::BudgetExceeded { .. }) => GroupState::Expensive,
+        error => GroupState::Failed(error),
+    }
 }
 
 /// `?` for what is `None` when there is no room.
@@ -96,7 +105,7 @@ impl<'a> Session<'a> {
             self.begin(program);
             let state = match self.group_state(family) {
                 Ok(state) => room!(state),
-                Err(error) => GroupState::Failed(error),
+                Err(error) => failed(error),
             };
             self.shared.groups.insert(family.id, state);
             if let [constant] = &family.constants[..] {
@@ -108,6 +117,7 @@ impl<'a> Session<'a> {
         }
         let ready = match self.shared.groups.get(&family.id) {
             Some(GroupState::Ready(ready)) => *ready,
+            Some(GroupState::Expensive) => return self.deliver_one_of(program, family).map(Some),
             Some(GroupState::Failed(error)) => return Err(error.clone()),
             Some(GroupState::Never) | None => return Ok(Some(None)),
         };
@@ -138,6 +148,21 @@ impl<'a> Session<'a> {
         payload.map(|number| Some(Some(number)))
     }
 
+    /// The payload of a program whose group is too expensive to evaluate for all at once.
+    fn deliver_one_of(&mut self, program: &'a Program, family: &'a Family) -> Delivered {
+        let delivered = self.deliver_alone(program);
+        self.note_failure(family, delivered.as_ref().err().cloned());
+        delivered
+    }
+
+    /// Takes note of how it went with one query of a group that is too expensive for all at once: if even one is, so are
+    /// the others.
+    fn note_failure(&mut self, family: &'a Family, failure: Option<ExtractError>) {
+        if let Some(error @ ExtractError::Evaluation(EvalError::BudgetExceeded { .. })) = failure {
+            self.shared.groups.insert(family.id, GroupState::Failed(error));
+        }
+    }
+
     /// Does a binding of a program pass? By what it has in common with others, where that can be.
     ///
     /// # Errors
@@ -149,11 +174,16 @@ impl<'a> Session<'a> {
                 let state = match self.group_state(family) {
                     Ok(Some(state)) => state,
                     Ok(None) => return self.matches(program),
-                    Err(error) => GroupState::Failed(error),
+                    Err(error) => failed(error),
                 };
                 self.shared.groups.insert(family.id, state);
             }
             match self.shared.groups.get(&family.id) {
+                Some(GroupState::Expensive) => {
+                    let matches = self.matches(program);
+                    self.note_failure(family, matches.as_ref().err().cloned().map(ExtractError::Evaluation));
+                    return matches;
+                }
                 Some(GroupState::Ready(ready)) => {
                     if let Some(set) = self.shared.bindings_of(*ready, family) {
                         return Ok(set != EMPTY);
@@ -352,11 +382,16 @@ impl<'a> Session<'a> {
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let has_numbers = self.interner.has_numbers();
         let mut indices: FxHashMap<ConstantId, Vec<u32>> = FxHashMap::default();
+        let mut last = (NodeRef::Node(NO_NODE), [None; 2]);
         for (index, &node) in nodes.iter().enumerate() {
             for found in self.evaluator.nodes(&path.path, Context::at(node))? {
-                let value = self.evaluator.string_value(found)?;
-                let number = if has_numbers { self.interner.number(number::parse(&value)) } else { None };
-                for constant in self.interner.text(&value).into_iter().chain(number) {
+                // Siblings have the same parent, whose value may be long.
+                if last.0 != found {
+                    let value = self.evaluator.string_value(found)?;
+                    let number = if has_numbers { self.interner.number(number::parse(&value)) } else { None };
+                    last = (found, [self.interner.text(&value), number]);
+                }
+                for constant in last.1.into_iter().flatten() {
                     let bindings = indices.entry(constant).or_default();
                     if bindings.last() != Some(&(index as u32)) {
                         bindings.push(index as u32);
@@ -393,7 +428,7 @@ impl<'a> Session<'a> {
         let left = left.filter(|_| !keeps).map(|left| Rc::clone(&self.shared.sets[left as usize]));
         let mut passing = Vec::new();
         for index in indices(nodes.len(), left.as_deref()) {
-            if self.evaluator.boolean(condition, Context::at(nodes[index]))? {
+            if self.evaluator.condition(condition, nodes[index])? {
                 passing.push(index as u32);
             }
         }

@@ -295,7 +295,10 @@ impl<'a> Session<'a> {
 
     /// The node of a `for` variable.
     pub(super) fn node_of(&self, variable: VariableId) -> NodeRef {
-        self.context(variable).node
+        match &self.slots[variable.0 as usize] {
+            Slot::Node(node) => *node,
+            Slot::Unset | Slot::Value(_) => Context::DOCUMENT.node,
+        }
     }
 
     /// Calls back for each binding that passes, in order, and notes that one did.
@@ -398,18 +401,10 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The context of an expression that speaks about one `for` variable.
-    fn context(&self, variable: VariableId) -> Context {
-        match &self.slots[variable.0 as usize] {
-            Slot::Node(node) => Context::at(*node),
-            Slot::Unset | Slot::Value(_) => Context::DOCUMENT,
-        }
-    }
-
     fn value(&mut self, bound: &'a Bound) -> Result<Value<'a>, ExtractError> {
         Ok(match bound {
             Bound::Message(expr) => self.evaluator.value(expr, Context::DOCUMENT)?,
-            Bound::Node(variable, expr) => self.evaluator.value(expr, self.context(*variable))?,
+            Bound::Node(variable, expr) => self.evaluator.value_at(expr, self.node_of(*variable))?,
             Bound::Variables(variables, expr) => match (&variables[..], is_variable(expr)) {
                 (&[variable], true) => self.slot_value(variable),
                 _ => self.with_variables(variables, |evaluator| match evaluator.value(expr, Context::DOCUMENT)? {
@@ -425,7 +420,7 @@ impl<'a> Session<'a> {
     fn boolean(&mut self, bound: &'a Bound) -> Result<bool, ExtractError> {
         Ok(match bound {
             Bound::Message(expr) => self.evaluator.boolean(expr, Context::DOCUMENT)?,
-            Bound::Node(variable, expr) => self.evaluator.boolean(expr, self.context(*variable))?,
+            Bound::Node(variable, expr) => self.evaluator.condition(expr, self.node_of(*variable))?,
             Bound::Variables(variables, expr) => {
                 self.with_variables(variables, |evaluator| evaluator.boolean(expr, Context::DOCUMENT))?
             }

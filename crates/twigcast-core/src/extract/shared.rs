@@ -59,6 +59,8 @@ pub(super) fn key(a: u32, b: u32) -> u64 {
 pub(super) enum GroupState {
     /// A condition that no binding can change does not hold.
     Never,
+    /// What its queries have in common is too expensive to evaluate for all constants at once: each is run by itself.
+    Expensive,
     /// It cannot be evaluated.
     Failed(ExtractError),
     Ready(Ready),

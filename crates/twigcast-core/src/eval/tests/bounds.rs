@@ -129,7 +129,7 @@ fn conditions_asked_of_many_nodes_do_not_multiply() {
 #[test]
 fn a_query_has_one_budget_for_all_nodes_it_is_asked_of() {
     let xml = format!("<r>{}</r>", "<a><b/></a>".repeat(1_000));
-    let case = Case::new(&xml, "//a[count(following::*) mod 7 = 8]");
+    let case = Case::new(&xml, "//a[sum(following::*) = 8]");
     let evaluator = case.evaluator().with_budget(20_000);
     let step = last_step(&case.expr);
     let elements = (1..case.document.nodes.len() as u32).step_by(2);
@@ -184,7 +184,7 @@ fn long_paths_do_not_use_the_stack() {
 #[test]
 fn the_budget_ends_what_is_too_expensive() {
     let xml = format!("<r>{}</r>", "<a><b/></a>".repeat(2_000));
-    let query = "//*[count(following::*[count(preceding::*) mod 7 = 5]) mod 7 = 3]/z";
+    let query = "//*[sum(following::*[sum(preceding::*) = 5]) = 3]/z";
     let case = Case::new(&xml, query);
     let evaluator = case.evaluator().with_budget(100_000);
     let answer = evaluator.boolean(&case.expr, Context::DOCUMENT);
@@ -197,7 +197,7 @@ fn the_budget_ends_what_is_too_expensive() {
 #[test]
 fn text_counts_as_work() {
     let xml = format!("<r><t>{}</t>{}</r>", "x".repeat(100_000), "<a/>".repeat(1_000));
-    let case = Case::new(&xml, "//a[contains(string(/r/t), 'y')]");
+    let case = Case::new(&xml, "//a[contains(concat(/r/t, @x), 'y')]");
     let evaluator = case.evaluator().with_budget(100_000);
     assert!(evaluator.boolean(&case.expr, Context::DOCUMENT).is_err());
 }

@@ -6,6 +6,7 @@ mod comparisons;
 mod filtering;
 mod functions;
 mod numbers;
+mod repeated;
 
 use crate::document::{Document, Message};
 use crate::eval::{Context, Evaluator, NodeRef, Value};

@@ -1,0 +1,166 @@
+//! What a step selects in the whole message, or below one parent, so that what it selects from one node is a part of that.
+
+use std::rc::Rc;
+
+use crate::document::{NO_NODE, NodeId};
+use crate::query::ast::Axis;
+
+use super::steps::Hop;
+use super::{EvalError, Evaluator, Halt, NodeRef, Visit, found};
+
+/// Smaller surroundings are gone through faster than looked up.
+const INDEXED_RANGE_MIN: u32 = if cfg!(test) { 2 } else { 16 };
+
+/// The tree nodes that a step can select, in document order.
+#[derive(Debug)]
+pub(super) struct Index {
+    nodes: Box<[NodeId]>,
+    /// For `preceding`: which of them is the last before each one and not an ancestor of it, counted from 1; 0: none.
+    before: Box<[u32]>,
+}
+
+impl Index {
+    pub(super) fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.nodes) + size_of_val(&*self.before)
+    }
+}
+
+/// The part of an index that a hop selects from one node.
+pub(super) struct Indexed {
+    index: Rc<Index>,
+    range: std::ops::Range<usize>,
+    from: NodeId,
+    axis: Axis,
+}
+
+impl Indexed {
+    /// How many nodes there are, ancestors included.
+    pub(super) fn len(&self) -> usize {
+        self.range.len()
+    }
+}
+
+impl<'a> Evaluator<'a> {
+    /// What a hop inside a predicate selects, from an index of what it selects in the whole message or, for siblings,
+    /// below the same parent; nothing if there is no index.
+    ///
+    /// Such a hop is taken from many nodes whose surroundings overlap: `//a[.//b]`, `//a[following-sibling::b]`. As soon
+    /// as that has become expensive, the index is made.
+    pub(super) fn indexed(&self, hop: &Hop<'a>, from: NodeRef) -> Result<Option<Indexed>, EvalError> {
+        if self.nesting.get() == 0 || !self.is_expensive() {
+            return Ok(None);
+        }
+        let NodeRef::Node(id) = from else { return Ok(None) };
+        let nodes = &self.message.document.nodes;
+        let end = nodes[id as usize].end;
+        let siblings = matches!(hop.axis, Axis::FollowingSibling | Axis::PrecedingSibling);
+        let (start, end) = match hop.axis {
+            Axis::Descendant => (id + 1, end),
+            Axis::DescendantOrSelf => (id, end),
+            Axis::Following | Axis::FollowingSibling => (end, nodes.len() as u32),
+            Axis::Preceding | Axis::PrecedingSibling => (0, id),
+            _ => return Ok(None),
+        };
+        if end.saturating_sub(start) < INDEXED_RANGE_MIN || id == 0 {
+            return Ok(None);
+        }
+        let below = if siblings { nodes[id as usize].parent } else { NO_NODE };
+        let index = self.index_of(hop, below)?;
+        let first = index.nodes.partition_point(|&node| node < start);
+        let last = index.nodes.partition_point(|&node| node < end);
+        Ok(Some(Indexed { index, range: first..last, from: id, axis: hop.axis }))
+    }
+
+    /// The index of what a hop selects in the whole message or below one parent. With positions, of all that it chooses
+    /// from.
+    pub(super) fn index_of(&self, hop: &Hop<'a>, below: NodeId) -> Result<Rc<Index>, EvalError> {
+        let known = self.cache.borrow().index(hop.step, below);
+        if let Some(index) = known {
+            return Ok(index);
+        }
+        let nodes = match below {
+            NO_NODE => self.selected_in(hop, Axis::DescendantOrSelf, 0),
+            parent => self.selected_in(hop, Axis::Child, parent),
+        }?;
+        let before = if hop.axis == Axis::Preceding { self.last_before_each(&nodes) } else { Box::default() };
+        let index = Rc::new(Index { nodes, before });
+        self.cache.borrow_mut().keep_index(hop.step, below, &index);
+        Ok(index)
+    }
+
+    /// The tree nodes that a hop selects on another axis, or with positions chooses from, in document order.
+    fn selected_in(&self, hop: &Hop<'a>, axis: Axis, from: NodeId) -> Result<Box<[NodeId]>, EvalError> {
+        let predicates = if hop.is_set_wise() { hop.step.predicates.as_slice() } else { &[] };
+        let mut selected = Vec::new();
+        found(self.walk(NodeRef::Node(from), axis, &hop.step.test, &mut |node| {
+            if self.all_hold(predicates, node)? {
+                selected.push(node.tree_node(self.message.document));
+            }
+            Ok(())
+        }))?;
+        Ok(selected.into())
+    }
+
+    /// See [`Index::before`]. Whatever lies before an ancestor and is not around it, is not around its descendant either.
+    fn last_before_each(&self, nodes: &[NodeId]) -> Box<[u32]> {
+        let mut before: Vec<u32> = Vec::with_capacity(nodes.len());
+        for (index, &node) in nodes.iter().enumerate() {
+            let last = match index.checked_sub(1) {
+                None => 0,
+                Some(last) if self.is_around(nodes[last], node) => before[last],
+                Some(_) => index as u32,
+            };
+            before.push(last);
+        }
+        before.into()
+    }
+
+    /// Is a node that comes later in the message a descendant of another one?
+    fn is_around(&self, node: NodeId, later: NodeId) -> bool {
+        self.message.document.nodes[node as usize].end > later
+    }
+
+    /// Visit what an index holds of a hop, in axis order.
+    pub(super) fn visit_indexed(&self, indexed: &Indexed, visit: Visit<'_>) -> Result<(), Halt> {
+        let nodes = &indexed.index.nodes;
+        match indexed.axis {
+            Axis::Preceding => {
+                let mut next = indexed.range.end;
+                while let Some(last) = next.checked_sub(1) {
+                    self.charge(1)?;
+                    if self.is_around(nodes[last], indexed.from) {
+                        next = indexed.index.before[last] as usize;
+                    } else {
+                        visit(NodeRef::Node(nodes[last]))?;
+                        next = last;
+                    }
+                }
+            }
+            Axis::PrecedingSibling => {
+                for &node in nodes[indexed.range.clone()].iter().rev() {
+                    self.charge(1)?;
+                    visit(NodeRef::Node(node))?;
+                }
+            }
+            _ => {
+                for &node in &nodes[indexed.range.clone()] {
+                    self.charge(1)?;
+                    visit(NodeRef::Node(node))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Visit the last of what an index holds of a hop, in axis order.
+    pub(super) fn visit_last(&self, indexed: &Indexed, visit: Visit<'_>) -> Result<(), Halt> {
+        self.charge(1)?;
+        let part = &indexed.index.nodes[indexed.range.clone()];
+        let last = if indexed.axis == Axis::PrecedingSibling { part.first() } else { part.last() };
+        last.map_or(Ok(()), |&node| visit(NodeRef::Node(node)))
+    }
+}

@@ -1,0 +1,100 @@
+//! Values that many nodes have in common: what does not depend on the context node at all, and what depends only on its
+//! parent, as `sum(../*)` does, which all siblings ask.
+
+use crate::document::{NO_NODE, NodeId};
+use crate::query::ast::{Axis, Expr, Function, Path, PathStart};
+
+use super::{Context, EvalError, Evaluator, NodeRef};
+
+/// What the value of an expression depends on besides the message. Later variants include earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// Nothing.
+    Nothing,
+    /// The parent of the context node.
+    Parent,
+    /// The context.
+    Context,
+}
+
+fn reach(expr: &Expr) -> Reach {
+    match expr {
+        Expr::Number(_) | Expr::Literal(_) => Reach::Nothing,
+        Expr::Negate(operand) => reach(operand),
+        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => reach(left).max(reach(right)),
+        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => reach_of_all(operands),
+        Expr::Path(path) => reach_of_path(path),
+        Expr::Call { function, arguments } => {
+            let own = match function {
+                Function::Position | Function::Last | Function::Lang => Reach::Context,
+                Function::True | Function::False => Reach::Nothing,
+                _ if arguments.is_empty() => Reach::Context,
+                _ => Reach::Nothing,
+            };
+            own.max(reach_of_all(arguments))
+        }
+    }
+}
+
+fn reach_of_all(operands: &[Expr]) -> Reach {
+    operands.iter().map(reach).max().unwrap_or(Reach::Nothing)
+}
+
+fn reach_of_path(path: &Path) -> Reach {
+    match &path.start {
+        PathStart::Root | PathStart::Variable(_) => Reach::Nothing,
+        PathStart::Context => match path.steps.first() {
+            Some(step) if matches!(step.axis, Axis::Parent | Axis::Ancestor) => Reach::Parent,
+            _ => Reach::Context,
+        },
+        // Predicates have contexts of their own.
+        PathStart::Filter { primary, .. } => reach(primary),
+    }
+}
+
+impl<'a> Evaluator<'a> {
+    /// By which node the value of an expression is remembered; nothing if it is not worth that.
+    pub(super) fn anchor(&self, expr: &Expr, context: Context) -> Option<NodeId> {
+        if self.nesting.get() == 0 || !self.is_expensive() || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
+            return None;
+        }
+        self.anchored(reach(expr), context)
+    }
+
+    /// The same for the node-set of a path. Of absolute paths it is always remembered.
+    pub(super) fn path_anchor(&self, path: &Path, context: Context) -> Option<NodeId> {
+        if self.is_invariant(path) {
+            return Some(NO_NODE);
+        }
+        if self.nesting.get() == 0 || !self.is_expensive() || path.steps.len() < 2 {
+            return None;
+        }
+        self.anchored(reach_of_path(path), context)
+    }
+
+    fn anchored(&self, reach: Reach, context: Context) -> Option<NodeId> {
+        match reach {
+            Reach::Nothing => Some(NO_NODE),
+            Reach::Parent => Some(self.parent(context.node)),
+            Reach::Context => None,
+        }
+    }
+
+    /// `number()` of a function call, remembered by its anchor.
+    pub(super) fn call_number(&self, expr: &'a Expr, context: Context) -> Result<Option<f64>, EvalError> {
+        let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
+        let known = self.cache.borrow().number(expr, anchor);
+        if known.is_some() {
+            return Ok(known);
+        }
+        let number = self.number_of(self.value(expr, context)?)?;
+        self.cache.borrow_mut().keep_number(expr, anchor, number);
+        Ok(Some(number))
+    }
+
+    /// The truth of an expression that many nodes have in common, remembered by its anchor.
+    pub(super) fn common_truth(&self, expr: &'a Expr, context: Context) -> Result<Option<bool>, EvalError> {
+        let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
+        self.remembered(expr, context, NodeRef::Node(anchor)).map(Some)
+    }
+}

@@ -1,0 +1,398 @@
+//! For which nodes of the message does a path lead to what is asked for? Found for all of them at once, by taking the path
+//! backwards (Gottlob, Koch and Pichler, "Efficient Algorithms for Processing XPath Queries", 2005).
+//!
+//! A predicate such as `ancestor::*[@x = 1]` is asked of one node after the other, and each time goes through whatever
+//! lies in the direction of its axis: on a deep or wide message, work in proportion to the square of the message. Taken
+//! backwards, each step is one walk through the message: the nodes that pass it are collected, and the nodes from which
+//! its axis leads to one of them are the targets of the step before.
+//!
+//! A table pays only for a query that has looked at as many nodes as there are; it is a bit for each node. What a step's
+//! predicates cost is not known beforehand, so a table that takes more than a share of the visits that are left is given
+//! up, and the question goes on being asked of single nodes.
+
+use crate::document::{NO_NODE, NodeId};
+use crate::query::ast::{Axis, Expr, NodeTest, Path, PathStart, Step};
+
+use super::bits::Bits;
+use super::predicates::{Dependence, dependence_of_all};
+use super::steps::Hop;
+use super::{Context, EvalError, Evaluator, NodeRef};
+
+/// The part of the visits left that one table may take.
+const SHARE: u64 = 4;
+
+/// What the numbers of a table stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Domain {
+    /// Tree nodes.
+    Tree,
+    /// Attributes.
+    Attributes,
+}
+
+/// What is asked of the nodes that a path leads to.
+pub(super) type Target<'t> = &'t mut dyn FnMut(NodeRef) -> Result<bool, EvalError>;
+
+impl<'a> Evaluator<'a> {
+    /// Is the query at work so expensive that a walk through the whole message is little beside?
+    #[inline]
+    pub(super) fn is_worth_tables(&self) -> bool {
+        self.nesting.get() > 0 && self.is_expensive() && self.visits.get() >= self.message.document.nodes.len() as u64
+    }
+
+    /// Does a path from the context node lead to a node that satisfies `target`? Nothing if there is no table of that.
+    pub(super) fn path_in_table(
+        &self,
+        path: &'a Path,
+        context: Context,
+        target: Target<'_>,
+    ) -> Result<Option<bool>, EvalError> {
+        if !self.is_worth_tables() || !path_multiplies(path) {
+            return Ok(None);
+        }
+        let key = std::ptr::from_ref(path).cast();
+        self.look_in_table(key, context.node, |domain| self.path_sources(path, domain, target))
+    }
+
+    /// The same for any node-set.
+    pub(super) fn set_in_table(
+        &self,
+        set: &'a Expr,
+        context: Context,
+        target: Target<'_>,
+    ) -> Result<Option<bool>, EvalError> {
+        match set {
+            Expr::Path(path) => self.path_in_table(path, context, target),
+            Expr::Union(operands) if self.is_worth_tables() && operands.iter().any(set_multiplies) => {
+                let key = std::ptr::from_ref(set).cast();
+                self.look_in_table(key, context.node, |domain| self.sources(set, domain, target))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn look_in_table(
+        &self,
+        key: *const (),
+        node: NodeRef,
+        make: impl FnOnce(Domain) -> Result<Option<Bits>, EvalError>,
+    ) -> Result<Option<bool>, EvalError> {
+        let (domain, number) = match node {
+            NodeRef::Node(id) => (Domain::Tree, id),
+            NodeRef::Attribute(attribute) => (Domain::Attributes, attribute),
+            NodeRef::Namespace { .. } => return Ok(None),
+        };
+        if let Some(known) = self.cache.borrow().in_table((key, domain), number) {
+            return Ok(known);
+        }
+        if !self.cache.borrow_mut().admit_bytes(self.bound(domain) / 8) {
+            return Ok(None);
+        }
+        let table = self.within_share(|| make(domain))?.flatten();
+        let holds = table.as_ref().map(|table| table.contains(number));
+        self.cache.borrow_mut().keep_table((key, domain), table);
+        Ok(holds)
+    }
+
+    /// Do work that may take a share of the visits left; nothing if it would have taken more.
+    pub(super) fn within_share<T>(&self, work: impl FnOnce() -> Result<T, EvalError>) -> Result<Option<T>, EvalError> {
+        let visits_max = self.visits_max.get();
+        let visits = self.visits.get();
+        self.visits_max.set(visits + visits_max.saturating_sub(visits) / SHARE);
+        let nesting = self.nesting.get();
+        let done = work();
+        self.nesting.set(nesting);
+        self.visits_max.set(visits_max);
+        match done {
+            Err(EvalError::BudgetExceeded { .. }) => self.charge(0).map(|()| None),
+            done => done.map(Some),
+        }
+    }
+
+    /// One past the largest number of a domain.
+    fn bound(&self, domain: Domain) -> usize {
+        match domain {
+            Domain::Tree => self.message.document.nodes.len(),
+            Domain::Attributes => self.message.document.attributes.len(),
+        }
+    }
+
+    /// The nodes from which an expression leads to a target; nothing if that cannot be taken backwards.
+    fn sources(&self, set: &'a Expr, domain: Domain, target: Target<'_>) -> Result<Option<Bits>, EvalError> {
+        match set {
+            Expr::Path(path) => self.path_sources(path, domain, target),
+            Expr::Union(operands) => {
+                let mut all = Bits::new(self.bound(domain));
+                for operand in operands {
+                    match self.sources(operand, domain, target)? {
+                        Some(sources) => all.insert_all(&sources),
+                        None => return Ok(None),
+                    }
+                }
+                Ok(Some(all))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn path_sources(&self, path: &'a Path, domain: Domain, target: Target<'_>) -> Result<Option<Bits>, EvalError> {
+        match &path.start {
+            PathStart::Context => self.step_sources(&path.steps, domain, target),
+            PathStart::Filter { primary, predicates } if dependence_of_all(predicates) == Dependence::Node => {
+                if path.steps.is_empty() {
+                    return self
+                        .sources(primary, domain, &mut |node| Ok(self.all_hold(predicates, node)? && target(node)?));
+                }
+                let Some(inner) = self.step_sources(&path.steps, Domain::Tree, target)? else { return Ok(None) };
+                let mut only_tree = true;
+                let sources = self.sources(primary, domain, &mut |node| match node {
+                    NodeRef::Node(id) => Ok(inner.contains(id) && self.all_hold(predicates, node)?),
+                    // Steps from attributes would need a table of their own.
+                    NodeRef::Attribute(_) | NodeRef::Namespace { .. } => {
+                        only_tree = false;
+                        Ok(false)
+                    }
+                })?;
+                Ok(sources.filter(|_| only_tree))
+            }
+            PathStart::Filter { .. } | PathStart::Root | PathStart::Variable(_) => Ok(None),
+        }
+    }
+
+    /// The nodes from which steps lead to a target.
+    fn step_sources(&self, steps: &'a [Step], domain: Domain, target: Target<'_>) -> Result<Option<Bits>, EvalError> {
+        let Some(hops) = reversible(steps, domain) else { return Ok(None) };
+        let mut reached: Option<Bits> = None;
+        for (hop, contexts) in hops.iter().rev() {
+            let passing = self.passing(hop, reached.as_ref(), target)?;
+            reached = Some(self.contexts_of(hop, *contexts, &passing)?);
+        }
+        match reached {
+            Some(sources) => Ok(Some(sources)),
+            None => self.satisfying(domain, target).map(Some),
+        }
+    }
+
+    /// The nodes of a domain that satisfy a target.
+    fn satisfying(&self, domain: Domain, target: Target<'_>) -> Result<Bits, EvalError> {
+        let bound = self.bound(domain);
+        let mut all = Bits::new(bound);
+        self.charge(bound as u64)?;
+        for number in 0..bound as u32 {
+            if target(domain.node(number))? {
+                all.insert(number);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The nodes that pass the test and the predicates of a hop, and from which it goes on: all that `reached` holds or, at
+    /// the last hop, that satisfy the target.
+    fn passing(&self, hop: &Hop<'a>, reached: Option<&Bits>, target: Target<'_>) -> Result<Bits, EvalError> {
+        let document = self.message.document;
+        let domain = if hop.axis == Axis::Attribute { Domain::Attributes } else { Domain::Tree };
+        let bound = self.bound(domain);
+        let mut passing = Bits::new(bound);
+        self.charge(bound as u64)?;
+        for number in 0..bound as u32 {
+            let passes = match (domain, &hop.step.test) {
+                (Domain::Tree, test) => self.node_passes(test, number),
+                (Domain::Attributes, NodeTest::Name(name)) => name.accepts(document.attributes[number as usize].name),
+                (Domain::Attributes, test) => *test == NodeTest::Node,
+            };
+            if !passes || reached.is_some_and(|reached| !reached.contains(number)) {
+                continue;
+            }
+            let node = domain.node(number);
+            if self.all_hold(&hop.step.predicates, node)? && (reached.is_some() || target(node)?) {
+                passing.insert(number);
+            }
+        }
+        Ok(passing)
+    }
+
+    /// The context nodes from which an axis leads to a node of a set.
+    fn contexts_of(&self, hop: &Hop<'a>, domain: Domain, to: &Bits) -> Result<Bits, EvalError> {
+        self.charge(self.bound(domain) as u64)?;
+        if domain == Domain::Attributes {
+            return Ok(self.attributes_before(hop.axis, to));
+        }
+        let contexts = match hop.axis {
+            Axis::SelfAxis => to.clone(),
+            Axis::Child => self.parents(to),
+            Axis::Descendant => self.all_above(&self.parents(to)),
+            Axis::DescendantOrSelf => self.all_above(to),
+            Axis::Attribute => {
+                let owners = self.owners(to);
+                if hop.from_descendants { self.all_above(&owners) } else { owners }
+            }
+            Axis::Parent | Axis::Ancestor | Axis::AncestorOrSelf => self.below(hop.axis, to),
+            Axis::Following | Axis::Preceding => self.beside(hop.axis, to),
+            Axis::FollowingSibling | Axis::PrecedingSibling => self.siblings(hop.axis, to),
+            Axis::Namespace => Bits::new(self.bound(domain)),
+        };
+        Ok(contexts)
+    }
+
+    fn owners(&self, attributes: &Bits) -> Bits {
+        let document = self.message.document;
+        let mut owners = Bits::new(document.nodes.len());
+        attributes.iter().for_each(|attribute| owners.insert(document.attributes[attribute as usize].owner));
+        owners
+    }
+
+    /// The parents of nodes.
+    fn parents(&self, nodes: &Bits) -> Bits {
+        let mut parents = Bits::new(self.bound(Domain::Tree));
+        for node in nodes.iter() {
+            // The document node has none, and its number is none of the set's.
+            parents.insert(self.message.document.nodes[node as usize].parent);
+        }
+        parents
+    }
+
+    /// Nodes and all their ancestors.
+    fn all_above(&self, nodes: &Bits) -> Bits {
+        let mut all = nodes.clone();
+        for node in nodes.iter() {
+            let mut up = self.message.document.nodes[node as usize].parent;
+            while up != NO_NODE && !all.contains(up) {
+                all.insert(up);
+                up = self.message.document.nodes[up as usize].parent;
+            }
+        }
+        all
+    }
+
+    /// The nodes whose parent or one of whose ancestors is in a set.
+    fn below(&self, axis: Axis, nodes: &Bits) -> Bits {
+        let mut below = Bits::new(self.bound(Domain::Tree));
+        for (id, node) in (0..).zip(&self.message.document.nodes) {
+            let is_below = node.parent != NO_NODE
+                && (nodes.contains(node.parent) || axis != Axis::Parent && below.contains(node.parent));
+            if is_below || axis == Axis::AncestorOrSelf && nodes.contains(id) {
+                below.insert(id);
+            }
+        }
+        below
+    }
+
+    /// The nodes that a node of a set follows or precedes in the message.
+    fn beside(&self, axis: Axis, nodes: &Bits) -> Bits {
+        let all = &self.message.document.nodes;
+        let (last, first_end) = self.reach(nodes);
+        let mut beside = Bits::new(all.len());
+        for (id, node) in (0..).zip(all) {
+            let is_beside = if axis == Axis::Following { last >= node.end } else { first_end <= id };
+            if is_beside {
+                beside.insert(id);
+            }
+        }
+        beside
+    }
+
+    /// Where the last node of a set is (0: there is none), and where the first of them to end does.
+    fn reach(&self, nodes: &Bits) -> (NodeId, NodeId) {
+        let all = &self.message.document.nodes;
+        nodes
+            .iter()
+            .fold((0, NO_NODE), |(last, first_end), node| (last.max(node), first_end.min(all[node as usize].end)))
+    }
+
+    /// The nodes that a sibling in a set follows or precedes.
+    fn siblings(&self, axis: Axis, nodes: &Bits) -> Bits {
+        let all = &self.message.document.nodes;
+        let is_following = axis == Axis::FollowingSibling;
+        // The first or the last child in the set, by parent.
+        let mut extreme = vec![NO_NODE; all.len()];
+        for node in nodes.iter() {
+            let parent = all[node as usize].parent;
+            if parent != NO_NODE && (is_following || extreme[parent as usize] == NO_NODE) {
+                extreme[parent as usize] = node;
+            }
+        }
+        let mut siblings = Bits::new(all.len());
+        for (id, node) in (0..).zip(all).skip(1) {
+            let extreme = extreme[node.parent as usize];
+            if extreme != NO_NODE && (if is_following { extreme > id } else { extreme < id }) {
+                siblings.insert(id);
+            }
+        }
+        siblings
+    }
+
+    /// The attributes from which a reverse axis, or `following`, leads to a node of a set.
+    fn attributes_before(&self, axis: Axis, to: &Bits) -> Bits {
+        let document = self.message.document;
+        let above = (axis != Axis::Parent).then(|| self.below(Axis::AncestorOrSelf, to));
+        let (last, first_end) = self.reach(to);
+        let mut before = Bits::new(document.attributes.len());
+        for (number, attribute) in (0..).zip(&document.attributes) {
+            let owner = attribute.owner;
+            let leads = match axis {
+                Axis::Parent => to.contains(owner),
+                Axis::Following => last > owner,
+                Axis::Preceding => first_end <= owner,
+                _ => above.as_ref().is_some_and(|above| above.contains(owner)),
+            };
+            if leads {
+                before.insert(number);
+            }
+        }
+        before
+    }
+}
+
+impl Domain {
+    fn node(self, number: u32) -> NodeRef {
+        match self {
+            Self::Tree => NodeRef::Node(number),
+            Self::Attributes => NodeRef::Attribute(number),
+        }
+    }
+}
+
+/// Can a path, asked of many nodes, go through the same part of the message again and again?
+fn path_multiplies(path: &Path) -> bool {
+    let inward = |axis| matches!(axis, Axis::Child | Axis::Attribute | Axis::SelfAxis | Axis::Namespace);
+    match &path.start {
+        PathStart::Root | PathStart::Variable(_) => false,
+        PathStart::Context => path.steps.iter().any(|step| !inward(step.axis)),
+        PathStart::Filter { primary, .. } => {
+            set_multiplies(primary) || path.steps.iter().any(|step| !inward(step.axis))
+        }
+    }
+}
+
+fn set_multiplies(set: &Expr) -> bool {
+    match set {
+        Expr::Path(path) => path_multiplies(path),
+        Expr::Union(operands) => operands.iter().any(set_multiplies),
+        _ => false,
+    }
+}
+
+/// The hops of steps that can be taken backwards, each with what it is taken from.
+fn reversible(steps: &[Step], domain: Domain) -> Option<Vec<(Hop<'_>, Domain)>> {
+    let mut hops = Vec::new();
+    let (mut rest, mut from) = (steps, domain);
+    while let Some((hop, after)) = Hop::first(rest) {
+        let leaves_attributes = match hop.axis {
+            Axis::Parent | Axis::Ancestor | Axis::Following | Axis::Preceding => true,
+            Axis::AncestorOrSelf => hop.step.test != NodeTest::Node,
+            _ => false,
+        };
+        let is_attribute = hop.axis == Axis::Attribute;
+        if hop.dependence != Dependence::Node
+            || hop.axis == Axis::Namespace
+            || hop.from_descendants && !is_attribute
+            || from == Domain::Attributes && !leaves_attributes
+        {
+            return None;
+        }
+        hops.push((hop, from));
+        from = if is_attribute { Domain::Attributes } else { Domain::Tree };
+        rest = after;
+    }
+    Some(hops)
+}
