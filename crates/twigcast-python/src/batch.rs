@@ -9,11 +9,11 @@ use twigcast_core::engine::{Delivered, Matcher};
 use twigcast_core::error::{MessageError, MessageErrorKind};
 use twigcast_core::extract::Payloads;
 
-use crate::engine::{Engine, key_of};
 use crate::errors;
 use crate::gather::{self, Found, Gathering};
 use crate::keys::{Groups, Keys, KeysAtHand};
 use crate::numbers::{Bytes, Numbers, Room};
+use crate::shared::{Engine, key_of};
 
 /// Messages that a thread takes at a time.
 const SHARE: usize = 4;

@@ -1,16 +1,14 @@
-//! The class `Engine`.
+//! The methods of the class `Engine`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
-use twigcast_core::engine::{Matcher, QueryContext, Slot};
+use twigcast_core::engine::{AddError, Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
 use twigcast_core::extract::Payloads;
 use twigcast_core::snapshot;
@@ -19,120 +17,29 @@ use crate::answer::Answer;
 use crate::batch::{self, BatchResult};
 use crate::errors;
 use crate::keys::{Groups, Keys, KeysAtHand};
-use crate::lent::Lender;
 use crate::limits;
-use crate::numbers::Room;
-use crate::pairs::{pair, refusals};
+use crate::pairs::{Pair, pair, refusals};
 use crate::payloads::ToPython;
 use crate::queries;
 use crate::results::Results;
+use crate::shared::{Engine, key_of, slots_of};
 use crate::stream::{NameDictionary, with_dictionary};
 
-/// Matchers kept for the next call; more are made and dropped when more threads match at once.
-const IDLE_MATCHERS_MAX: usize = 16;
-
-/// After so many additions, matchers learn of them at once rather than before their next message.
-const MANY: usize = 128;
-
-/// A subscription population. See the stub file.
-#[pyclass(frozen, module = "twigcast._core")]
-pub struct Engine {
-    engine: RwLock<core::Engine>,
-    idle: Mutex<Vec<Matcher>>,
-    /// Additions since matchers learnt of them.
-    added: AtomicUsize,
-    lender: Lender,
-    room: Room<u32>,
-    scratch_room: Room<u32>,
-    payload_room: Room<u8>,
-}
-
-// A panic while a lock was held leaves the lock poisoned but the data as consistent as Rust keeps it: matchers are
-// dropped rather than returned on a panic, and registration changes nothing before it has all it needs.
 impl Engine {
-    pub fn read(&self) -> RwLockReadGuard<'_, core::Engine> {
-        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    /// Add pairs, and tell what was refused.
+    fn add_all<'py>(
+        &self,
+        py: Python<'py>,
+        pairs: &[Pair],
+        add: impl FnOnce(&mut core::Engine) -> Vec<(usize, AddError)> + Send,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let refused = py.detach(|| {
+            let refused = add(&mut self.write());
+            self.note_added(pairs.len());
+            refused
+        });
+        refusals(py, pairs, refused)
     }
-
-    fn write(&self) -> RwLockWriteGuard<'_, core::Engine> {
-        self.engine.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Matcher>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Run `work` with a matcher of the calling thread's own, while the population stays as it is.
-    fn with_matcher<T>(&self, work: impl FnOnce(&core::Engine, &mut Matcher) -> T) -> T {
-        self.lend_matcher(|matcher| work(&self.read(), matcher))
-    }
-
-    /// Run `work` with a matcher of the calling thread's own.
-    pub fn lend_matcher<T>(&self, work: impl FnOnce(&mut Matcher) -> T) -> T {
-        let mut matcher = self.idle().pop().unwrap_or_default();
-        let answer = work(&mut matcher);
-        let mut idle = self.idle();
-        if idle.len() < IDLE_MATCHERS_MAX {
-            idle.push(matcher);
-        }
-        answer
-    }
-
-    /// Subscriptions were added; after many, let the matchers that are free learn of them. One after the other, with no lock
-    /// that keeps others from matching: who wants a matcher meanwhile waits for one to learn at most, as it would itself.
-    fn note_added(&self, count: usize) {
-        if self.added.fetch_add(count, Ordering::Relaxed) + count < MANY {
-            return;
-        }
-        self.added.store(0, Ordering::Relaxed);
-        let count = self.idle().len();
-        // Those that are taken first are the last.
-        for index in (0..count).rev() {
-            let engine = self.read();
-            if let Some(matcher) = self.idle().get_mut(index) {
-                engine.follow(matcher);
-            }
-        }
-    }
-
-    /// Memory for what batches find.
-    pub fn room(&self) -> &Room<u32> {
-        &self.room
-    }
-
-    /// Memory for what batches find, until it is in place.
-    pub fn scratch_room(&self) -> &Room<u32> {
-        &self.scratch_room
-    }
-
-    /// Memory for the payloads of batches.
-    pub fn payload_room(&self) -> &Room<u8> {
-        &self.payload_room
-    }
-
-    fn wrap(engine: core::Engine) -> Self {
-        Self {
-            engine: RwLock::new(engine),
-            idle: Mutex::new(Vec::new()),
-            added: AtomicUsize::new(0),
-            lender: Lender::default(),
-            room: Room::default(),
-            scratch_room: Room::default(),
-            payload_room: Room::default(),
-        }
-    }
-}
-
-/// The key of a slot that an answer names, under the lock that it was given under: slots are used again.
-pub fn key_of(engine: &core::Engine, slot: Slot) -> String {
-    engine.key(slot).unwrap_or_default().to_owned()
-}
-
-/// The slots of the subscriptions that the last message matched.
-fn slots_of(engine: &core::Engine, matcher: &Matcher) -> Vec<Slot> {
-    let mut slots = Vec::new();
-    engine.slots(matcher, &mut slots);
-    slots
 }
 
 #[pymethods]
@@ -179,23 +86,16 @@ impl Engine {
         let contexts: Vec<QueryContext> =
             namespaces.into_iter().map(|map| queries::context(map, dialect)).collect::<PyResult<_>>()?;
         let pairs: Vec<_> = keys.into_iter().zip(queries).collect();
-        let refused = py.detach(|| {
-            let mut engine = self.write();
-            let mut refused = Vec::new();
+        self.add_all(py, &pairs, |engine| {
             if let [context] = contexts.as_slice() {
-                refused = engine.add_many(&pairs, context, replace);
-            } else {
-                for (index, ((key, query), context)) in pairs.iter().zip(&contexts).enumerate() {
-                    if let Err(error) = engine.add(key, query, context, replace) {
-                        refused.push((index, error));
-                    }
-                }
+                return engine.add_many(&pairs, context, replace);
             }
-            drop(engine);
-            self.note_added(pairs.len());
-            refused
-        });
-        refusals(py, &pairs, refused)
+            let all = pairs.iter().zip(&contexts).enumerate();
+            all.filter_map(|(index, ((key, query), context))| {
+                engine.add(key, query, context, replace).err().map(|error| (index, error))
+            })
+            .collect()
+        })
     }
 
     fn add_pairs<'py>(
@@ -210,12 +110,7 @@ impl Engine {
         let Some(pairs) = pairs.iter().map(|item| pair(&item)).collect::<PyResult<Option<Vec<_>>>>()? else {
             return Ok(None);
         };
-        let refused = py.detach(|| {
-            let refused = self.write().add_many(&pairs, &context, replace);
-            self.note_added(pairs.len());
-            refused
-        });
-        refusals(py, &pairs, refused).map(Some)
+        self.add_all(py, &pairs, |engine| engine.add_many(&pairs, &context, replace)).map(Some)
     }
 
     fn remove(&self, py: Python<'_>, key: &str) -> bool {
@@ -454,11 +349,11 @@ impl Engine {
             return Err(PyValueError::new_err("payloads and nodes are told by key, not by group"));
         }
         let wanted = batch::Wanted { deliver, nodes, grouped };
-        let data = self.lender.lend(data)?;
+        let data = self.lender().lend(data)?;
         let rows = batch::Rows::new(offsets, data.bytes(), count, validity)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
         let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
-        self.lender.take_back(data);
+        self.lender().take_back(data);
         BatchResult::new(py, self, answered)
     }
 

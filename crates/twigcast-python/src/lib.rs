@@ -17,6 +17,7 @@ mod payloads;
 mod queries;
 mod results;
 mod routing;
+mod shared;
 mod stream;
 
 use pyo3::prelude::*;
@@ -29,8 +30,6 @@ mod _core {
     #[pymodule_export]
     use super::batch::BatchResult;
     #[pymodule_export]
-    use super::engine::Engine;
-    #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]
     use super::numbers::{Bytes, Numbers};
@@ -42,6 +41,8 @@ mod _core {
     use super::results::Results;
     #[pymodule_export]
     use super::routing::{RoutingTable, WantedLabels};
+    #[pymodule_export]
+    use super::shared::Engine;
     #[pymodule_export]
     use super::stream::{NameDictionary, ParsedMessage};
 
