@@ -23,6 +23,7 @@ pub mod error;
 pub mod eval;
 pub mod explain;
 pub mod extract;
+mod hashed;
 pub mod limits;
 mod local_names;
 pub mod packets;

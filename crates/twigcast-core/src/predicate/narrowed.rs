@@ -4,76 +4,108 @@
 //! What holds below elements of a shape is always the same. So what is left of the lists is remembered, as one list; where
 //! the same keys come again at such an element, neither the table is looked at nor any branch.
 
-use std::hash::BuildHasher;
-
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-
 use super::key::PackedKey;
 use super::table::KeyTable;
 use super::waiting::{List, Others, Waiting};
+use crate::hashed::{HashIndex, Hashing};
 use crate::twig::shapes::ShapeId;
 
 /// Lists of which less than a quarter falls away are gone through each time, if they are longer than this.
 const KEPT_WORDS_MAX: usize = 64;
-/// In place of where a list begins: it is gone through each time.
+/// In place of the length of a list: it is gone through each time.
 const AS_IT_IS: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// The table's.
-    stamp: u64,
-    shape: ShapeId,
-    /// Where the keys begin in `words`, and how many there are.
-    keys: (u32, u32),
-    /// Where the list begins in `words`, or [`AS_IT_IS`].
-    list: u32,
-}
+/// Words of an entry before its keys.
+const HEAD: usize = 4;
+/// Words of a line of the processor's cache.
+const LINE_WORDS: usize = 16;
 
 /// The lists that are known so far. See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Narrowed {
-    entries: HashTable<Entry>,
-    /// Keyed per process: what messages hold must not decide how far one has to look.
-    hasher: RandomState,
-    /// Keys; and of each list how many words there are, how many of them are queries of which nothing else is asked,
-    /// these, and then the others.
+    /// Where entries begin in `words`.
+    index: HashIndex,
+    hashing: Hashing,
+    /// Entries. What they are found by: the table's stamp (two words), the shape, the number of keys, the keys. And the
+    /// list: how many words there are (or [`AS_IT_IS`]), how many of them are queries of which nothing else is asked, these,
+    /// and then the others.
     words: Vec<u32>,
     /// Scratch: those that ask for nothing but a further key, and the others.
     also: Vec<u32>,
     others: Vec<u32>,
 }
 
+/// What is looked for: the table, keys of it, and the shape.
+pub type Sought<'a> = (&'a KeyTable, &'a [PackedKey], ShapeId);
+
+fn stamp_words(table: &KeyTable) -> [u32; 2] {
+    let stamp = table.stamp();
+    [stamp as u32, (stamp >> 32) as u32]
+}
+
 impl Narrowed {
     /// Forget all.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        self.index.clear();
         self.words.clear();
     }
 
     /// Bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
-        self.entries.len() * (size_of::<Entry>() + 8) + self.words.len() * 4
+        self.index.bytes() + self.words.len() * 4
     }
 
-    fn words_of(&self, (start, count): (u32, u32)) -> &[u32] {
-        &self.words[start as usize..][..count as usize]
-    }
-
+    /// By what it is found.
     #[inline]
-    fn entry(&self, table: &KeyTable, keys: &[PackedKey], shape: ShapeId) -> Option<&Entry> {
-        let stamp = table.stamp();
-        self.entries.find(self.hasher.hash_one((stamp, shape, keys)), |entry| {
-            // Key by key: they are few.
-            let known = self.words_of(entry.keys);
-            entry.stamp == stamp && entry.shape == shape && known.len() == keys.len() && known.iter().eq(keys)
-        })
+    pub fn hash(&self, (table, keys, shape): Sought<'_>) -> u32 {
+        self.hashing.of(table.stamp(), shape, keys)
     }
 
-    /// Where the list for some keys of a table at elements of a shape begins, if that is known.
+    /// Look at what [`Self::candidate`] needs for all of many, before the first is waited for: what is not in the
+    /// processor's cache comes in at the same time.
     #[inline]
-    pub fn find(&self, table: &KeyTable, keys: &[PackedKey], shape: ShapeId) -> Option<u32> {
-        self.entry(table, keys, shape).map(|entry| entry.list).filter(|&start| start != AS_IT_IS)
+    pub fn look_at_hashes(&self, hashes: impl Iterator<Item = u32>) {
+        std::hint::black_box(hashes.fold(0, |seen, hash| seen ^ self.index.look_at(hash)));
+    }
+
+    /// Where it may stand.
+    #[inline]
+    pub fn candidate(&self, hash: u32) -> Option<u32> {
+        self.index.with_hash(hash).next()
+    }
+
+    /// The same for [`Self::find`].
+    #[inline]
+    pub fn look_at_candidates(&self, candidates: impl Iterator<Item = u32>) {
+        let last = self.words.len().saturating_sub(1);
+        let seen = candidates.fold(0, |seen, at| {
+            let at = at as usize;
+            seen ^ self.words[at] ^ self.words[(at + LINE_WORDS).min(last)]
+        });
+        std::hint::black_box(seen);
+    }
+
+    /// Where the list of an entry begins, if that is the one looked for.
+    #[inline]
+    fn list_at(&self, at: u32, (table, keys, shape): Sought<'_>) -> Option<u32> {
+        let entry = &self.words[at as usize..];
+        let (head, rest) = entry.split_first_chunk::<HEAD>()?;
+        let [low, high] = stamp_words(table);
+        let is_it = *head == [low, high, shape, keys.len() as u32] && rest.len() > keys.len();
+        // Key by key: they are few.
+        (is_it && rest.iter().zip(keys).all(|(known, key)| known == key)).then(|| at + (HEAD + keys.len()) as u32)
+    }
+
+    /// Where the list for some keys of a table at elements of a shape begins, if it is known; first looked for at the
+    /// candidate.
+    #[inline]
+    pub fn find(&self, sought: Sought<'_>, hash: u32, candidate: u32) -> Option<u32> {
+        let list = self.list_at(candidate, sought).or_else(|| self.entry(sought, hash))?;
+        (self.words[list as usize] != AS_IT_IS).then_some(list)
+    }
+
+    #[cold]
+    fn entry(&self, sought: Sought<'_>, hash: u32) -> Option<u32> {
+        self.index.with_hash(hash).find_map(|at| self.list_at(at, sought))
     }
 
     /// The list that begins at a place.
@@ -87,27 +119,22 @@ impl Narrowed {
 
     /// Remember what is left of what waits at some places of a table, which are those of the keys, at elements of a shape
     /// where a branch holds if `holds` says so; where it begins. `None` if it is to be gone through as it is.
-    pub fn insert(
-        &mut self,
-        (table, keys, shape): (&KeyTable, &[PackedKey], ShapeId),
-        places: &[u32],
-        mut holds: impl FnMut(u32) -> bool,
-    ) -> Option<u32> {
-        let first = self.words.len();
-        if first >= (u32::MAX / 2) as usize || self.entry(table, keys, shape).is_some() {
+    pub fn insert(&mut self, sought: Sought<'_>, places: &[u32], mut holds: impl FnMut(u32) -> bool) -> Option<u32> {
+        let (table, keys, shape) = sought;
+        let hash = self.hashing.of(table.stamp(), shape, keys);
+        let at = self.words.len();
+        if at >= (u32::MAX / 2) as usize || self.entry(sought, hash).is_some() {
             return None;
         }
+        self.words.extend(stamp_words(table));
+        self.words.extend([shape, keys.len() as u32]);
         self.words.extend_from_slice(keys);
-        let list = self.append(table, places, &mut holds).unwrap_or(AS_IT_IS);
-        let (stamp, keys) = (table.stamp(), (first as u32, keys.len() as u32));
-        let Self { entries, hasher, words, .. } = self;
-        let hash = |entry: &Entry| {
-            let (start, count) = (entry.keys.0 as usize, entry.keys.1 as usize);
-            hasher.hash_one((entry.stamp, entry.shape, &words[start..start + count]))
-        };
-        let entry = Entry { stamp, shape, keys, list };
-        entries.insert_unique(hash(&entry), entry, hash);
-        (list != AS_IT_IS).then_some(list)
+        let list = self.append(table, places, &mut holds);
+        if list.is_none() {
+            self.words.push(AS_IT_IS);
+        }
+        self.index.insert(hash, at as u32);
+        list
     }
 
     /// Append what is left of some lists, as one; where it begins. `None`, and nothing is appended, if it is not worth it.

@@ -348,6 +348,21 @@ impl KeyTable {
         List { satisfied, others: Others { words: others } }
     }
 
+    /// Look at the table itself, not at what it points to; to be waited for later.
+    #[inline]
+    pub fn look_at_itself(&self) -> u64 {
+        self.stamp ^ (self.filter.len() ^ self.buckets.len() ^ self.lists.len()) as u64 ^ u64::from(self.keys)
+    }
+
+    /// Look at all that [`Self::sieve`] needs for some keys; to be waited for later.
+    #[inline]
+    pub fn look_at_filter(&self, keys: &[PackedKey]) -> u64 {
+        if self.filter.is_empty() {
+            return 0;
+        }
+        keys.iter().fold(0, |seen, &key| seen ^ self.filter[self.filter_place(key).0])
+    }
+
     /// Move those keys to the front that something may wait for; their number.
     #[inline]
     pub fn sieve(&self, keys: &mut [PackedKey]) -> usize {

@@ -137,9 +137,12 @@ fn lists_are_narrowed_down_to_what_holds() {
             for _ in 0..2 {
                 let mut places = keys.clone();
                 table.select(&mut places);
-                let start = narrowed
-                    .find(&table, &keys, shape)
-                    .or_else(|| narrowed.insert((&table, &keys, shape), &places, holds));
+                let sought = (&table, &keys[..], shape);
+                let hash = narrowed.hash(sought);
+                let candidate = narrowed.candidate(hash);
+                let start = candidate
+                    .and_then(|candidate| narrowed.find(sought, hash, candidate))
+                    .or_else(|| narrowed.insert(sought, &places, holds));
                 let Some(start) = start else { continue };
                 known += 1;
                 let list = narrowed.get(start);

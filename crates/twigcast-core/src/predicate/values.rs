@@ -1,13 +1,14 @@
 //! What a value equals of the texts and numbers that queries compare it with.
 //!
 //! Most values of messages, and most constants of queries, are short: a text of a few bytes is one word, and its atom one
-//! look-up away. A number that is a small integer is also filed under the text that it is mostly written as, so that the
-//! same look-up tells both, and values that are such integers are read as numbers nowhere.
+//! look-up away. A number that is an integer is also filed under the text that it is mostly written as, so that the same
+//! look-up tells both, and values that are written so are read as numbers nowhere. Of integers of few digits there is a
+//! list.
 
 use rustc_hash::FxHashMap;
 
 use super::key::AtomId;
-use super::words::{Words, is_plain_integer, short, short_within};
+use super::words::{Atoms, NO_ATOMS, Words, is_plain_integer, short, short_within, small_integer};
 use crate::document::Span;
 use crate::eval::number;
 use crate::plan::number_key;
@@ -20,7 +21,10 @@ const PLAIN_MAX: f64 = 9_999_999.0;
 /// The texts and numbers that some kind of value is compared with, and their atoms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
-    /// Short texts, packed (see [`short`]): the atom of the text, and that of the number of which it is the plain spelling.
+    /// The atoms of short texts: that of the text, and that of the number of which it is the plain spelling. By the number,
+    /// as far as that is a small one (see [`small_integer`]).
+    small: Vec<Atoms>,
+    /// The others, packed (see [`short`]).
     short: Words,
     long: FxHashMap<Box<str>, AtomId>,
     /// By the bits of the number.
@@ -45,13 +49,37 @@ fn trimmed(value: &[u8]) -> &[u8] {
 impl Values {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.short.is_empty() && self.long.is_empty() && self.numbers.is_empty()
+        self.small.is_empty() && self.short.is_empty() && self.long.is_empty() && self.numbers.is_empty()
+    }
+
+    /// The atoms of a packed text.
+    #[inline]
+    fn packed(&self, word: u64) -> Atoms {
+        match small_integer(word) {
+            Some(number) => self.small.get(number).copied().unwrap_or(NO_ATOMS),
+            None => self.short.get(word),
+        }
+    }
+
+    /// Set an atom of a packed text, of one kind; [`NONE`]: it has none any more.
+    fn set_packed(&mut self, word: u64, kind: usize, atom: AtomId) {
+        match small_integer(word) {
+            Some(number) => {
+                if self.small.len() <= number {
+                    self.small.resize(number + 1, NO_ATOMS);
+                }
+                self.small[number][kind] = atom;
+                while self.small.pop_if(|atoms| *atoms == NO_ATOMS).is_some() {}
+            }
+            None if atom == NONE => self.short.remove(word, kind),
+            None => self.short.insert(word, kind, atom),
+        }
     }
 
     /// The atom of a text, [`NONE`] if it has none.
     pub(super) fn text(&self, text: &str) -> AtomId {
         match short(text.as_bytes()) {
-            Some(word) => self.short.get(word)[0],
+            Some(word) => self.packed(word)[0],
             None => self.long.get(text).copied().unwrap_or(NONE),
         }
     }
@@ -64,7 +92,7 @@ impl Values {
     /// Set the atom of a text.
     pub(super) fn set_text(&mut self, text: &str, atom: AtomId) {
         match short(text.as_bytes()) {
-            Some(word) => self.short.insert(word, 0, atom),
+            Some(word) => self.set_packed(word, 0, atom),
             None => _ = self.long.insert(text.into(), atom),
         }
     }
@@ -73,14 +101,14 @@ impl Values {
     pub(super) fn set_number(&mut self, bits: u64, atom: AtomId) {
         self.numbers.insert(bits, 0, atom);
         if let Some(word) = plain(bits) {
-            self.short.insert(word, 1, atom);
+            self.set_packed(word, 1, atom);
         }
     }
 
     /// A text has no atom any more.
     pub(super) fn unset_text(&mut self, text: &str) {
         match short(text.as_bytes()) {
-            Some(word) => self.short.remove(word, 0),
+            Some(word) => self.set_packed(word, 0, NONE),
             None => _ = self.long.remove(text),
         }
     }
@@ -89,7 +117,7 @@ impl Values {
     pub(super) fn unset_number(&mut self, bits: u64) {
         self.numbers.remove(bits, 0);
         if let Some(word) = plain(bits) {
-            self.short.remove(word, 1);
+            self.set_packed(word, 1, NONE);
         }
     }
 
@@ -107,7 +135,7 @@ impl Values {
     #[inline]
     fn of_packed(&self, value: &[u8], word: Option<u64>, found: &mut Vec<AtomId>) {
         let [text, mut number] = match word {
-            Some(word) => self.short.get(word),
+            Some(word) => self.packed(word),
             None => [self.of_long(value), NONE],
         };
         if number == NONE && !self.numbers.is_empty() && !word.is_some_and(is_plain_integer) {
@@ -136,7 +164,7 @@ impl Values {
             return NONE;
         }
         match short(value).filter(|&word| is_plain_integer(word)) {
-            Some(word) => self.short.get(word)[1],
+            Some(word) => self.packed(word)[1],
             None => number_key(number::parse_bytes(value)).map_or(NONE, |bits| self.number(bits)),
         }
     }
@@ -144,7 +172,7 @@ impl Values {
     /// Bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let long: usize = self.long.keys().map(|text| text.len() + 40).sum();
-        self.short.bytes() + self.numbers.bytes() + long
+        self.small.capacity() * size_of::<Atoms>() + self.short.bytes() + self.numbers.bytes() + long
     }
 }
 
@@ -153,7 +181,7 @@ mod tests {
     use super::*;
     use crate::eval::number::parse;
 
-    const SPELLINGS: [&str; 36] = [
+    const SPELLINGS: [&str; 38] = [
         "",
         "0",
         "00",
@@ -187,6 +215,8 @@ mod tests {
         "\u{b9}",
         "/7",
         ":",
+        "999",
+        "1000",
         "12:4567",
         "1.2.3",
         "9999999.5",

@@ -39,8 +39,20 @@ pub(super) fn is_plain_integer(word: u64) -> bool {
     others == 0 && length > 0 && (word & 0xff != 0x30 || length == 1)
 }
 
+/// The value of a packed text that is a plain integer of at most three digits.
+#[inline]
+pub(super) fn small_integer(word: u64) -> Option<usize> {
+    let length = word >> 56;
+    if length > 3 || !is_plain_integer(word) {
+        return None;
+    }
+    // The last digit in the third byte, and zeros before the first one.
+    let digits = ((word & 0x0f_0f0f) << (8 * (3 - length))) as usize;
+    Some((digits & 0xff) * 100 + (digits >> 8 & 0xff) * 10 + (digits >> 16 & 0xff))
+}
+
 /// The atoms of a word, of two kinds. 0 stands for none.
-type Atoms = [AtomId; 2];
+pub(super) type Atoms = [AtomId; 2];
 
 /// The table. At most three quarters of the buckets are in use, and their number is a power of two.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +61,7 @@ pub(super) struct Words {
     len: usize,
 }
 
-const NO_ATOMS: Atoms = [0; 2];
+pub(super) const NO_ATOMS: Atoms = [0; 2];
 
 impl Words {
     #[inline]
@@ -182,6 +194,8 @@ mod tests {
             let is_plain =
                 text == b"0" || text.iter().all(u8::is_ascii_digit) && text.first().is_some_and(|&first| first > b'0');
             assert_eq!(short(&text).map(is_plain_integer), Some(is_plain), "{text:?}");
+            let value = std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+            assert_eq!(short(&text).and_then(small_integer), value.filter(|_| is_plain && text.len() < 4), "{text:?}");
         }
     }
 

@@ -1,38 +1,35 @@
 //! Shapes of subtrees, numbered.
 
-use foldhash::fast::RandomState;
-use std::collections::HashMap;
-use std::hash::BuildHasher;
-
 use super::NameMask;
 use crate::document::{Document, NodeId, NodeKind};
-use crate::vocabulary::Name;
+use crate::hashed::{HashIndex, Hashing};
+use crate::vocabulary::{Name, NamespaceId};
 
 /// Number of a shape.
 pub type ShapeId = u32;
 /// "Not numbered": the budget was reached; decide without memory.
 pub const NO_SHAPE: ShapeId = u32::MAX;
 
+/// What a shape is looked up by.
 #[derive(Debug)]
 struct Shape {
     name: Name,
     /// Range of the distinct shapes of the children in `Shapes::children`, ascending.
     start: u32,
     end: u32,
-    /// Next shape with the same hash.
-    next: ShapeId,
-    children: NameMask,
-    below: NameMask,
 }
 
 /// All shapes met so far: a shape is a name and the set of the children's shapes.
 #[derive(Debug, Default)]
 pub struct Shapes {
     shapes: Vec<Shape>,
+    /// Names of the children and of the descendants, by shape.
+    masks: Vec<(NameMask, NameMask)>,
     children: Vec<ShapeId>,
-    /// First shape by hash. Keyed per process: what messages hold must not decide how far chains grow.
-    by_hash: HashMap<u64, ShapeId, RandomState>,
-    hasher: RandomState,
+    index: HashIndex,
+    hashing: Hashing,
+    /// By local name, the shape of elements without children that was met first: most elements are such. [`NO_SHAPE`]: none.
+    leaves: Vec<(NamespaceId, ShapeId)>,
     scratch: Vec<ShapeId>,
 }
 
@@ -40,13 +37,18 @@ impl Shapes {
     /// Forget all.
     pub fn clear(&mut self) {
         self.shapes.clear();
+        self.masks.clear();
         self.children.clear();
-        self.by_hash.clear();
+        self.index.clear();
+        self.leaves.clear();
     }
 
     /// Bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
-        self.shapes.len() * (size_of::<Shape>() + 28) + self.children.len() * 4
+        self.shapes.len() * (size_of::<Shape>() + size_of::<(NameMask, NameMask)>())
+            + self.children.len() * size_of::<ShapeId>()
+            + self.index.bytes()
+            + self.leaves.len() * size_of::<(NamespaceId, ShapeId)>()
     }
 
     /// How many shapes there are.
@@ -75,13 +77,13 @@ impl Shapes {
     /// Names of the children of elements of this shape.
     #[inline]
     pub fn children_mask(&self, shape: ShapeId) -> NameMask {
-        self.shapes[shape as usize].children
+        self.masks[shape as usize].0
     }
 
     /// Names of the descendants of elements of this shape.
     #[inline]
     pub fn below_mask(&self, shape: ShapeId) -> NameMask {
-        self.shapes[shape as usize].below
+        self.masks[shape as usize].1
     }
 
     /// Number the shapes of all elements of a document; `of_node[n]` is that of node `n`, [`NO_SHAPE`] once `budget`
@@ -104,31 +106,50 @@ impl Shapes {
         self.scratch = children;
     }
 
+    #[inline]
     fn intern(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
-        let hash = self.hasher.hash_one((name, children));
-        let first = self.by_hash.get(&hash).copied().unwrap_or(NO_SHAPE);
-        let mut candidate = first;
-        while candidate != NO_SHAPE {
-            let shape = &self.shapes[candidate as usize];
-            if shape.name == name && self.children[shape.start as usize..shape.end as usize] == *children {
-                return candidate;
-            }
-            candidate = shape.next;
+        match self.leaves.get(name.local.0 as usize) {
+            Some(&(namespace, leaf)) if children.is_empty() && leaf != NO_SHAPE && namespace == name.namespace => leaf,
+            _ => self.look_up(name, children),
         }
+    }
+
+    fn look_up(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
+        let Name { namespace, local } = name;
+        let hash = self.hashing.of(u64::from(namespace.0) << 32 | u64::from(local.0), 0, children);
+        let known = self
+            .index
+            .with_hash(hash)
+            .find(|&candidate| self.shapes[candidate as usize].name == name && self.children(candidate) == children);
+        known.unwrap_or_else(|| {
+            let id = self.add(name, children);
+            self.index.insert(hash, id);
+            id
+        })
+    }
+
+    fn add(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
         let id = self.shapes.len() as ShapeId;
         let start = self.children.len() as u32;
         self.children.extend_from_slice(children);
         let mut direct = NameMask::default();
         let mut below = NameMask::default();
         for &child in children {
-            let child = &self.shapes[child as usize];
-            direct.insert(NameMask::of(child.name));
-            below.insert(child.below);
+            direct.insert(NameMask::of(self.name(child)));
+            below.insert(self.below_mask(child));
         }
         below.insert(direct);
-        let end = self.children.len() as u32;
-        self.shapes.push(Shape { name, start, end, next: first, children: direct, below });
-        self.by_hash.insert(hash, id);
+        self.masks.push((direct, below));
+        self.shapes.push(Shape { name, start, end: self.children.len() as u32 });
+        let local = name.local.0 as usize;
+        if children.is_empty() {
+            if self.leaves.len() <= local {
+                self.leaves.resize(local + 1, (NamespaceId::NONE, NO_SHAPE));
+            }
+            if self.leaves[local].1 == NO_SHAPE {
+                self.leaves[local] = (name.namespace, id);
+            }
+        }
         id
     }
 }

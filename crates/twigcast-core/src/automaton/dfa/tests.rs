@@ -53,7 +53,8 @@ fn sorted(mut list: Vec<u32>) -> Vec<u32> {
 /// What a state accepts and which triggers wait there, by the DFA.
 fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<u32>) {
     let told = dfa.told(id);
-    let candidates = told.undecided().map(|index| dfa.undecided(index).candidates.clone());
+    let candidates =
+        told.undecided().and_then(|index| dfa.undecided(index).others.as_ref()).map(|others| others.candidates.clone());
     (sorted(dfa.accepts(told).to_vec()), sorted(candidates.unwrap_or_default()))
 }
 

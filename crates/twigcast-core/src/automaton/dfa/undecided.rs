@@ -5,19 +5,30 @@ use crate::automaton::nfa::{Item, Nfa, StateId};
 use crate::predicate::table::KeyTable;
 
 /// What remains to be decided at the elements of one state: the merged items of its NFA states, acceptances aside.
+///
+/// There are many, and they are looked at in no order: what most of them do not have is kept elsewhere.
 #[derive(Debug)]
 pub struct DfaState {
+    /// Triggers with a key.
+    pub keyed: KeyTable,
+    /// Never used twice: what memoised decisions are filed under.
+    pub twigs_version: u32,
+    has_twigs: bool,
+    asks_branches: bool,
+    /// What else there is.
+    pub others: Option<Box<Others>>,
+}
+
+/// What may remain besides triggers with a key.
+#[derive(Debug, Default)]
+pub struct Others {
     /// Twigs to decide at elements of this state one by one.
     pub twigs: Vec<u32>,
     /// Other twigs by the rarest branch that they ask for.
     pub branching: KeyTable,
     /// The twigs in `branching`.
     branching_twigs: Vec<u32>,
-    /// Never used twice: what memoised decisions are filed under.
-    pub twigs_version: u32,
-    /// Triggers with a key.
-    pub keyed: KeyTable,
-    /// Triggers without one.
+    /// Triggers without a key.
     pub candidates: Vec<u32>,
     /// NFA states of the set for which the engine keeps a table of its own.
     pub attached: Vec<StateId>,
@@ -25,15 +36,8 @@ pub struct DfaState {
 
 impl DfaState {
     pub(super) fn of(nfa: &Nfa, keys: &impl TriggerKeys, members: &[StateId], twigs_version: u32) -> Self {
-        let mut state = Self {
-            twigs: Vec::new(),
-            branching: KeyTable::default(),
-            branching_twigs: Vec::new(),
-            twigs_version,
-            keyed: KeyTable::default(),
-            candidates: Vec::new(),
-            attached: members.iter().copied().filter(|&member| nfa.has_attachment(member)).collect(),
-        };
+        let attached = members.iter().copied().filter(|&member| nfa.has_attachment(member)).collect();
+        let mut others = Others { attached, ..Others::default() };
         let (mut branching, mut keyed) = (Vec::new(), Vec::new());
         for item in members.iter().flat_map(|&member| nfa.items(member)) {
             match item {
@@ -41,29 +45,51 @@ impl DfaState {
                 Item::Twig(twig) => match keys.branching(twig) {
                     Some(entry) => {
                         branching.push(entry);
-                        state.branching_twigs.push(twig);
+                        others.branching_twigs.push(twig);
                     }
-                    None => state.twigs.push(twig),
+                    None => others.twigs.push(twig),
                 },
                 Item::Trigger(trigger) => match keys.keyed(trigger) {
                     Some(entry) => keyed.push(entry),
-                    None => state.candidates.push(trigger),
+                    None => others.candidates.push(trigger),
                 },
             }
         }
-        if !branching.is_empty() {
-            state.branching = KeyTable::new(branching);
+        let asks_branches = !branching.is_empty();
+        if asks_branches {
+            others.branching = KeyTable::new(branching);
         }
-        if !keyed.is_empty() {
-            state.keyed = KeyTable::new(keyed);
+        let has_twigs = asks_branches || !others.twigs.is_empty();
+        Self {
+            keyed: if keyed.is_empty() { KeyTable::default() } else { KeyTable::new(keyed) },
+            twigs_version,
+            has_twigs,
+            asks_branches,
+            others: (has_twigs || others.has_more()).then(|| Box::new(others)),
         }
-        state
     }
 
     /// Does any twig wait here?
     #[inline]
     pub fn has_twigs(&self) -> bool {
-        !self.twigs.is_empty() || !self.branching.is_empty()
+        self.has_twigs
+    }
+
+    /// Does any twig wait here for what holds below?
+    #[inline]
+    pub fn asks_branches(&self) -> bool {
+        self.asks_branches
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let others = self.others.as_ref().map_or(0, |others| others.bytes());
+        self.keyed.bytes() + others + size_of::<Self>()
+    }
+}
+
+impl Others {
+    fn has_more(&self) -> bool {
+        !self.candidates.is_empty() || !self.attached.is_empty()
     }
 
     /// All twigs that wait here.
@@ -71,10 +97,9 @@ impl DfaState {
         self.twigs.iter().chain(&self.branching_twigs).copied()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let lists = [&self.twigs, &self.branching_twigs, &self.candidates, &self.attached];
         lists.into_iter().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>()
-            + self.keyed.bytes()
             + self.branching.bytes()
             + size_of::<Self>()
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Decisions, Run};
 use crate::document::NodeId;
 use crate::predicate::key::PackedKey;
+use crate::predicate::narrowed::Sought;
 use crate::predicate::table::KeyTable;
 
 /// What waits at some elements for the values that they have themselves.
@@ -21,6 +22,9 @@ struct Element {
     keys: Range<usize>,
     /// Where the range in `places` ends, which begins where that of the keys does.
     places_end: usize,
+    /// What is left at elements of its shape: the hash by which that is found, where it may stand, and where it begins.
+    hash: Option<u32>,
+    candidate: Option<u32>,
     known: Option<u32>,
 }
 
@@ -48,7 +52,7 @@ impl Lookups {
     /// What waits at one of the elements.
     #[inline]
     pub(in crate::engine) fn asked(&self, index: usize) -> Asked<'_> {
-        let Element { keys, places_end, known } = &self.elements[index];
+        let Element { keys, places_end, known, .. } = &self.elements[index];
         Asked { keys: &self.keys[keys.clone()], places: &self.places[keys.start..*places_end], known: *known }
     }
 }
@@ -66,16 +70,34 @@ impl Run<'_, '_> {
         let Lookups { keys, places, elements } = lookups;
         keys.clear();
         elements.clear();
+        std::hint::black_box(tables.clone().fold(0, |seen, (_, keyed)| seen ^ keyed.look_at_itself()));
         for (node, keyed) in tables.clone() {
             let start = keys.len();
             self.own_keys(decisions, node, keyed, keys);
-            let kept = keyed.sieve(&mut keys[start..]);
-            keys.truncate(start + kept);
-            elements.push(Element { keys: start..start + kept, places_end: start, known: None });
+            let keys = start..keys.len();
+            elements.push(Element { keys, places_end: start, hash: None, candidate: None, known: None });
         }
         places.resize(places.len().max(keys.len()), 0);
+        let seen = elements.iter().zip(tables.clone());
+        let seen = seen.fold(0, |seen, (element, (_, keyed))| seen ^ keyed.look_at_filter(&keys[element.keys.clone()]));
+        std::hint::black_box(seen);
         for (element, (node, keyed)) in elements.iter_mut().zip(tables.clone()) {
-            element.known = self.find_narrowed(node, keyed, &keys[element.keys.clone()]);
+            let start = element.keys.start;
+            element.keys.end = start + keyed.sieve(&mut keys[element.keys.clone()]);
+            element.places_end = start;
+            element.hash =
+                self.sought(node, keyed, &keys[element.keys.clone()]).map(|sought| self.narrowed.hash(sought));
+        }
+        self.narrowed.look_at_hashes(elements.iter().filter_map(|element| element.hash));
+        for element in elements.iter_mut() {
+            element.candidate = element.hash.and_then(|hash| self.narrowed.candidate(hash));
+        }
+        self.narrowed.look_at_candidates(elements.iter().filter_map(|element| element.candidate));
+        for (element, (node, keyed)) in elements.iter_mut().zip(tables.clone()) {
+            if let (Some(hash), Some(candidate)) = (element.hash, element.candidate) {
+                let sought = self.sought(node, keyed, &keys[element.keys.clone()]);
+                element.known = sought.and_then(|sought| self.narrowed.find(sought, hash, candidate));
+            }
         }
         for (element, (_, keyed)) in elements.iter_mut().zip(tables.clone()) {
             if element.known.is_none() {
@@ -88,12 +110,12 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Where the list begins of what waits at an element, if it is known.
+    /// By what it is found what is left at elements of a shape, where that may be known.
     #[inline]
-    fn find_narrowed(&self, node: NodeId, keyed: &KeyTable, keys: &[PackedKey]) -> Option<u32> {
+    fn sought<'k>(&self, node: NodeId, keyed: &'k KeyTable, keys: &'k [PackedKey]) -> Option<Sought<'k>> {
         if keys.is_empty() || !keyed.asks_branches() {
             return None;
         }
-        self.narrowed.find(keyed, keys, self.known_shape(node)?)
+        Some((keyed, keys, self.known_shape(node)?))
     }
 }

@@ -135,11 +135,10 @@ impl<'a> Run<'a, '_> {
             Some(asked) => self.decide_keyed(decisions, node, &state.keyed, asked),
             None => self.decide_alone(decisions, node, &state.keyed),
         }
-        for attached in &state.attached {
+        let Some(others) = &state.others else { return };
+        for attached in &others.attached {
             self.decide_crowd(decisions, node, paths, *attached);
         }
-        if !state.candidates.is_empty() {
-            self.decide_candidates(decisions, node, &state.candidates);
-        }
+        self.decide_candidates(decisions, node, &others.candidates);
     }
 }

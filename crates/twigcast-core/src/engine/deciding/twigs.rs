@@ -12,8 +12,9 @@ use crate::twig::{Twig, TwigCondition};
 impl<'a> Run<'a, '_> {
     pub(super) fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, state: &DfaState, memo: &mut Memo) {
         let shape = self.shape_of[node as usize];
-        if shape == NO_SHAPE || !(state.branching.is_empty() || self.satisfied.knows(shape)) {
-            for twig in state.all_twigs() {
+        let Some(others) = &state.others else { return };
+        if shape == NO_SHAPE || state.asks_branches() && !self.satisfied.knows(shape) {
+            for twig in others.all_twigs() {
                 self.test_twig(decisions, node, twig);
             }
             return;
@@ -26,10 +27,10 @@ impl<'a> Run<'a, '_> {
         }
         let mut matched = std::mem::take(&mut decisions.twig_matches);
         matched.clear();
-        if !state.branching.is_empty() {
-            self.decide_branching(decisions, shape, &state.branching, &mut matched);
+        if state.asks_branches() {
+            self.decide_branching(decisions, shape, &others.branching, &mut matched);
         }
-        let complete = self.evaluate_twigs(decisions, node, shape, &state.twigs, &mut matched);
+        let complete = self.evaluate_twigs(decisions, node, shape, &others.twigs, &mut matched);
         for &query in &matched {
             decisions.matched.insert(query);
         }
