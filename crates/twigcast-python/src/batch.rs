@@ -285,11 +285,9 @@ impl Share {
             engine.matched_queries(matcher, found);
             self.match_counts.push(engine.match_count(matcher) as u32);
         } else if rewrites {
-            let delivered = engine.deliver(matcher, source, payloads);
-            found.extend_from_slice(&delivered.slots);
-            self.payloads.extend_from_slice(&delivered.numbers);
-            let failed = delivered.failures.into_iter();
-            self.failures.extend(failed.map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
+            let failed = engine.deliver_to(matcher, source, payloads, (found, &mut self.payloads));
+            self.failures
+                .extend(failed.into_iter().map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
         } else {
             engine.slots(matcher, found);
             let payloads = if wanted.deliver { found.len() - first } else { 0 };

@@ -58,7 +58,7 @@ pub struct Matcher {
     pub(super) decisions: Decisions,
     pub(super) guide: Guide,
     pub(super) parsed: super::selection::ParsedQueries,
-    pub(super) in_order: super::selection::InOrder,
+    pub(super) in_order: super::ordering::InOrder,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
 }

@@ -13,6 +13,7 @@ mod deciding;
 mod following;
 mod layer;
 mod matcher;
+mod ordering;
 mod pages;
 mod population;
 mod preparing;

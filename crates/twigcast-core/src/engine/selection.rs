@@ -65,22 +65,10 @@ impl Delivered {
         self.failures.extend(slots.iter().map(|&slot| (slot, error.clone())));
     }
 
-    /// Put the subscriptions in order; there are none from `bound` on.
-    fn put_in_order(&mut self, bound: usize, scratch: &mut InOrder) {
-        if self.slots.is_sorted() {
-            return;
-        }
-        let InOrder { slots, number_of } = scratch;
-        slots.reset(bound);
-        number_of.resize(bound.max(number_of.len()), 0);
-        for (&slot, &number) in self.slots.iter().zip(&self.numbers) {
-            slots.insert(slot);
-            number_of[slot as usize] = number;
-        }
-        self.slots.clear();
-        slots.append_to(&mut self.slots, |_, word| word);
+    fn fail_all(&mut self, error: &ExtractError) {
+        let slots = std::mem::take(&mut self.slots);
         self.numbers.clear();
-        self.numbers.extend(self.slots.iter().map(|&slot| number_of[slot as usize]));
+        self.fail(&slots, error);
     }
 
     /// Turn the deliveries of results that are too large into failures.
@@ -98,13 +86,6 @@ impl Delivered {
             }
         }
     }
-}
-
-/// Scratch of [`Delivered::put_in_order`].
-#[derive(Debug, Default)]
-pub(super) struct InOrder {
-    slots: QuerySet,
-    number_of: Vec<u32>,
 }
 
 /// A node that a query selects.
@@ -205,29 +186,59 @@ impl Engine {
     /// What the last message, run with [`Self::run_delivering`], is to be delivered as. The payloads are added to
     /// `payloads`; subscriptions that get the same one share it.
     pub fn deliver(&self, matcher: &mut Matcher, source: &[u8], payloads: &mut Payloads) -> Delivered {
+        let mut delivered = Delivered::default();
+        let Delivered { slots, numbers, .. } = &mut delivered;
+        delivered.failures = self.deliver_to(matcher, source, payloads, (slots, numbers));
+        delivered
+    }
+
+    /// The same, appended to lists; returns the failures.
+    pub fn deliver_to(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        payloads: &mut Payloads,
+        (slots, numbers): (&mut Vec<Slot>, &mut Vec<u32>),
+    ) -> Vec<(Slot, ExtractError)> {
         let before = payloads.len() as u32;
         let mut delivered = Delivered::default();
         let Matcher { document, guide, decisions, in_order, .. } = matcher;
         let mut session = self.session(Message { source, document }, payloads);
-        let mut elsewhere = Vec::new();
+        let (mut elsewhere, mut is_in_order) = (Vec::new(), false);
         if self.unshared_results {
             session.share_nothing();
         } else if guide.is_ready() {
             guide.find_results(&mut session);
-            let too_large = self.tell_guided(guide, &mut delivered, &mut elsewhere);
-            match guide.write_results(&mut session, &too_large) {
-                Ok(()) if before == 0 => {}
-                Ok(()) => delivered.numbers.iter_mut().for_each(|number| *number += before),
-                Err(error) => {
-                    let slots = std::mem::take(&mut delivered.slots);
-                    delivered.numbers.clear();
-                    delivered.fail(&slots, &error);
+            if self.registry.is_all_plain() && guide.is_certain(self.limits.result_bytes_max) {
+                // Nearly always so: then nothing is noted on the way.
+                in_order.begin(self.slot_bound(), before);
+                is_in_order = true;
+                guide.name_certain_results(in_order);
+                if let Err(error) = guide.write_results(&mut session, &[]) {
+                    in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
+                    delivered.fail_all(&error);
+                    is_in_order = false;
+                }
+            } else {
+                let too_large = self.tell_guided(guide, &mut delivered, &mut elsewhere);
+                match guide.write_results(&mut session, &too_large) {
+                    Ok(()) => delivered.numbers.iter_mut().for_each(|number| *number += before),
+                    Err(error) => delivered.fail_all(&error),
                 }
             }
         }
         self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, &mut delivered);
-        delivered.put_in_order(self.slot_bound(), in_order);
-        delivered
+        if !is_in_order && delivered.slots.is_sorted() {
+            slots.append(&mut delivered.slots);
+            numbers.append(&mut delivered.numbers);
+            return delivered.failures;
+        }
+        if !is_in_order {
+            in_order.begin(self.slot_bound(), before);
+        }
+        delivered.slots.iter().zip(&delivered.numbers).for_each(|(&slot, &number)| in_order.put(slot, number));
+        in_order.append_to(slots, numbers);
+        delivered.failures
     }
 
     /// Match a message and tell what it is delivered as, as [`Self::run_delivering`] and [`Self::deliver`] do; but

@@ -36,9 +36,10 @@ use late::Late;
 pub use naming::Named;
 #[cfg(test)]
 pub(crate) use naming::wear_out;
-pub(crate) use naming::{ELSEWHERE, Told};
+pub(crate) use naming::{ELSEWHERE, Hearer, Told};
 pub use prepared::Prepared;
 use results::Results;
+pub(crate) use selector::Member;
 use selector::Selector;
 
 /// Larger messages are looked at query by query: their results are written as they are found.

@@ -7,7 +7,7 @@ use super::super::buffer::Buffer;
 use super::super::family::NONE;
 use super::prepared::{Group, Make, Prepared};
 use super::recipes::RecipeId;
-use super::selector::Members;
+use super::selector::{Member, Members};
 use super::sets::{Sets, members};
 
 /// The result cannot be made here, and has to be asked for by itself.
@@ -18,6 +18,21 @@ thread_local! {
     pub(super) static NAMER: RefCell<Namer> = RefCell::default();
 }
 
+/// Is told which query gets which result.
+pub(crate) trait Hearer {
+    /// Up to so many queries will be told.
+    fn expect(&mut self, count: usize);
+
+    /// A query gets a result, or has to ask [`ELSEWHERE`].
+    fn hear(&mut self, query: u32, number: u32);
+
+    /// Queries get results.
+    fn hear_all(&mut self, members: &[Member], number_of: impl FnMut(Member) -> u32);
+
+    /// That was all.
+    fn end(&mut self);
+}
+
 /// Queries with the number of each one's result.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
@@ -25,6 +40,39 @@ pub(crate) struct Told {
     pub numbers: Vec<u32>,
     /// Is any [`ELSEWHERE`]?
     pub is_elsewhere: bool,
+    /// How many there are so far; the lists are as long as they may get.
+    count: usize,
+}
+
+impl Hearer for Told {
+    fn expect(&mut self, count: usize) {
+        self.queries.resize(count, 0);
+        self.numbers.resize(count, 0);
+        self.count = 0;
+    }
+
+    fn hear(&mut self, query: u32, number: u32) {
+        self.queries[self.count] = query;
+        self.numbers[self.count] = number;
+        self.count += 1;
+        self.is_elsewhere |= number == ELSEWHERE;
+    }
+
+    #[inline]
+    fn hear_all(&mut self, members: &[Member], mut number_of: impl FnMut(Member) -> u32) {
+        let place = self.count..self.count + members.len();
+        let (queries, numbers) = (&mut self.queries[place.clone()], &mut self.numbers[place]);
+        for ((&member, query), number) in members.iter().zip(queries).zip(numbers) {
+            *query = member.query;
+            *number = number_of(member);
+        }
+        self.count += members.len();
+    }
+
+    fn end(&mut self) {
+        self.queries.truncate(self.count);
+        self.numbers.truncate(self.count);
+    }
 }
 
 /// A recipe that results of a message are made by.
@@ -192,6 +240,8 @@ pub(super) struct Namer {
     /// By number of a make: its result for the set in hand, counted from 1 and from the first result that was ever named;
     /// a number from before the set in hand means that there is none.
     made: Vec<u32>,
+    /// Results as they are named; longer than they need be.
+    results: Vec<(RecipeId, u32)>,
     /// How many results were ever named, but for those from before `made` was emptied.
     ever: u32,
 }
@@ -199,30 +249,28 @@ pub(super) struct Namer {
 impl Namer {
     /// Names the results, and tells the queries with the number of each one's: [`ELSEWHERE`] where it has to be asked for
     /// by itself. The queries in `without`, bits, are left out.
-    pub fn name(&mut self, prepared: &Prepared, named: &mut Named, without: &[u64], told: &mut Told) {
+    pub fn name(&mut self, prepared: &Prepared, named: &mut Named, without: &[u64], told: &mut impl Hearer) {
         let count = prepared.query_count();
-        named.uses.take();
-        named.list.clear();
-        named.list.resize(count, (0, 0));
-        told.queries.clear();
-        told.queries.resize(count, 0);
-        told.numbers.clear();
-        told.numbers.resize(count, 0);
-        told.is_elsewhere = false;
-        let mut naming = Naming { prepared, without, results: &mut named.list, result_count: 0, told, told_count: 0 };
+        let mut results = std::mem::take(&mut self.results);
+        if results.len() < count {
+            results.resize(count, (0, 0));
+        }
+        told.expect(count);
+        let mut naming = Naming { prepared, without, results: &mut results, result_count: 0, told };
         let mut start = 0;
         for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
             self.name_list(same, start, &mut naming);
             start += same.len() as u32;
         }
-        let Naming { result_count, told_count, .. } = naming;
-        named.list.truncate(result_count);
-        told.queries.truncate(told_count);
-        told.numbers.truncate(told_count);
+        naming.told.end();
+        named.uses.take();
+        named.list.clear();
+        named.list.extend_from_slice(&naming.results[..naming.result_count]);
+        self.results = results;
     }
 
     /// Names the results of the groups of one list. The first of them has the number `start`.
-    fn name_list(&mut self, groups: &[Group], start: u32, naming: &mut Naming<'_>) {
+    fn name_list(&mut self, groups: &[Group], start: u32, naming: &mut Naming<'_, impl Hearer>) {
         let prepared = naming.prepared;
         let (first, recipes) = prepared.recipes().of_list(groups[0].list);
         if self.made.len() < recipes {
@@ -288,41 +336,34 @@ struct NewSet {
 }
 
 /// The message whose results are named.
-struct Naming<'a> {
+struct Naming<'a, H> {
     prepared: &'a Prepared,
     without: &'a [u64],
     /// Longer than they need be.
     results: &'a mut [(RecipeId, u32)],
     result_count: usize,
-    told: &'a mut Told,
-    told_count: usize,
+    told: &'a mut H,
 }
 
-impl Naming<'_> {
+impl<H: Hearer> Naming<'_, H> {
     /// Names the results of all queries of groups with one set, none of which has to be asked for by itself. Nearly each
     /// query may or may not have the result of another, so there is no jump for that.
     fn name_all(&mut self, set: NewSet, groups: impl Iterator<Item = (u32, Members)>, made: &mut [u32]) {
         let Self { prepared, results, told, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
-        let (queries, numbers) = (&mut told.queries[self.told_count..], &mut told.numbers[self.told_count..]);
-        let (mut count, mut at) = (0, 0);
+        let mut count = 0;
         for (group, members) in groups {
-            let members = selector.members(members);
-            let place = at..at + members.len();
-            at = place.end;
-            for ((member, query), number) in members.iter().zip(&mut queries[place.clone()]).zip(&mut numbers[place]) {
+            told.hear_all(selector.members(members), |member| {
                 let made = &mut made[member.row as usize];
                 let is_new = *made <= set.before;
                 results[count as usize] = (set.first + member.row, group);
                 count += u32::from(is_new);
                 *made = if is_new { set.before + count } else { *made };
-                *query = member.query;
-                *number = set.base + *made - set.before - 1;
-            }
+                set.base + *made - set.before - 1
+            });
         }
         self.result_count = (set.base + count) as usize;
-        self.told_count += at;
     }
 
     /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
@@ -336,9 +377,7 @@ impl Naming<'_> {
                 }
                 let recipe = set.first + member.row;
                 let mut number = ELSEWHERE;
-                if prepared.recipes().columns(recipe).iter().any(|&column| prepared.is_too_much(column)) {
-                    self.told.is_elsewhere = true;
-                } else {
+                if !prepared.recipes().columns(recipe).iter().any(|&column| prepared.is_too_much(column)) {
                     let made = &mut made[member.row as usize];
                     if *made <= set.before {
                         self.results[self.result_count] = (recipe, group);
@@ -347,9 +386,7 @@ impl Naming<'_> {
                     }
                     number = set.base + *made - set.before - 1;
                 }
-                self.told.queries[self.told_count] = member.query;
-                self.told.numbers[self.told_count] = number;
-                self.told_count += 1;
+                self.told.hear(member.query, number);
             }
         }
     }

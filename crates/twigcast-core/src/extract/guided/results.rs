@@ -12,7 +12,7 @@ use super::super::run::Session;
 use super::columns::Columns;
 use super::guide::Meaning;
 use super::joined::Joined;
-use super::naming::{Named, Namer, Told, Uses};
+use super::naming::{Hearer, Named, Namer, Told, Uses};
 use super::prepared::{Make, Prepared};
 use super::sets::members;
 use super::{Found, Guide};
@@ -56,6 +56,12 @@ impl Guide {
         let Results { prepared, named, namer, .. } = &mut self.results;
         namer.name(prepared, named, self.late.changed(), told);
         if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
+    }
+
+    /// The same where that is certain, and no result too large.
+    pub(crate) fn name_certain_results(&mut self, told: &mut impl Hearer) {
+        let Results { prepared, named, namer, .. } = &mut self.results;
+        namer.name(prepared, named, &[], told);
     }
 
     /// Takes what was found, to be put together at any time.

@@ -27,7 +27,7 @@ pub(super) type Members = (u32, u32);
 
 /// A query, and the number of its make among those of the list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
+pub(crate) struct Member {
     pub query: u32,
     pub row: u32,
 }
