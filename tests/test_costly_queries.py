@@ -121,6 +121,46 @@ def test_rewriting_decides_what_matching_does(message: str, result: str) -> None
     assert len(deliveries) == 0
 
 
+def test_many_texts_are_searched_for_in_a_long_message() -> None:
+    chance = random.Random(3)
+    words = ["".join(chance.choices("abcdefgh", k=chance.randrange(2, 8))) for _ in range(500)]
+    elements = [" ".join(chance.choices(words, k=40)) for _ in range(1_000)]
+    message = (
+        "<r>" + "".join(f"<t k='{word}x'>{text}<u>ü{word}</u></t>" for word, text in zip(words * 2, elements)) + "</r>"
+    )
+    text = "".join(f"{text}ü{word}" for word, text in zip(words * 2, elements))
+    # Some occur, also across elements, some nearly do, most do not.
+    parts = ["".join(chance.choices("abcdefgh ", k=chance.randrange(1, 14))) for _ in range(6_000)]
+    parts += [text[at : at + chance.randrange(1, 14)] for at in (chance.randrange(len(text)) for _ in range(300))]
+    parts += [f"{word}x" for word in words[:200]]
+    paths = [
+        "contains(/, '{}')",
+        "//t[contains(., '{}')]",
+        "/r[contains(., '{}')]",
+        "//t[u[contains(., '{}')] or @k = '{}']",
+    ]
+    queries = [(f"{number} {path}", path.replace("{}", part)) for path in paths for number, part in enumerate(parts)]
+    queries += [(f"{number} @", f"//t[contains(@k, '{part}')]") for number, part in enumerate(parts[-500:])]
+    subscriptions = SubscriptionSet()
+    assert subscriptions.add_many(queries) == []
+    tree = lxml.etree.fromstring(message)
+    within = ["".join(element.itertext()) for element in tree.iter("t")]
+    keys = [element.get("k", "") for element in tree.iter("t")]
+    expected = set()
+    for number, part in enumerate(parts):
+        if part in text:
+            expected |= {f"{number} {paths[0]}", f"{number} {paths[2]}"}
+        if any(part in value for value in within):
+            expected.add(f"{number} {paths[1]}")
+        if part in keys or any(part in f"ü{word}" for word in words):
+            expected.add(f"{number} {paths[3]}")
+    expected |= {f"{number} @" for number, part in enumerate(parts[-500:]) if any(part in key for key in keys)}
+    match = subscriptions.match(message)
+    assert match.undecided == []
+    assert set(match.keys) == expected
+    assert len(expected) < len(queries) / 2
+
+
 AXES = (
     "ancestor",
     "ancestor-or-self",

@@ -23,6 +23,9 @@ use super::texts::Range;
 const ENTRIES_MAX: usize = 1 << 20;
 const ENTRIES_PER_NODE: usize = 4;
 
+/// So often it is searched for a text before all its occurrences are found.
+const SEARCHES_OFTEN: u32 = if cfg!(test) { 1 } else { 4 };
+
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 16;
 
@@ -53,6 +56,8 @@ pub(super) struct Cache {
     numbers: FxHashMap<(*const Expr, NodeId), f64>,
     /// Where the text of the message contains another one; nothing if that is in too many places.
     occurrences: FxHashMap<*const Expr, Option<Box<[u32]>>>,
+    /// How often it was searched for a text without that.
+    searches: FxHashMap<*const Expr, u32>,
     /// Truth of predicates that are evaluated inside other predicates and so may be asked again for the same node.
     predicates: FxHashMap<(*const Expr, NodeRef), bool>,
     /// The values that paths lead to from many nodes; nothing if there are too many.
@@ -193,6 +198,16 @@ impl Cache {
             let next = occurrences.partition_point(|&at| (at as usize) < range.start);
             occurrences.get(next).is_some_and(|&at| at as usize + length <= range.end)
         }))
+    }
+
+    /// Was a text searched for often enough to find all its occurrences? Counts this time.
+    pub(super) fn is_asked_often(&mut self, part: &Expr) -> bool {
+        if !self.searches.contains_key(&std::ptr::from_ref(part)) && !self.admit(1) {
+            return false;
+        }
+        let searches = self.searches.entry(part).or_default();
+        *searches += 1;
+        *searches >= SEARCHES_OFTEN
     }
 
     pub(super) fn keep_occurrences(&mut self, part: &Expr, occurrences: Option<Box<[u32]>>) {

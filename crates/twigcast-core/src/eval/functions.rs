@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
-use crate::document::{NO_NODE, NodeId};
+use crate::document::{NO_NODE, NodeId, NodeKind};
 use crate::query::ast::{Expr, Function, PathStart};
 use crate::vocabulary::NamespaceId;
 
@@ -76,6 +76,11 @@ impl<'a> Evaluator<'a> {
             Function::False => Ok(false),
             Function::Boolean => self.boolean(&arguments[0], context),
             Function::Not => Ok(!self.boolean(&arguments[0], context)?),
+            Function::Contains | Function::StartsWith
+                if self.is_nowhere(&arguments[1], &arguments[0], self.is_in_tree(context.node)) =>
+            {
+                Ok(false)
+            }
             Function::Contains => {
                 let (text, part) = (self.text(&arguments[0], context)?, self.text(&arguments[1], context)?);
                 self.contains(&text, &arguments[1], &part.text)
@@ -101,6 +106,14 @@ impl<'a> Evaluator<'a> {
             Some(argument) => self.string(argument, context),
             None => self.string_value(context.node),
         }
+    }
+
+    /// Is the string-value of a node a part of the message's text?
+    fn is_in_tree(&self, node: NodeRef) -> bool {
+        matches!(node, NodeRef::Node(id) if matches!(
+            self.message.document.nodes[id as usize].kind,
+            NodeKind::Document | NodeKind::Element | NodeKind::Text
+        ))
     }
 
     fn string_length(&self, arguments: &'a [Expr], context: Context) -> Result<usize, EvalError> {

@@ -19,6 +19,7 @@ mod cache;
 mod compare;
 mod counts;
 mod functions;
+mod grams;
 mod index;
 mod joins;
 mod memory;
@@ -46,6 +47,7 @@ use crate::vocabulary::Vocabulary;
 pub use node::NodeRef;
 
 use cache::Cache;
+use grams::Grams;
 use predicates::Type;
 use texts::Texts;
 
@@ -162,6 +164,9 @@ pub struct Evaluator<'a> {
     cache: RefCell<Cache>,
     /// All text of the message, once it was asked for; nothing in it if it would take too much memory.
     texts: OnceCell<Option<Texts>>,
+    /// Bytes that were searched for texts, and the pieces of the text of the message, once that was often.
+    searched: Cell<u64>,
+    grams: OnceCell<Option<Grams>>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -178,6 +183,8 @@ impl<'a> Evaluator<'a> {
             nesting: Cell::new(0),
             cache: RefCell::new(Cache::new(message.document.nodes.len())),
             texts: OnceCell::new(),
+            searched: Cell::new(0),
+            grams: OnceCell::new(),
         }
     }
 

@@ -15,8 +15,9 @@ use super::{Bare, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, 
 /// Bytes of text whose handling counts as one visit.
 const BYTES_PER_VISIT: usize = 64;
 
-/// Elements with so few descendants are read from the message itself.
+/// Elements with so few descendants are read from the message itself, unless they are as long as this.
 const DESCENDANTS_FEW: u32 = 4;
+const TEXT_LONG: u32 = 1 << 12;
 
 /// What is worth finding all occurrences of a text: their number times its length, in bytes.
 const OCCURRENCES_COST: usize = 1 << 24;
@@ -90,17 +91,26 @@ impl<'a> Evaluator<'a> {
         if self.visits.get() < nodes.max(EXPENSIVE_MIN) {
             return Ok(None);
         }
-        let bytes = Texts::bytes_at_most(self.message);
         self.charge(nodes)?;
-        self.charge_text(bytes)?;
-        let fits = self.cache.borrow_mut().admit_bytes(bytes);
-        Ok(self.texts.get_or_init(|| fits.then(|| Texts::new(self.message))).as_ref())
+        self.charge_text(self.message.source.len())?;
+        Ok(self.texts_now())
+    }
+
+    /// The same, made now if it was not before.
+    pub(super) fn texts_now(&self) -> Option<&Texts> {
+        let make = || {
+            let fits = self.cache.borrow_mut().admit_bytes(Texts::bytes_at_most(self.message));
+            fits.then(|| Texts::new(self.message))
+        };
+        self.texts.get_or_init(make).as_ref()
     }
 
     /// Where the string-value of an element or the document node is in the text of the message. Nothing if it is read as
     /// fast from the message itself.
     fn in_texts(&self, id: NodeId) -> Result<Option<(&Texts, Range)>, EvalError> {
-        if self.message.document.nodes[id as usize].end - id <= DESCENDANTS_FEW {
+        let node = &self.message.document.nodes[id as usize];
+        let is_long = node.span.end - node.span.start >= TEXT_LONG;
+        if node.end - id <= DESCENDANTS_FEW && !(is_long && self.texts.get().is_some()) {
             return Ok(None);
         }
         let Some(texts) = self.texts()? else { return Ok(None) };
@@ -158,7 +168,10 @@ impl<'a> Evaluator<'a> {
     /// Does a text contain another one, which the query gives as `part`? Where it occurs in the message is remembered, if
     /// many overlapping parts of that are asked.
     pub(super) fn contains(&self, reading: &Reading<'_>, part: &'a Expr, wanted: &str) -> Result<bool, EvalError> {
-        let Some(range) = &reading.range else { return Ok(reading.text.contains(wanted)) };
+        let Some(range) = &reading.range else {
+            self.note_search(reading.text.len());
+            return Ok(reading.text.contains(wanted));
+        };
         let is_fixed = matches!(part, Expr::Literal(_)) && !wanted.is_empty();
         if is_fixed
             && self.is_worth_tables()
@@ -168,7 +181,8 @@ impl<'a> Evaluator<'a> {
             if let Some(Some(occurs)) = known {
                 return Ok(occurs);
             }
-            if known.is_none() && self.cache.borrow_mut().admit_bytes(0) {
+            // Once or twice, it is found faster than all its occurrences.
+            if known.is_none() && self.cache.borrow_mut().is_asked_often(part) {
                 let most = OCCURRENCES_COST / (wanted.len() + BYTES_PER_VISIT);
                 let found = texts.occurrences(wanted, most);
                 self.charge_text(texts.bytes())?;
@@ -181,6 +195,7 @@ impl<'a> Evaluator<'a> {
             }
         }
         self.charge_text(reading.text.len())?;
+        self.note_search(reading.text.len());
         Ok(reading.text.contains(wanted))
     }
 

@@ -56,6 +56,11 @@ impl Texts {
         self.starts[node as usize] as usize..self.starts[end as usize] as usize
     }
 
+    /// The whole of it.
+    pub(super) fn all(&self) -> &str {
+        &self.text
+    }
+
     /// A slice of the text.
     pub(super) fn slice(&self, range: Range) -> &str {
         &self.text[range]

@@ -23,6 +23,9 @@ const MAGIC: &[u8; 8] = b"TWIGSNAP";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
 
+/// Subscriptions of one context in a row that are added at once.
+const RUN: usize = 1 << 12;
+
 /// Why a snapshot could not be written or read.
 #[derive(Debug)]
 pub enum SnapshotError {
@@ -162,17 +165,39 @@ pub fn load(path: &Path, limits: Limits) -> Result<Engine, SnapshotError> {
     let contexts = read_contexts(&mut reader)?;
     let count = reader.u64()?;
     let mut engine = Engine::new(limits);
+    let mut run = Vec::new();
+    let mut of_run = 0;
     for _ in 0..count {
         let context = reader.u32()? as usize;
-        let context = contexts.get(context).ok_or(SnapshotError::Damaged("a subscription refers to no context"))?;
-        let key = reader.text()?;
-        let text = reader.text()?;
-        engine.add(key, text, context, false).map_err(|error| SnapshotError::Refused { key: key.to_owned(), error })?;
+        if context != of_run || run.len() == RUN {
+            add_run(&mut engine, &mut run, contexts.get(of_run))?;
+            of_run = context;
+        }
+        run.push((reader.text()?, reader.text()?));
     }
+    add_run(&mut engine, &mut run, contexts.get(of_run))?;
     if !reader.rest.is_empty() {
         return Err(SnapshotError::Damaged("it goes on after its end"));
     }
     Ok(engine)
+}
+
+/// Add subscriptions of one context, which are read ahead together.
+fn add_run(
+    engine: &mut Engine,
+    run: &mut Vec<(&str, &str)>,
+    context: Option<&QueryContext>,
+) -> Result<(), SnapshotError> {
+    if run.is_empty() {
+        return Ok(());
+    }
+    let context = context.ok_or(SnapshotError::Damaged("a subscription refers to no context"))?;
+    let refused = engine.add_many(run, context, false).into_iter().next();
+    if let Some((index, error)) = refused {
+        return Err(SnapshotError::Refused { key: run[index].0.to_owned(), error });
+    }
+    run.clear();
+    Ok(())
 }
 
 /// The body, once magic, version, length and checksum hold.

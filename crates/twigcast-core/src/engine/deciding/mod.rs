@@ -59,6 +59,9 @@ pub(super) struct Decisions {
     /// What the ancestors of an element say, by table and parent: siblings have the same ancestors, so they are asked
     /// once for all.
     above_range: FxHashMap<(usize, NodeId), Above>,
+    /// What may still be decided of long lists of candidates, by where these are; and how long they are together.
+    open: FxHashMap<usize, Vec<u32>>,
+    open_count: usize,
 }
 
 impl Decisions {
@@ -75,6 +78,8 @@ impl Decisions {
         self.above.clear();
         self.above_range.clear();
         self.lineage.clear();
+        self.open.clear();
+        self.open_count = 0;
     }
 
     /// Nobody asks for these queries any more: they count as decided.

@@ -10,17 +10,52 @@ use crate::extract::Payloads;
 use crate::twig::conditions::ConditionId;
 use crate::twig::shapes::NO_SHAPE;
 
+/// So many candidates of one place are kept account of one by one.
+const CANDIDATES_MANY: usize = 64;
+
 impl<'a> Run<'a, '_> {
     pub(super) fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
-        for &number in candidates {
-            let holds = match self.population.triggers.get(number) {
-                Some(trigger) if trigger.key.is_some() => self.key_holds(decisions, node, trigger),
-                _ => true,
-            };
-            if holds {
-                self.test(decisions, node, number);
-            }
+        if candidates.len() >= CANDIDATES_MANY && decisions.open_count + candidates.len() <= self.budget / 16 {
+            return self.decide_open(decisions, node, candidates);
         }
+        for &number in candidates {
+            self.decide_candidate(decisions, node, number);
+        }
+    }
+
+    fn decide_candidate(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
+        let holds = match self.population.triggers.get(number) {
+            Some(trigger) if trigger.key.is_some() => self.key_holds(decisions, node, trigger),
+            _ => true,
+        };
+        if holds {
+            self.test(decisions, node, number);
+        }
+    }
+
+    /// The same for many candidates, of which those are tested at further elements that are not decided by then. Lists of
+    /// candidates stay where they are as long as a message is decided.
+    fn decide_open(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
+        let place = candidates.as_ptr().addr();
+        let mut open = decisions.open.remove(&place).unwrap_or_else(|| {
+            decisions.open_count += candidates.len();
+            candidates.to_vec()
+        });
+        open.retain(|&number| {
+            let Some(trigger) = self.population.triggers.get(number) else { return false };
+            if decisions.is_decided(trigger.query) || self.is_ruled_out(trigger) {
+                return false;
+            }
+            self.decide_candidate(decisions, node, number);
+            true
+        });
+        decisions.open.insert(place, open);
+    }
+
+    /// Is it known that a trigger's conditions hold at no element of the message?
+    fn is_ruled_out(&self, trigger: &Trigger) -> bool {
+        let Some(rest) = trigger.rest.as_ref().filter(|_| self.evaluator.knows_pieces()) else { return false };
+        rest.upward.iter().flat_map(|check| &check.conditions).any(|condition| self.evaluator.rules_out(condition))
     }
 
     pub(super) fn key_holds(&self, decisions: &mut Decisions, node: NodeId, trigger: &Trigger) -> bool {

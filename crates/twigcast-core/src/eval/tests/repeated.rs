@@ -156,6 +156,7 @@ fn nodes(document: &Document) -> Vec<NodeRef> {
 fn exhausted(case: &Case) -> Evaluator<'_> {
     let evaluator = case.evaluator();
     evaluator.charge(1_000_000).expect("no budget");
+    evaluator.note_search(1 << 40);
     evaluator
 }
 
