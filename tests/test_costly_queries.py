@@ -126,9 +126,11 @@ def test_many_texts_are_searched_for_in_a_long_message() -> None:
     words = ["".join(chance.choices("abcdefgh", k=chance.randrange(2, 8))) for _ in range(500)]
     elements = [" ".join(chance.choices(words, k=40)) for _ in range(1_000)]
     message = (
-        "<r>" + "".join(f"<t k='{word}x'>{text}<u>ü{word}</u></t>" for word, text in zip(words * 2, elements)) + "</r>"
+        "<r>"
+        + "".join(f"<t k='{word}x'>{text}<u>ü{word}</u></t>" for word, text in zip(words * 2, elements, strict=True))
+        + "</r>"
     )
-    text = "".join(f"{text}ü{word}" for word, text in zip(words * 2, elements))
+    text = "".join(f"{text}ü{word}" for word, text in zip(words * 2, elements, strict=True))
     # Some occur, also across elements, some nearly do, most do not.
     parts = ["".join(chance.choices("abcdefgh ", k=chance.randrange(1, 14))) for _ in range(6_000)]
     parts += [text[at : at + chance.randrange(1, 14)] for at in (chance.randrange(len(text)) for _ in range(300))]
