@@ -264,24 +264,25 @@ def payload_column(result: Answers, kind: pa.DataType) -> pa.DictionaryArray:
 
 def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:
     if not errors:
-        return _none_of(count, ERROR_TYPE)
+        return _no_errors(count) if count <= _KEPT_NULLS_MAX else pa.nulls(count, ERROR_TYPE)
     return pa.array([errors[row].details() if row in errors else None for row in range(count)], ERROR_TYPE)
 
 
-def _none_of(count: int, kind: pa.DataType) -> pa.Array:
-    """So many nulls."""
-    return _few_nulls(count, kind) if count <= _KEPT_NULLS_MAX else pa.nulls(count, kind)
+# To make so many nulls takes longer than small batches do otherwise; and arrays never change. They are kept by their number
+# alone, since for Arrow to hash a type takes nearly as long.
+@lru_cache(maxsize=16)
+def _no_errors(count: int) -> pa.StructArray:
+    return pa.nulls(count, ERROR_TYPE)
 
 
 @lru_cache(maxsize=16)
-def _few_nulls(count: int, kind: pa.DataType) -> pa.Array:
-    # To make them takes longer than small batches do otherwise; and arrays never change.
-    return pa.nulls(count, kind)
+def _none_undecided(count: int) -> pa.ListArray:
+    return pa.nulls(count, UNDECIDED_TYPE)
 
 
 def _undecided(result: Answers, count: int) -> pa.ListArray:
     if not result.failures:
-        return _none_of(count, UNDECIDED_TYPE)
+        return _none_undecided(count) if count <= _KEPT_NULLS_MAX else pa.nulls(count, UNDECIDED_TYPE)
     by_row: list[list[dict[str, object]] | None] = [None] * count
     for row, failure in result.failures:
         if isinstance(failure, UndecidedSubscription):
