@@ -268,8 +268,8 @@ def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:
     return pa.array([errors[row].details() if row in errors else None for row in range(count)], ERROR_TYPE)
 
 
-# To make so many nulls takes longer than small batches do otherwise; and arrays never change. They are kept by their number
-# alone, since for Arrow to hash a type takes nearly as long.
+# To make so many nulls takes longer than small batches do otherwise; and arrays never change. They are kept by their
+# number alone, since for Arrow to hash a type takes nearly as long.
 @lru_cache(maxsize=16)
 def _no_errors(count: int) -> pa.StructArray:
     return pa.nulls(count, ERROR_TYPE)
