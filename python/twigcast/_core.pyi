@@ -259,7 +259,7 @@ class BatchResult:
         """32-bit number of selected nodes per match; empty unless asked for."""
 
     @property
-    def payload_numbers(self) -> bytes:
+    def payload_numbers(self) -> Numbers:
         """32-bit number of the payload per match, -1 where there is none; empty unless asked for."""
 
     @property

@@ -254,12 +254,12 @@ def _slots(result: Answers) -> pa.Buffer:
 
 def payload_column(result: Answers, kind: pa.DataType) -> pa.DictionaryArray:
     """The payload of each match, null for the message itself. ``kind``: large binary or large string."""
-    matches = len(result.payload_numbers) // 4
+    numbers = pa.py_buffer(result.payload_numbers)
     validity = pa.py_buffer(result.payload_validity) if result.payload_validity else None
-    numbers = pa.Array.from_buffers(pa.int32(), matches, [validity, pa.py_buffer(result.payload_numbers)])
+    indices = pa.Array.from_buffers(pa.int32(), numbers.size // 4, [validity, numbers])
     offsets = pa.py_buffer(result.payload_offsets)
     different = pa.Array.from_buffers(kind, offsets.size // 8 - 1, [None, offsets, pa.py_buffer(result.payloads)])
-    return pa.DictionaryArray.from_arrays(numbers, different, safe=False)
+    return pa.DictionaryArray.from_arrays(indices, different, safe=False)
 
 
 def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:

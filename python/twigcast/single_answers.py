@@ -6,13 +6,12 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from twigcast import _core
 from twigcast.answers import KeyTable
 from twigcast.errors import NeedsConversion, UndecidedSubscription
 from twigcast.known_tables import KnownTables
-from twigcast.xquery.asking import match_batch
+from twigcast.xquery.asking import integers, match_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +53,13 @@ def ask_single(
         raise error
     if result.needs_conversion:
         raise NeedsConversion(1, 1, "the message is to be converted")
-    ends = _integers("q", result.payload_offsets)
+    ends = integers("q", result.payload_offsets)
     payloads = memoryview(result.payloads)
     return Single(
-        _integers("i", result.slots),
-        _integers("i", result.node_counts),
-        _integers("i", result.payload_numbers),
+        integers("i", result.slots),
+        integers("i", result.node_counts),
+        integers("i", result.payload_numbers),
         [bytes(payloads[start:end]) for start, end in pairwise(ends)],
         [(error.key, error.reason) for _, error in result.failures if isinstance(error, UndecidedSubscription)],
         tables.of_answer(table, result),
     )
-
-
-def _integers(typecode: Any, data: bytes) -> list[int]:
-    return array(typecode, data).tolist()

@@ -14,7 +14,8 @@ use twigcast_core::extract::Payloads;
 use twigcast_core::snapshot;
 
 use crate::answer::Answer;
-use crate::batch::{self, BatchResult};
+use crate::batch;
+use crate::batch_result::BatchResult;
 use crate::errors;
 use crate::keys::{Groups, Keys, KeysAtHand};
 use crate::limits;

@@ -2,6 +2,7 @@
 
 mod answer;
 mod batch;
+mod batch_result;
 mod engine;
 mod errors;
 mod events;
@@ -28,7 +29,7 @@ mod _core {
     #[pymodule_export]
     use super::answer::Answer;
     #[pymodule_export]
-    use super::batch::BatchResult;
+    use super::batch_result::BatchResult;
     #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]

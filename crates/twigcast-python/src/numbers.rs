@@ -114,7 +114,7 @@ pub struct Numbers(Held<u32>);
 
 impl Numbers {
     /// What a batch found. The memory goes back to the room in the end.
-    pub fn new(found: Found, room: &Room<u32>) -> Self {
+    pub fn new(found: Found<u32>, room: &Room<u32>) -> Self {
         let (list, count) = found.into_parts();
         Self(room.hold(list, count))
     }
@@ -145,8 +145,9 @@ impl Numbers {
 pub struct Bytes(Held<u8>);
 
 impl Bytes {
-    /// The first so many bytes of a list, whose memory goes back to the room in the end.
-    pub fn new(list: Vec<u8>, count: usize, room: &Room<u8>) -> Self {
+    /// Payloads that a batch made. The memory goes back to the room in the end.
+    pub fn new(made: Found<u8>, room: &Room<u8>) -> Self {
+        let (list, count) = made.into_parts();
         Self(room.hold(list, count))
     }
 }

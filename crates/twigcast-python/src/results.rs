@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use twigcast_core::engine::{KeysThen, PreparedDeliveries};
 
-use crate::batch;
+use crate::batch_result::numbers as numbers_as_bytes;
 
 /// Bytes of memory that are kept for the next result, about.
 const MEMORY_MAX: usize = 1 << 16;
@@ -62,9 +62,9 @@ impl Results {
             let mut pairs: Vec<(u32, u32)> = slots.iter().copied().zip(numbers.iter().copied()).collect();
             pairs.sort_unstable();
             let (slots, numbers): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
-            return Ok((batch::numbers(py, &slots)?, batch::numbers(py, &numbers)?));
+            return Ok((numbers_as_bytes(py, &slots)?, numbers_as_bytes(py, &numbers)?));
         }
-        Ok((batch::numbers(py, slots)?, batch::numbers(py, numbers)?))
+        Ok((numbers_as_bytes(py, slots)?, numbers_as_bytes(py, numbers)?))
     }
 
     /// See the stub file.

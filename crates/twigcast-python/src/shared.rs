@@ -16,6 +16,15 @@ const IDLE_MATCHERS_MAX: usize = 16;
 /// After so many additions, matchers learn of them at once rather than before their next message.
 const MANY: usize = 128;
 
+/// Memory for what batches find, and for what several threads have found and not put in its place.
+#[derive(Default)]
+pub struct Rooms {
+    pub matches: Room<u32>,
+    pub payloads: Room<u8>,
+    pub scratch: Room<u32>,
+    pub scratch_payloads: Room<u8>,
+}
+
 /// A subscription population. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct Engine {
@@ -24,9 +33,7 @@ pub struct Engine {
     /// Additions since matchers learnt of them.
     added: AtomicUsize,
     lender: Lender,
-    room: Room<u32>,
-    scratch_room: Room<u32>,
-    payload_room: Room<u8>,
+    rooms: Rooms,
 }
 
 // A panic while a lock was held leaves the lock poisoned but the data as consistent as Rust keeps it: matchers are
@@ -86,18 +93,8 @@ impl Engine {
     }
 
     /// Memory for what batches find.
-    pub fn room(&self) -> &Room<u32> {
-        &self.room
-    }
-
-    /// Memory for what batches find, until it is in place.
-    pub fn scratch_room(&self) -> &Room<u32> {
-        &self.scratch_room
-    }
-
-    /// Memory for the payloads of batches.
-    pub fn payload_room(&self) -> &Room<u8> {
-        &self.payload_room
+    pub fn rooms(&self) -> &Rooms {
+        &self.rooms
     }
 
     /// A population with no matchers yet.
@@ -107,9 +104,7 @@ impl Engine {
             idle: Mutex::new(Vec::new()),
             added: AtomicUsize::new(0),
             lender: Lender::default(),
-            room: Room::default(),
-            scratch_room: Room::default(),
-            payload_room: Room::default(),
+            rooms: Rooms::default(),
         }
     }
 }

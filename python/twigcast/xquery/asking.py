@@ -11,8 +11,9 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Literal
 
-from twigcast._core import BatchResult, Engine
+from twigcast._core import BatchResult, Engine, Numbers
 from twigcast.errors import TwigcastError, UndecidedSubscription
 from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import shared
@@ -117,11 +118,11 @@ class _Patching:
 
     def patched(self) -> Answers:
         """The answers, if there is anything to change in them."""
-        slots = _integers("i", self.found.slots)
-        ends = _integers("i", self.found.key_offsets)
+        slots = integers("i", self.found.slots)
+        ends = integers("i", self.found.key_offsets)
         if self.external.keys().isdisjoint(slots):
             return self.found
-        numbers = _integers("i", self.found.payload_numbers)
+        numbers = integers("i", self.found.payload_numbers)
         before = len(self.found.payload_offsets) // 8 - 1
         key_offsets = array("i", [0])
         for row, (start, end) in enumerate(pairwise(ends)):
@@ -129,7 +130,7 @@ class _Patching:
                 if self._stays(row, slots[place], numbers[place] if self.deliver else -1, before):
                     self.kept.append(place)
             key_offsets.append(len(self.kept))
-        counts = _integers("i", self.found.node_counts)
+        counts = integers("i", self.found.node_counts)
         offsets = array("q", self.found.payload_offsets)
         for payload in self.made:
             offsets.append(offsets[-1] + len(payload))
@@ -174,5 +175,6 @@ def _octets(numbers: list[int]) -> Iterator[int]:
         yield sum(1 << at for at, number in enumerate(numbers[start : start + 8]) if number >= 0)
 
 
-def _integers(typecode: str, data: bytes) -> list[int]:
-    return array(typecode, data).tolist()
+def integers(typecode: Literal["i", "q"], data: bytes | Numbers) -> list[int]:
+    """The integers of a buffer, of 32 (``i``) or 64 bits (``q``)."""
+    return memoryview(data).cast(typecode).tolist()

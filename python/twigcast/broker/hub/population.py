@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from twigcast._core import NameDictionary
 from twigcast.broker.delivery.capabilities import source_of_topic
@@ -24,7 +24,7 @@ from twigcast.errors import QueryError, QueryLimitExceeded, RejectedMessage, Twi
 from twigcast.limits import Limits
 from twigcast.subscriptions import Dialect, SubscriptionSet
 from twigcast.subscriptions import Subscription as Query
-from twigcast.xquery.asking import Evaluate, match_batch
+from twigcast.xquery.asking import Evaluate, integers, match_batch
 
 _LOADED_AT_ONCE: Final = 20_000
 
@@ -248,10 +248,10 @@ class TenantPopulation:
         result = match_batch(
             engine, offsets.tobytes(), data, len(bodies), deliver=True, nodes=False, threads=1, evaluate=self._evaluate
         )
-        ends, slots = _integers("i", result.key_offsets), _integers("i", result.slots)
-        numbers = _integers("i", result.payload_numbers)
+        ends, slots = integers("i", result.key_offsets), integers("i", result.slots)
+        numbers = integers("i", result.payload_numbers)
         payloads = memoryview(result.payloads)
-        different = [bytes(payloads[first:last]) for first, last in pairwise(_integers("q", result.payload_offsets))]
+        different = [bytes(payloads[first:last]) for first, last in pairwise(integers("q", result.payload_offsets))]
         outcomes = []
         for start, end in pairwise(ends):
             mine: list[bytes | None] | None = None
@@ -333,7 +333,3 @@ class Population:
         refused = [(members[index], error) for index, error in population.add(members)]
         population.dormant.update((member.id, member) for member, _ in refused)
         return refused
-
-
-def _integers(typecode: Any, data: bytes) -> list[int]:
-    return array(typecode, data).tolist()
