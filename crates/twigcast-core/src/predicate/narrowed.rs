@@ -6,7 +6,7 @@
 
 use super::key::PackedKey;
 use super::table::KeyTable;
-use super::waiting::{List, Others, Waiting};
+use super::waiting::{Kind, List, Others, Waiting};
 use crate::hashed::{HashIndex, Hashing};
 use crate::twig::shapes::ShapeId;
 
@@ -151,10 +151,10 @@ impl Narrowed {
             words.extend(list.satisfied());
             for waiting in list.others.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get()))) {
                 let left = Waiting { below: None, ..waiting };
-                if left.is_lone() {
-                    words.push(left.query);
-                } else {
-                    left.write(if left.is_also() { also } else { others });
+                match left.kind() {
+                    Kind::Lone => words.push(left.query),
+                    Kind::Also => left.write(also),
+                    Kind::Below | Kind::Other => left.write(others),
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::key::{self, AtomId, Distances, PackedKey};
-use super::waiting::{KeyedTrigger, List, Others, Waiting};
+use super::waiting::{KeyedTrigger, Kind, List, Others, Waiting};
 
 /// What waits, by key: an open hash table of keys and lists. Tables are many and most look-ups go to one that is not in
 /// the processor's cache, so what counts is how few lines of it a look-up touches: a bit of the filter for a key that is
@@ -54,7 +54,11 @@ fn block_of(words: usize) -> usize {
 impl KeyTable {
     /// The table of these triggers.
     pub fn new(mut entries: Vec<KeyedTrigger>) -> Self {
-        entries.sort_unstable();
+        // In the order of lists. Whether a query comes before another does not matter, but that it is always the same.
+        entries.sort_unstable_by_key(|entry| {
+            let Waiting { query, also, below, trigger } = entry.waiting;
+            (entry.key, entry.waiting.kind(), query, also, below, trigger)
+        });
         let keys = entries.chunk_by(|a, b| a.key == b.key).count();
         let mut table = Self::default();
         table.make_room(keys);
@@ -64,16 +68,9 @@ impl KeyTable {
             let place = match group {
                 [only] if only.waiting.is_lone() => only.waiting.query | LONE,
                 _ => {
-                    let (lone, others): (Vec<&KeyedTrigger>, Vec<_>) =
-                        group.iter().partition(|entry| entry.waiting.is_lone());
-                    let (below, others): (Vec<&KeyedTrigger>, Vec<_>) =
-                        others.into_iter().partition(|entry| entry.waiting.is_below());
-                    let (also, others): (Vec<&KeyedTrigger>, Vec<_>) =
-                        others.into_iter().partition(|entry| entry.waiting.is_also());
                     words.clear();
-                    words.push(lone.len() as u32);
-                    let ordered = lone.into_iter().chain(below).chain(also).chain(others);
-                    ordered.for_each(|entry| entry.waiting.write(&mut words));
+                    words.push(group.partition_point(|entry| entry.waiting.is_lone()) as u32);
+                    group.iter().for_each(|entry| entry.waiting.write(&mut words));
                     table.new_list(&words)
                 }
             };
@@ -215,8 +212,7 @@ impl KeyTable {
         let start = at as usize + 1;
         let length = self.lists[start - 1] as usize;
         let alone = self.lists[start] as usize;
-        let goes_first = waiting.is_lone() || waiting.is_below() || waiting.is_also();
-        let from = if goes_first { 1 + alone } else { length };
+        let from = if waiting.kind() < Kind::Other { 1 + alone } else { length };
         let count = u32::from(waiting.is_lone());
         if length + added.len() < block_of(length) {
             self.lists.copy_within(start + from..start + length, start + from + added.len());

@@ -27,30 +27,46 @@ pub struct Waiting {
     pub trigger: Option<u32>,
 }
 
+/// What something asks for besides the key that it waits for. Lists begin with those that ask for nothing; then come those
+/// that ask for a single thing, which is decided without looking at anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Nothing.
+    Lone,
+    /// A branch.
+    Below,
+    /// A further key that is no comparison.
+    Also,
+    /// Anything else, or several of these.
+    Other,
+}
+
 const HAS_BELOW: u32 = 1 << 29;
 const HAS_ALSO: u32 = 1 << 30;
 const HAS_TRIGGER: u32 = 1 << 31;
 const MARKS: u32 = HAS_BELOW | HAS_ALSO | HAS_TRIGGER;
 
 impl Waiting {
+    /// What it asks for besides its key.
+    #[inline]
+    pub(super) fn kind(&self) -> Kind {
+        match *self {
+            Self { also: None, below: None, trigger: None, .. } => Kind::Lone,
+            Self { also: None, below: Some(_), trigger: None, .. } => Kind::Below,
+            Self { also: Some(also), below: None, trigger: None, .. } if !key::is_comparison(also.get()) => Kind::Also,
+            _ => Kind::Other,
+        }
+    }
+
+    #[inline]
     pub(super) fn is_lone(&self) -> bool {
-        self.words() == 1
+        self.kind() == Kind::Lone
     }
 
     /// How many words it takes, one to four.
     pub(super) fn words(&self) -> usize {
         let Self { query: _, also, below, trigger } = self;
         1 + usize::from(also.is_some()) + usize::from(below.is_some()) + usize::from(trigger.is_some())
-    }
-
-    /// Does it ask for a branch and for nothing else?
-    pub(super) fn is_below(&self) -> bool {
-        self.below.is_some() && self.words() == 2
-    }
-
-    /// Does it ask for a further key that is no comparison, and for nothing else?
-    pub(super) fn is_also(&self) -> bool {
-        self.words() == 2 && self.also.is_some_and(|also| !key::is_comparison(also.get()))
     }
 
     pub(super) fn write(self, words: &mut Vec<u32>) {
