@@ -52,6 +52,13 @@ ALONG_AXES = [
     "count(//a[ancestor::q]) = 1",
     "//a[descendant::a[ancestor::q]]",
     "//a[.//@x = 1]",
+    "//a[ancestor::q[1]]",
+    "//a[ancestor::a[last()]/@z]",
+    "//y[contains(ancestor-or-self::*/@y, 'q')]",
+    "//a[count(following::a/@z) > count(preceding::a/@z)]",
+    "//a[namespace::q]",
+    "//a[namespace-uri() = 'urn:q']",
+    "//a[lang('en')]",
 ]
 
 TEXTS = [

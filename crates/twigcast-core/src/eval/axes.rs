@@ -224,6 +224,9 @@ impl Evaluator<'_> {
     /// The declarations in scope at an element, in document order, `xml` last.
     fn namespaces_in_scope(&self, element: NodeId) -> Result<Vec<u32>, EvalError> {
         let document = self.message.document;
+        if document.declarations.is_empty() {
+            return Ok(vec![XML_DECLARATION]);
+        }
         let mut scope: Vec<u32> = Vec::new();
         let mut prefixes: Vec<&str> = vec!["xml"];
         let mut ancestor = element;

@@ -15,7 +15,7 @@ use super::bits::Bits;
 use super::compare::Strings;
 use super::index::Index;
 use super::joins::Join;
-use super::tables::Domain;
+use super::tables::{Domain, Question};
 use super::texts::Range;
 
 /// Entries (nodes or answers) that may be remembered, of about 16 bytes each: so many, and so many for each node, which
@@ -50,8 +50,10 @@ pub(super) struct Cache {
     indices: FxHashMap<(*const Step, NodeId), Rc<Index>>,
     /// How many of each node and its ancestors a step inside a predicate selects.
     counts_up: FxHashMap<*const Step, Rc<[u32]>>,
+    /// The nearest node at or above each that such a step can choose, or the outermost one; `NO_NODE`: there is none.
+    nearest: FxHashMap<*const Step, Rc<[NodeId]>>,
     /// For which nodes a set of nodes holds what is asked for; nothing if that is not to be found for all at once.
-    tables: FxHashMap<(*const (), Domain), Option<Bits>>,
+    tables: FxHashMap<(Question, Domain), Option<Bits>>,
     /// Numbers that many context nodes have in common, by what they depend on.
     numbers: FxHashMap<(*const Expr, NodeId), f64>,
     /// Where the text of the message contains another one; nothing if that is in too many places.
@@ -160,13 +162,21 @@ impl Cache {
         self.counts_up.insert(step, Rc::clone(counts));
     }
 
+    pub(super) fn nearest(&self, step: &Step) -> Option<Rc<[NodeId]>> {
+        self.nearest.get(&std::ptr::from_ref(step)).cloned()
+    }
+
+    pub(super) fn keep_nearest(&mut self, step: &Step, nearest: &Rc<[NodeId]>) {
+        self.nearest.insert(step, Rc::clone(nearest));
+    }
+
     /// Is a node in a table? Nothing if there is none, and nothing in it if there is not to be one.
-    pub(super) fn in_table(&self, key: (*const (), Domain), number: u32) -> Option<Option<bool>> {
+    pub(super) fn in_table(&self, key: (Question, Domain), number: u32) -> Option<Option<bool>> {
         let table = self.tables.get(&key)?;
         Some(table.as_ref().map(|table| table.contains(number)))
     }
 
-    pub(super) fn keep_table(&mut self, key: (*const (), Domain), table: Option<Bits>) {
+    pub(super) fn keep_table(&mut self, key: (Question, Domain), table: Option<Bits>) {
         self.tables.insert(key, table);
     }
 

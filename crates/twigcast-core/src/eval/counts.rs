@@ -1,13 +1,14 @@
-//! How many nodes one step selects, from what is known of the whole message: `count(preceding-sibling::*)` of each of many
-//! siblings, `count(ancestor::a)` of each of many nested elements.
+//! How many nodes one step selects, and which of the ancestors are among them, from what is known of the whole message:
+//! `count(preceding-sibling::*)` of each of many siblings, `count(ancestor::a)` or `ancestor::a[1]` of each of many nested elements.
 
 use std::rc::Rc;
 
-use crate::document::NO_NODE;
+use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Path, PathStart};
 
+use super::predicates::is_last;
 use super::steps::Hop;
-use super::{Context, EvalError, Evaluator, NodeRef};
+use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit};
 
 impl<'a> Evaluator<'a> {
     /// How many nodes a path of one step selects; nothing if they have to be counted.
@@ -69,5 +70,53 @@ impl<'a> Evaluator<'a> {
         let counts: Rc<[u32]> = counts.into();
         self.cache.borrow_mut().keep_counts_up(hop.step, &counts);
         Ok(Some(counts[id as usize] as usize))
+    }
+
+    /// Visit the nodes at and above one that a step on a reverse axis chooses from, innermost first; of those that take the
+    /// last one of them only that. Nothing is done, and `false` returned, if they have to be looked for.
+    pub(super) fn visit_up(&self, hop: &Hop<'a>, from: NodeRef, visit: Visit<'_>) -> Result<bool, Halt> {
+        let mut up = match (hop.axis, from) {
+            (Axis::Ancestor, _) => self.parent(from),
+            (Axis::AncestorOrSelf, NodeRef::Node(id)) => id,
+            _ => return Ok(false),
+        };
+        if !self.is_worth_tables() {
+            return Ok(false);
+        }
+        let Some(nearest) = self.nearest_of(hop)? else { return Ok(false) };
+        let is_last = is_last(&hop.step.predicates);
+        while up != NO_NODE {
+            self.charge(1)?;
+            let next = nearest[up as usize];
+            if next == NO_NODE {
+                break;
+            }
+            visit(NodeRef::Node(next))?;
+            up = if is_last { NO_NODE } else { self.parent(NodeRef::Node(next)) };
+        }
+        Ok(true)
+    }
+
+    /// By node, the nearest one at or above it that a step can choose; the outermost, if it chooses the last.
+    fn nearest_of(&self, hop: &Hop<'a>) -> Result<Option<Rc<[NodeId]>>, EvalError> {
+        let known = self.cache.borrow().nearest(hop.step);
+        if known.is_some() {
+            return Ok(known);
+        }
+        let nodes = &self.message.document.nodes;
+        if !self.cache.borrow_mut().admit_bytes(nodes.len() * size_of::<NodeId>()) {
+            return Ok(None);
+        }
+        self.charge(nodes.len() as u64)?;
+        let is_last = is_last(&hop.step.predicates);
+        let mut nearest: Vec<NodeId> = Vec::with_capacity(nodes.len());
+        for (id, node) in (0..).zip(nodes) {
+            let above = if node.parent == NO_NODE { NO_NODE } else { nearest[node.parent as usize] };
+            let keeps_above = is_last && above != NO_NODE || !self.node_passes(&hop.step.test, id);
+            nearest.push(if keeps_above { above } else { id });
+        }
+        let nearest: Rc<[NodeId]> = nearest.into();
+        self.cache.borrow_mut().keep_nearest(hop.step, &nearest);
+        Ok(Some(nearest))
     }
 }

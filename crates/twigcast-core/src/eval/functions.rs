@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
-use crate::document::{NO_NODE, NodeId, NodeKind};
+use crate::document::{Attribute, NO_NODE, NodeId, NodeKind};
 use crate::query::ast::{Expr, Function, PathStart};
 use crate::vocabulary::NamespaceId;
 
@@ -171,6 +171,9 @@ impl<'a> Evaluator<'a> {
     /// The value of `xml:lang` that is in force at a node.
     fn language(&self, node: NodeRef) -> Result<Option<Cow<'a, str>>, EvalError> {
         let document = self.message.document;
+        if self.is_expensive() && !self.has_languages()? {
+            return Ok(None);
+        }
         let mut element = node.tree_node(document);
         while element != NO_NODE {
             self.charge(1)?;
@@ -180,6 +183,17 @@ impl<'a> Evaluator<'a> {
             element = document.nodes[element as usize].parent;
         }
         Ok(None)
+    }
+
+    /// Does any element say which language it is in?
+    fn has_languages(&self) -> Result<bool, EvalError> {
+        if let Some(&known) = self.has_languages.get() {
+            return Ok(known);
+        }
+        let attributes = &self.message.document.attributes;
+        self.charge(attributes.len() as u64)?;
+        let is_language = |attribute: &Attribute| attribute.qname.of(self.message.source) == b"xml:lang";
+        Ok(*self.has_languages.get_or_init(|| attributes.iter().any(is_language)))
     }
 
     /// The attribute `xml:local` of an element. Only the prefix `xml` can be bound to its namespace.

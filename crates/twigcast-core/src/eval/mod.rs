@@ -167,6 +167,8 @@ pub struct Evaluator<'a> {
     /// Bytes that were searched for texts, and the pieces of the text of the message, once that was often.
     searched: Cell<u64>,
     grams: OnceCell<Option<Grams>>,
+    /// Whether there is an `xml:lang`, once that was asked often.
+    has_languages: OnceCell<bool>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -185,6 +187,7 @@ impl<'a> Evaluator<'a> {
             texts: OnceCell::new(),
             searched: Cell::new(0),
             grams: OnceCell::new(),
+            has_languages: OnceCell::new(),
         }
     }
 

@@ -27,7 +27,7 @@ impl<'a> Evaluator<'a> {
                 return Ok(exists);
             }
         }
-        let exists = match self.path_in_table(path, context, &mut |_| Ok(true))? {
+        let exists = match self.exists_in_table(path, context)? {
             Some(exists) => exists,
             None => self.any_of_path(path, context, &mut |_| Err(Halt::Found))?,
         };
@@ -59,6 +59,9 @@ impl<'a> Evaluator<'a> {
     /// Visit the nodes of a path, in any order and perhaps repeatedly, until `visit` has what it wanted; returns whether
     /// it had.
     pub(super) fn any_of_path(&self, path: &'a Path, context: Context, visit: Visit<'_>) -> Result<bool, EvalError> {
+        if self.exists_in_table(path, context)? == Some(false) {
+            return Ok(false);
+        }
         match &path.start {
             PathStart::Root => self.steps_reach(&path.steps, NodeRef::Node(0), visit),
             PathStart::Context => self.steps_reach(&path.steps, context.node, visit),
@@ -102,6 +105,9 @@ impl<'a> Evaluator<'a> {
     }
 
     fn find_nodes(&self, path: &'a Path, context: Context) -> Result<Vec<NodeRef>, EvalError> {
+        if self.exists_in_table(path, context)? == Some(false) {
+            return Ok(Vec::new());
+        }
         let start = self.start(path, context)?;
         if path.steps.is_empty() {
             return Ok(start);
@@ -116,6 +122,9 @@ impl<'a> Evaluator<'a> {
         }
         if let Some(count) = self.known_count(path, context)? {
             return Ok(count);
+        }
+        if self.exists_in_table(path, context)? == Some(false) {
+            return Ok(0);
         }
         let start = self.start(path, context)?;
         if path.steps.is_empty() {
@@ -138,6 +147,9 @@ impl<'a> Evaluator<'a> {
         };
         if from == NodeRef::Node(NO_NODE) || !is_in_document_order(&path.steps) {
             return Ok(self.path_nodes(path, context)?.first().copied());
+        }
+        if self.exists_in_table(path, context)? == Some(false) {
+            return Ok(None);
         }
         let mut first = None;
         self.steps_reach(&path.steps, from, &mut |node| {

@@ -104,8 +104,12 @@ impl<'a> Evaluator<'a> {
                 return self.visit_last(indexed, visit);
             }
         }
+        if is_last(predicates) && self.visit_up(hop, from, visit)? {
+            return Ok(());
+        }
         let walk = |visit: Visit<'_>| match &indexed {
             Some(indexed) => self.visit_indexed(indexed, visit),
+            None if self.visit_up(hop, from, visit)? => Ok(()),
             None => self.walk(from, hop.axis, &hop.step.test, visit),
         };
         match hop.dependence {

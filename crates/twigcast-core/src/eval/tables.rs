@@ -30,6 +30,15 @@ pub(super) enum Domain {
     Attributes,
 }
 
+/// What a table says of an expression, which has a place by its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Question {
+    /// Whether it leads to any node.
+    Existence(*const ()),
+    /// Whether it leads to a node with what it is compared with.
+    Comparison(*const ()),
+}
+
 /// What is asked of the nodes that a path leads to.
 pub(super) type Target<'t> = &'t mut dyn FnMut(NodeRef) -> Result<bool, EvalError>;
 
@@ -40,40 +49,33 @@ impl<'a> Evaluator<'a> {
         self.nesting.get() > 0 && self.is_expensive() && self.visits.get() >= self.message.document.nodes.len() as u64
     }
 
-    /// Does a path from the context node lead to a node that satisfies `target`? Nothing if there is no table of that.
-    pub(super) fn path_in_table(
-        &self,
-        path: &'a Path,
-        context: Context,
-        target: Target<'_>,
-    ) -> Result<Option<bool>, EvalError> {
+    /// Does a path from the context node lead anywhere? Nothing if there is no table of that.
+    pub(super) fn exists_in_table(&self, path: &'a Path, context: Context) -> Result<Option<bool>, EvalError> {
         if !self.is_worth_tables() || !path_multiplies(path) {
             return Ok(None);
         }
-        let key = std::ptr::from_ref(path).cast();
-        self.look_in_table(key, context.node, |domain| self.path_sources(path, domain, target))
+        let question = Question::Existence(std::ptr::from_ref(path).cast());
+        self.look_in_table(question, context.node, |domain| self.path_sources(path, domain, &mut |_| Ok(true)))
     }
 
-    /// The same for any node-set.
+    /// Does a node-set hold a node that satisfies `target`, which is the same each time? Nothing if there is no table of
+    /// that.
     pub(super) fn set_in_table(
         &self,
         set: &'a Expr,
         context: Context,
         target: Target<'_>,
     ) -> Result<Option<bool>, EvalError> {
-        match set {
-            Expr::Path(path) => self.path_in_table(path, context, target),
-            Expr::Union(operands) if self.is_worth_tables() && operands.iter().any(set_multiplies) => {
-                let key = std::ptr::from_ref(set).cast();
-                self.look_in_table(key, context.node, |domain| self.sources(set, domain, target))
-            }
-            _ => Ok(None),
+        if !self.is_worth_tables() || !set_multiplies(set) {
+            return Ok(None);
         }
+        let question = Question::Comparison(std::ptr::from_ref(set).cast());
+        self.look_in_table(question, context.node, |domain| self.sources(set, domain, target))
     }
 
     fn look_in_table(
         &self,
-        key: *const (),
+        question: Question,
         node: NodeRef,
         make: impl FnOnce(Domain) -> Result<Option<Bits>, EvalError>,
     ) -> Result<Option<bool>, EvalError> {
@@ -82,7 +84,7 @@ impl<'a> Evaluator<'a> {
             NodeRef::Attribute(attribute) => (Domain::Attributes, attribute),
             NodeRef::Namespace { .. } => return Ok(None),
         };
-        if let Some(known) = self.cache.borrow().in_table((key, domain), number) {
+        if let Some(known) = self.cache.borrow().in_table((question, domain), number) {
             return Ok(known);
         }
         if !self.cache.borrow_mut().admit_bytes(self.bound(domain) / 8) {
@@ -90,7 +92,7 @@ impl<'a> Evaluator<'a> {
         }
         let table = self.within_share(|| make(domain))?.flatten();
         let holds = table.as_ref().map(|table| table.contains(number));
-        self.cache.borrow_mut().keep_table((key, domain), table);
+        self.cache.borrow_mut().keep_table((question, domain), table);
         Ok(holds)
     }
 

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::document::{Attribute, NodeId, NodeKind, Span};
+use crate::document::{Attribute, NamespaceDeclaration, NodeId, NodeKind, Span};
 use crate::query::ast::{Expr, Function};
 use crate::vocabulary::{NamespaceId, XML_NAMESPACE};
 
@@ -14,6 +14,9 @@ use super::{Bare, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, 
 
 /// Bytes of text whose handling counts as one visit.
 const BYTES_PER_VISIT: usize = 64;
+
+/// So few declarations of namespaces are gone through rather than the ancestors of an element.
+const DECLARATIONS_FEW: usize = 16;
 
 /// Elements with so few descendants are read from the message itself, unless they are as long as this.
 const DESCENDANTS_FEW: u32 = 4;
@@ -326,6 +329,15 @@ impl<'a> Evaluator<'a> {
     /// The declaration that binds a prefix at an element.
     fn declaration_in_scope(&self, element: NodeId, prefix: &str) -> Option<u32> {
         let document = self.message.document;
+        if document.declarations.len() <= DECLARATIONS_FEW {
+            // The last one that is in scope was made nearest to the element.
+            let in_scope = |declaration: &&NamespaceDeclaration| {
+                declaration.owner <= element
+                    && document.nodes[declaration.owner as usize].end > element
+                    && declaration.prefix.of(self.message.source) == prefix.as_bytes()
+            };
+            return document.declarations.iter().rposition(|declaration| in_scope(&declaration)).map(|at| at as u32);
+        }
         let mut ancestor = element;
         while ancestor != 0 {
             for declaration in self.declarations_on(ancestor) {
