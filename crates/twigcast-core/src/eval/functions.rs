@@ -77,7 +77,8 @@ impl<'a> Evaluator<'a> {
             Function::Boolean => self.boolean(&arguments[0], context),
             Function::Not => Ok(!self.boolean(&arguments[0], context)?),
             Function::Contains | Function::StartsWith
-                if self.is_nowhere(&arguments[1], &arguments[0], self.is_in_tree(context.node)) =>
+                if self.knows_pieces()
+                    && self.is_nowhere(&arguments[1], &arguments[0], self.is_in_tree(context.node)) =>
             {
                 Ok(false)
             }
@@ -110,10 +111,10 @@ impl<'a> Evaluator<'a> {
 
     /// Is the string-value of a node a part of the message's text?
     fn is_in_tree(&self, node: NodeRef) -> bool {
-        matches!(node, NodeRef::Node(id) if matches!(
-            self.message.document.nodes[id as usize].kind,
-            NodeKind::Document | NodeKind::Element | NodeKind::Text
-        ))
+        let NodeRef::Node(id) = node else { return false };
+        // Constants are evaluated without any message.
+        let kind = self.message.document.nodes.get(id as usize).map(|node| node.kind);
+        matches!(kind, Some(NodeKind::Document | NodeKind::Element | NodeKind::Text))
     }
 
     fn string_length(&self, arguments: &'a [Expr], context: Context) -> Result<usize, EvalError> {
