@@ -62,6 +62,22 @@ def test_no_message_has_no_groups() -> None:
     assert (answer.num_rows, keys_of_groups(answer.column("groups")).to_pylist()) == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("messages", "keys"),
+    [
+        ([None], [None]),
+        ([b"<a"], [None]),
+        ([None, b"<b/>"], [None, []]),
+        ([b"<b/>", None, b"<b/>"], [[], None, []]),
+        ([None, b"<a/>", b"<b/>", None], [None, ["k"], [], None]),
+    ],
+)
+def test_rejected_messages_have_no_groups(messages: list[bytes | None], keys: list[list[str] | None]) -> None:
+    groups = SubscriptionSet([("k", "/a")]).match_batch(pa.array(messages, pa.binary()), grouped=True).column("groups")
+    for first in range(len(messages) + 1):
+        assert keys_of_groups(groups.slice(first)).to_pylist() == keys[first:]
+
+
 @pytest.mark.parametrize("other", ["deliver", "nodes"])
 def test_groups_have_no_payloads(other: str) -> None:
     with pytest.raises(ValueError, match="by key"):

@@ -143,11 +143,12 @@ def _each_its_own_group(answers: pa.RecordBatch) -> pa.RecordBatch:
 
 def keys_of_groups(groups: pa.ListArray) -> pa.ListArray:
     """The keys of each message, as ``list<dictionary<int32, string>>``, from the column ``groups``."""
-    members = groups.flatten()
+    lengths = pc.fill_null(groups.value_lengths(), 0)
+    # Where there are null rows and no groups, Arrow would have to make an empty dictionary of lists, which it cannot.
+    members = groups.flatten() if pc.sum(lengths).as_py() else groups.values[:0]
     by_group = members.dictionary
     positions = pa.ListArray.from_arrays(by_group.offsets, pa.array(range(len(by_group.values)), pa.int32()))
     named = positions.take(members.indices)
-    lengths = pc.fill_null(groups.value_lengths(), 0)
     ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
     keys = pa.DictionaryArray.from_arrays(named.flatten(), by_group.values, safe=False)
     mask = groups.is_null() if groups.null_count else None
