@@ -3,15 +3,15 @@
 use super::condition::{as_path, is_structural};
 use super::key::{self, Distance, Key, KeyValue};
 use super::path::{Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
-use super::{Action, Route, StepCheck, Verify, is_double_slash};
+use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash};
 use crate::query::ast::{Axis, Expr, PathStart, Step};
 
-/// Nested paths that are tried as the place of the trigger.
-const SPINES_MAX: usize = 32;
+/// Nested paths that are tried as the place of the trigger, besides the path itself.
+const SPINES_MAX: usize = 31;
 
 /// A place for the trigger: the path to it, its key, and how the rest is verified.
 pub(super) struct Trigger {
-    spine: Trunk,
+    path: Vec<LinearStep>,
     /// `None` where no value can be looked up, though values decide.
     key: Option<Key>,
     verify: Verify,
@@ -25,7 +25,7 @@ impl Trigger {
             Distance::Up(_) | Distance::Level(_) => 1,
             Distance::Any => 0,
         });
-        (self.selectivity(), self.verify.is_exact(), nearness, self.spine.len())
+        (self.selectivity(), self.verify.is_exact(), nearness, self.path.len())
     }
 
     /// How much the key narrows the candidates down; 0 without one.
@@ -34,7 +34,7 @@ impl Trigger {
     }
 
     pub(super) fn into_route(self) -> Route {
-        Route { path: linear(&self.spine), action: Action::Trigger { key: self.key, verify: self.verify } }
+        Route { path: self.path, action: Action::Trigger { key: self.key, verify: self.verify } }
     }
 }
 
@@ -42,14 +42,17 @@ impl Trigger {
 pub(super) fn best(trunk: &Trunk) -> Option<Trigger> {
     // A spine and where its last nested part begins: only that part is searched for further nested paths, since those
     // further up were tried when the spine was made.
-    let mut spines = vec![(trunk.clone(), 0)];
+    let mut spines = Vec::new();
+    extend_spines(trunk, 0, &mut spines);
     let mut next = 0;
     while next < spines.len() && spines.len() < SPINES_MAX {
-        let (spine, from) = spines[next].clone();
+        let (spine, from) = std::mem::take(&mut spines[next]);
         extend_spines(&spine, from, &mut spines);
+        spines[next].0 = spine;
         next += 1;
     }
-    spines.iter().filter_map(|(spine, _)| spine_trigger(spine)).max_by_key(Trigger::score)
+    let all = std::iter::once(trunk).chain(spines.iter().map(|(spine, _)| spine));
+    all.filter_map(spine_trigger).max_by_key(Trigger::score)
 }
 
 /// All spines that leave this one, at step `from` or later, into a nested path.
@@ -150,7 +153,7 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<Trigger> {
     // Of the others, those come first that hold most seldom.
     keys.sort_by_key(|key| std::cmp::Reverse((key.value.selectivity(), key.distance == Distance::Up(0))));
     let key = (keys[0].value.selectivity() > 0).then(|| keys.remove(0));
-    Some(Trigger { spine: spine[..=end].to_vec(), key, verify: Verify { also: keys, shapes, ..Verify::default() } })
+    Some(Trigger { path: linear(&spine[..=end]), key, verify: Verify { also: keys, shapes, ..Verify::default() } })
 }
 
 /// Where the element of step `at` is, seen from that of step `end`, if the path alone tells.
@@ -189,9 +192,10 @@ fn verified_trigger(spine: &Trunk, valued: usize, at: usize, which: usize, value
         // "Some ancestor" is not "the ancestor on the path": keep the condition for the verification.
         spine[at].conditions.insert(0, condition);
     }
-    let upward = if spine.iter().all(StepCheck::is_trivial) { Vec::new() } else { spine.clone() };
+    let path = linear(&spine);
+    let upward = if spine.iter().all(StepCheck::is_trivial) { Vec::new() } else { spine };
     let verify = Verify { also, shapes, upward, ..Verify::default() };
-    Trigger { spine, key: Some(Key { distance, value }), verify }
+    Trigger { path, key: Some(Key { distance, value }), verify }
 }
 
 /// Attribute values without which the conditions of a spine cannot hold, those that hold most seldom first. Conditions
