@@ -117,8 +117,7 @@ impl Cache {
     }
 
     pub(super) fn keep_strings(&mut self, (path, anchor): Anchored<'_>, strings: &Rc<Strings>) {
-        let bytes: usize = strings.iter().map(|text| text.len()).sum();
-        if self.admit_list(strings.len() + 1 + bytes / ENTRY_BYTES) {
+        if self.admit_list(strings.len() + 1 + strings.bytes() / ENTRY_BYTES) {
             self.strings.insert((path, anchor), Rc::clone(strings));
         }
     }

@@ -1,19 +1,44 @@
 //! Comparisons (Recommendation, section 3.4). With a node-set they are existential: one node that satisfies is enough,
 //! so a comparison with a constant stops there, and one between two node-sets goes through a hash table or the extremes.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
-use rustc_hash::FxHashSet;
+use foldhash::fast::RandomState;
 
 use crate::document::NO_NODE;
 use crate::query::ast::{CompareOp, Expr, Function, Path};
 
 use super::predicates::Type;
-use super::text::Reading;
 use super::{Context, EvalError, Evaluator, Halt, NodeRef};
 
 /// The distinct string-values of a node-set.
-pub(super) type Strings = FxHashSet<Box<str>>;
+#[derive(Debug, Default)]
+pub(super) struct Strings {
+    /// Keyed per process: what messages hold must not decide how far one has to look.
+    all: HashSet<Box<str>, RandomState>,
+    bytes: usize,
+    longest: usize,
+}
+
+impl Strings {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Bytes of all together.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn insert(&mut self, text: &str) {
+        if !self.all.contains(text) {
+            self.bytes += text.len();
+            self.longest = self.longest.max(text.len());
+            self.all.insert(text.into());
+        }
+    }
+}
 
 impl CompareOp {
     /// The operator with its operands exchanged.
@@ -158,10 +183,13 @@ impl<'a> Evaluator<'a> {
         let (table, other) = if anchor_left.is_some() { (left, right) } else { (right, left) };
         let is_fixed = anchor_left.or(anchor_right) == Some(NO_NODE);
         let strings = self.strings(table, context)?;
-        let Some(one) = strings.iter().next() else { return Ok(false) };
+        let Some(one) = strings.all.iter().next() else { return Ok(false) };
         let holds = |node: NodeRef| match (op == CompareOp::Equal, strings.len()) {
             (equal, 1) => Ok(self.has_value(node, one)? == equal),
-            (true, _) => Ok(strings.contains(&*self.reading(node)?.text)),
+            (true, _) => {
+                let text = self.short_reading(node, strings.longest)?;
+                Ok(text.is_some_and(|text| strings.all.contains(&*text)))
+            }
             // Whatever the other side holds, it differs from one of two different strings.
             (false, _) => Ok(true),
         };
@@ -175,8 +203,11 @@ impl<'a> Evaluator<'a> {
     /// they are not.
     fn compare_along(&self, along: &'a Expr, other: &'a Expr, context: Context) -> Result<Option<bool>, EvalError> {
         let Some(path) = fixed_path(along).filter(|path| self.is_joinable(path)) else { return Ok(None) };
-        self.joined(path, context, |occurs| {
-            self.any_of(other, context, &mut |node| halt_if(occurs(&self.reading(node)?.text)))
+        self.joined(path, context, |join, occurs| {
+            self.any_of(other, context, &mut |node| {
+                let text = self.short_reading(node, join.longest())?;
+                halt_if(text.is_some_and(|text| occurs(&text)))
+            })
         })
     }
 
@@ -189,11 +220,7 @@ impl<'a> Evaluator<'a> {
         }
         let mut strings = Strings::default();
         self.any_of(expr, context, &mut |node| {
-            let Reading { text, range } = self.reading(node)?;
-            if !strings.contains(&*text) {
-                self.charge_text(range.map_or(0, |range| range.len()))?;
-                strings.insert(text.into());
-            }
+            strings.insert(&self.whole_reading(node)?);
             Ok(())
         })?;
         let strings = Rc::new(strings);

@@ -22,6 +22,8 @@ const BYTES_MAX: usize = 8 << 20;
 pub(super) struct Join {
     axis: Axis,
     numbers: HashMap<Box<str>, u32, RandomState>,
+    /// Bytes of the longest value.
+    longest: usize,
     /// Number of a value, parent (of siblings), and where a node starts from which the value is reached; ascending.
     starts: Box<[(u32, NodeId, NodeId)]>,
     /// Number of a value, and where such a node ends; ascending.
@@ -37,6 +39,11 @@ impl Join {
     pub(super) fn bytes(&self) -> usize {
         let texts: usize = self.numbers.keys().map(|value| value.len() + VALUE_BYTES).sum();
         texts + self.starts.len() * ENTRY_BYTES
+    }
+
+    /// Bytes of the longest value.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
     }
 
     /// Does a value occur along the axis of a tree node, which starts and ends so and has this parent?
@@ -90,7 +97,7 @@ impl<'a> Evaluator<'a> {
         &self,
         path: &'a Path,
         context: Context,
-        values: impl FnOnce(&mut dyn FnMut(&str) -> bool) -> Result<bool, EvalError>,
+        values: impl FnOnce(&Join, &mut dyn FnMut(&str) -> bool) -> Result<bool, EvalError>,
     ) -> Result<Option<bool>, EvalError> {
         let NodeRef::Node(id) = context.node else { return Ok(None) };
         let Some((hop, rest)) = Hop::first(&path.steps) else { return Ok(None) };
@@ -104,7 +111,7 @@ impl<'a> Evaluator<'a> {
         };
         let Some(join) = join else { return Ok(None) };
         let node = &self.message.document.nodes[id as usize];
-        values(&mut |value| join.occurs(value, id, node.end, node.parent)).map(Some)
+        values(&join, &mut |value| join.occurs(value, id, node.end, node.parent)).map(Some)
     }
 
     /// Takes the steps after a hop from all that it can lead to; nothing if that is too much.
@@ -117,7 +124,7 @@ impl<'a> Evaluator<'a> {
         for &from in self.index_of(hop, NO_NODE)?.nodes() {
             let parent = if of_siblings { nodes[from as usize].parent } else { 0 };
             self.steps_reach(rest, NodeRef::Node(from), &mut |node| {
-                let value = self.reading(node)?.text;
+                let value = self.whole_reading(node)?;
                 let number = match numbers.get(&*value) {
                     Some(&number) => number,
                     None => {
@@ -139,6 +146,7 @@ impl<'a> Evaluator<'a> {
         starts.dedup();
         let mut ends: Vec<_> = starts.iter().map(|&(number, _, from)| (number, nodes[from as usize].end)).collect();
         ends.sort_unstable();
-        Ok(Some(Join { axis: hop.axis, numbers, starts: starts.into(), ends: ends.into() }))
+        let longest = numbers.keys().map(|value| value.len()).max().unwrap_or_default();
+        Ok(Some(Join { axis: hop.axis, numbers, longest, starts: starts.into(), ends: ends.into() }))
     }
 }

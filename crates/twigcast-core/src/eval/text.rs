@@ -132,6 +132,23 @@ impl<'a> Evaluator<'a> {
         Ok(self.string_value(node)?.into())
     }
 
+    /// The string-value of a node, all of which is looked at: to hash a long text takes its time.
+    pub(super) fn whole_reading(&self, node: NodeRef) -> Result<Cow<'_, str>, EvalError> {
+        let Reading { text, range } = self.reading(node)?;
+        self.charge_text(range.map_or(0, |range| range.len()))?;
+        Ok(text)
+    }
+
+    /// The same, unless it is longer than so many bytes.
+    pub(super) fn short_reading(&self, node: NodeRef, longest: usize) -> Result<Option<Cow<'_, str>>, EvalError> {
+        let Reading { text, range } = self.reading(node)?;
+        if text.len() > longest {
+            return Ok(None);
+        }
+        self.charge_text(range.map_or(0, |range| range.len()))?;
+        Ok(Some(text))
+    }
+
     /// `string()` of an expression, to be looked at only.
     pub(super) fn text(&self, expr: &'a Expr, context: Context) -> Result<Reading<'_>, EvalError> {
         let first = match expr {
