@@ -10,6 +10,9 @@ use super::buffer::{Buffer, Runs, Steps};
 /// Bytes that wait for a sink before they are handed over.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
+/// Results that are put together before others are asked for, at most: where each ends is written over zeros.
+const RESULTS_AT_ONCE: usize = 1 << 12;
+
 /// The text between two runs that may not arise from them is no longer than this and one more.
 const LOOK_BACK: usize = 2;
 
@@ -203,7 +206,7 @@ impl<'a> Output<'a> {
         let enough = if payloads.sink.is_some() { CHUNK_BYTES } else { usize::MAX };
         let (first, mut done) = (payloads.ends.len(), 0);
         while done < count {
-            payloads.ends.resize(first + count, 0);
+            payloads.ends.resize(first + count.min(done + RESULTS_AT_ONCE), 0);
             let ends = &mut payloads.ends[first + done..];
             done += payloads.bytes.append_in_steps((most, enough), payloads.taken, |out| write(done, out, ends));
             payloads.ends.truncate(first + done);
