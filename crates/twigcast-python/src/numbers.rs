@@ -68,7 +68,10 @@ impl<T: Copy> Room<T> {
             self.give_back(list);
             few
         } else {
-            list.shrink_to(count + count / SLACK);
+            // Lists of several threads are as long as there is memory.
+            let kept = count + count / SLACK;
+            list.truncate(kept);
+            list.shrink_to(kept);
             list
         };
         Held { list, count, room: self.clone() }
