@@ -21,7 +21,7 @@ SETS = 7
 MANY = 1_000_000
 FURTHER = 100_000
 RATE = 10_000
-THREAD_ROUNDS = 11
+THREAD_ROUNDS = 25
 THREAD_BATCHES = 8
 TARGET_TIMES_ONE = 1.8
 """Messages a second of two threads on two cores, as a multiple of what one reaches."""

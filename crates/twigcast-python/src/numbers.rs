@@ -17,9 +17,6 @@ const BYTES_MAX: usize = 128 << 20;
 const SPARSE: usize = 8;
 const SPARSE_BYTES: usize = 1 << 12;
 
-/// A list that is looked at keeps one part of so many of what it holds as room for the next to be longer.
-const SLACK: usize = 8;
-
 /// Memory of lists that are in no use any more.
 pub struct Room<T>(Arc<Mutex<Vec<Vec<T>>>>);
 
@@ -61,17 +58,14 @@ impl<T: Copy> Room<T> {
     }
 
     /// The first so many of a list. They may be looked at for long: then they should not hold much more memory than they
-    /// need. The system takes the end of a long list back without moving the rest.
-    fn hold(&self, mut list: Vec<T>, count: usize) -> Held<T> {
+    /// need. Memory that is more than they need, but not so much more, stays: answers differ in length, and to give it
+    /// back after each, for it to come anew from the system, takes longer than finding them.
+    fn hold(&self, list: Vec<T>, count: usize) -> Held<T> {
         let list = if memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE {
             let few = list[..count].to_vec();
             self.give_back(list);
             few
         } else {
-            // Lists of several threads are as long as there is memory.
-            let kept = count + count / SLACK;
-            list.truncate(kept);
-            list.shrink_to(kept);
             list
         };
         Held { list, count, room: self.clone() }
