@@ -330,7 +330,7 @@ _delivery: Final = cast("Callable[[tuple[str, bytes, bool]], Delivery]", partial
 
 
 class Deliveries(Sequence[Delivery]):
-    """The deliveries of one message, in no particular order.
+    """The deliveries of one message, as long as nothing is removed in the order in which subscriptions were added.
 
     They are made when they are looked at, and so are their payloads: until then it is only known who gets which.
     Subscriptions that get the same payload share one object.

@@ -393,7 +393,7 @@ class SubscriptionSet:
             nodes: Whether to answer with the number of selected nodes too.
             grouped: Whether to answer in groups of keys that share a query: where many do, naming each key for each
                 message takes far longer than matching. Not together with ``deliver`` or ``nodes``.
-            threads: How many threads share the work.
+            threads: How many threads share the work; 0 is one.
 
         Returns:
             A record batch with a row per message:
