@@ -139,9 +139,7 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
     let (shares, found, numbers, payloads) = if threads == 1 {
         let (mut matches, mut payloads) = (Matches::within(&rooms.matches), Payloads::default().with_room(bytes));
         let shares = work.take_shares(&mut matches, &mut payloads, |_, _, _| ());
-        let all = |list: Vec<u32>| (list.len(), list);
-        let ((slot_count, slots), (count, numbers)) = (all(matches.slots), all(matches.payloads));
-        (shares, Found::new(slots, slot_count), Found::new(numbers, count), Made::of(payloads))
+        (shares, matches.slots.into(), matches.payloads.into(), Made::of(payloads))
     } else {
         let lists = (rooms.matches.take(), rooms.matches.take());
         let ((parts, payloads), found, numbers) = gather::in_order(lists, &rooms.scratch, |in_order| {

@@ -18,6 +18,13 @@ pub struct Found<T> {
     count: usize,
 }
 
+impl<T> From<Vec<T>> for Found<T> {
+    /// All of a list.
+    fn from(list: Vec<T>) -> Self {
+        Self { count: list.len(), list }
+    }
+}
+
 impl<T> Found<T> {
     /// The first so many of a list.
     pub fn new(list: Vec<T>, count: usize) -> Self {
@@ -77,14 +84,14 @@ fn filled<T: Copy + Default>(mut list: Vec<T>) -> Vec<T> {
 
 /// The list that was filled, with what found no room behind.
 fn finished<T: Copy>(mut list: Vec<T>, (unused, more): (usize, Vec<T>)) -> Found<T> {
-    let mut count = list.len() - unused;
-    if !more.is_empty() {
-        list.truncate(count);
-        list.reserve_exact(more.len());
-        list.extend_from_slice(&more);
-        count = list.len();
+    let count = list.len() - unused;
+    if more.is_empty() {
+        return Found::new(list, count);
     }
-    Found::new(list, count)
+    list.truncate(count);
+    list.reserve_exact(more.len());
+    list.extend_from_slice(&more);
+    list.into()
 }
 
 fn write<T: Copy>(place: Option<&mut [T]>, part: &[T]) {

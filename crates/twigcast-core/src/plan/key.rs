@@ -64,15 +64,6 @@ impl Distance {
     pub const UP_MAX: usize = 31;
     /// Largest [`Distance::Level`] in use.
     pub const LEVEL_MAX: usize = 29;
-
-    /// Could a key use this distance at all?
-    pub fn is_in_use(self) -> bool {
-        match self {
-            Self::Up(levels) => usize::from(levels) <= Self::UP_MAX,
-            Self::Level(level) => (1..=Self::LEVEL_MAX).contains(&usize::from(level)),
-            Self::Any => true,
-        }
-    }
 }
 
 impl KeyValue {

@@ -311,12 +311,6 @@ impl KeyTable {
         self.also_distances
     }
 
-    /// All of these.
-    #[inline]
-    pub fn all_distances(&self) -> Distances {
-        self.distances.union(self.comparisons).union(self.also_distances)
-    }
-
     #[inline]
     fn filter_place(&self, key: PackedKey) -> (usize, u64) {
         let bit = (mix(key) >> 16) as usize & (self.filter.len() * 64 - 1);
