@@ -10,6 +10,9 @@ use std::ops::Range;
 pub(super) const RUN: usize = 32;
 pub(super) const STEP: usize = 128;
 
+/// Bytes that are appended in steps at a time, at most: 32 bits count them, and those of a step behind them.
+const STEPS_MAX: usize = 1 << 31;
+
 /// Memory that is made ready beyond what is asked for, so that this happens seldom.
 const AHEAD: usize = 1 << 14;
 
@@ -88,70 +91,72 @@ impl Buffer {
     }
 
     /// Appends pieces: there is room for `most` bytes, and for more where there is memory, until all have `enough`. `before`
-    /// counts the bytes before all that are here.
+    /// counts the bytes before all that are here. What is called is given memory and where the end is, counted as those
+    /// before are, and returns how many bytes it has appended.
     pub fn append_in_steps<T>(
         &mut self,
         (most, enough): (usize, usize),
         before: u64,
-        write: impl for<'a> FnOnce(Steps<'a>) -> (T, Steps<'a>),
+        write: impl FnOnce(Steps<'_>, u64) -> (T, u32),
     ) -> T {
         self.make_room(most);
         let limit = self.memory.len().min(enough.max(self.end).saturating_add(most + STEP));
-        let (result, Steps { end, .. }) = write(Steps { memory: &mut self.memory[..limit], end: self.end, before });
-        self.end = end;
+        let limit = limit.min(self.end + (most + STEP).max(STEPS_MAX));
+        let memory = &mut self.memory[self.end..limit];
+        let (result, bytes) = write(Steps { memory }, before + self.end as u64);
+        self.end += bytes as usize;
         result
     }
 }
 
-/// Appends pieces of which nobody knows how long they are, in steps. There is always room for a step.
+/// Memory to which pieces are appended of which nobody knows how long they are, in steps. There is always room for a step.
+///
+/// Whoever appends keeps the end: as a number at hand, not one that is written to memory with each piece. It has 32 bits,
+/// so that it need not be asked whether a step beyond it is still a place.
 pub(super) struct Steps<'a> {
     memory: &'a mut [u8],
-    end: usize,
-    /// Bytes before the memory.
-    before: u64,
 }
 
 impl Steps<'_> {
-    /// Bytes behind the end.
+    /// Bytes behind an end.
     #[inline(always)]
-    pub fn room(&self) -> usize {
-        self.memory.len() - self.end
+    pub fn room(&self, end: u32) -> usize {
+        self.memory.len() - end as usize
     }
 
-    /// Where the end is, counted from the first byte of all.
+    /// Appends a constant; returns the new end.
     #[inline(always)]
-    pub fn position(&self) -> u64 {
-        self.before + self.end as u64
+    pub fn push_short(&mut self, end: u32, constant: &Short) -> u32 {
+        self.write::<RUN>(end, &constant.bytes, 0);
+        end.wrapping_add(constant.length)
     }
 
-    /// Appends a constant.
+    /// Appends so many bytes of something, which has a step of bytes behind the last of them; returns the new end.
     #[inline(always)]
-    pub fn push_short(&mut self, constant: &Short) {
-        self.memory[self.end..self.end + RUN].copy_from_slice(&constant.bytes);
-        self.end += constant.length;
-    }
-
-    /// Appends so many bytes of something, which has a step of bytes behind the last of them.
-    #[inline(always)]
-    pub fn push(&mut self, from: &[u8], start: u32, bytes: u32) {
-        let (start, bytes) = (start as usize, bytes as usize);
-        let Self { memory, end: to, .. } = self;
-        memory[*to..*to + STEP].copy_from_slice(&from[start..start + STEP]);
-        let mut done = STEP;
+    pub fn push(&mut self, end: u32, from: &[u8], start: u32, bytes: u32) -> u32 {
+        self.write::<STEP>(end, from, start);
+        let mut done = STEP as u32;
         while done < bytes {
-            memory[*to + done..*to + done + STEP].copy_from_slice(&from[start + done..start + done + STEP]);
-            done += STEP;
+            self.write::<STEP>(end.wrapping_add(done), from, start.wrapping_add(done));
+            done += STEP as u32;
         }
-        *to += bytes;
+        end.wrapping_add(bytes)
     }
 
-    /// Appends all of something, which is nothing more often than not.
+    /// Appends all of something, which is nothing more often than not; returns the new end.
     #[inline(always)]
-    pub fn push_all(&mut self, bytes: &[u8]) {
+    pub fn push_all(&mut self, end: u32, bytes: &[u8]) -> u32 {
         if !bytes.is_empty() {
-            self.memory[self.end..self.end + bytes.len()].copy_from_slice(bytes);
-            self.end += bytes.len();
+            self.memory[end as usize..end as usize + bytes.len()].copy_from_slice(bytes);
         }
+        end.wrapping_add(bytes.len() as u32)
+    }
+
+    /// Writes so many bytes of something to a place.
+    #[inline(always)]
+    fn write<const BYTES: usize>(&mut self, place: u32, from: &[u8], start: u32) {
+        let (place, start) = (place as usize, start as usize);
+        self.memory[place..place + BYTES].copy_from_slice(&from[start..start + BYTES]);
     }
 }
 
@@ -159,7 +164,7 @@ impl Steps<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Short {
     bytes: [u8; RUN],
-    length: usize,
+    length: u32,
 }
 
 impl Short {
@@ -172,7 +177,7 @@ impl Short {
     pub fn new(constant: &[u8]) -> Option<Self> {
         let mut bytes = [0; RUN];
         bytes.get_mut(..constant.len())?.copy_from_slice(constant);
-        Some(Self { bytes, length: constant.len() })
+        Some(Self { bytes, length: constant.len() as u32 })
     }
 }
 
@@ -307,15 +312,16 @@ mod tests {
                     .collect();
                 let most: usize = pieces.iter().map(|(_, bytes, constant)| bytes + 2 * constant).sum();
                 let enough = random.below(2 * plain.len() + 1);
-                let position = buffer.append_in_steps((most, enough), 1_000, |mut out| {
-                    let room = out.room();
+                let position = buffer.append_in_steps((most, enough), 1_000, |mut out, first| {
+                    let room = out.room(0);
                     assert!(room >= most + STEP && room <= most + STEP + enough.saturating_sub(plain.len()));
+                    let mut end = 0;
                     for &(start, bytes, constant) in &pieces {
-                        out.push_short(&Short::new(&source[..constant]).expect("it is short"));
-                        out.push(&source, start as u32, bytes as u32);
-                        out.push_all(&source[..constant]);
+                        end = out.push_short(end, &Short::new(&source[..constant]).expect("it is short"));
+                        end = out.push(end, &source, start as u32, bytes as u32);
+                        end = out.push_all(end, &source[..constant]);
                     }
-                    (out.position(), out)
+                    (first + u64::from(end), end)
                 });
                 for &(start, bytes, constant) in &pieces {
                     plain.extend_from_slice(&source[..constant]);

@@ -193,13 +193,13 @@ impl<'a> Output<'a> {
     }
 
     /// Appends so many results, each known to be within the limits and to have no more than `most` bytes, no more than a
-    /// chunk. `write` is asked for those from a number on while there is room, is to tell where each ends, and returns how
-    /// many they were.
+    /// chunk. `write` is asked for those from a number on while there is room in the memory that it is given, with how many
+    /// bytes are before it; it is to tell where each ends, and returns how many they were and how many bytes.
     pub fn append_all(
         &mut self,
         count: usize,
         most: usize,
-        write: impl for<'b> Fn(usize, Steps<'b>, &mut [u64]) -> (usize, Steps<'b>),
+        write: impl Fn(usize, (Steps<'_>, u64), &mut [u64]) -> (usize, u32),
     ) {
         let payloads = &mut *self.payloads;
         payloads.drop_open();
@@ -208,7 +208,9 @@ impl<'a> Output<'a> {
         while done < count {
             payloads.ends.resize(first + count.min(done + RESULTS_AT_ONCE), 0);
             let ends = &mut payloads.ends[first + done..];
-            done += payloads.bytes.append_in_steps((most, enough), payloads.taken, |out| write(done, out, ends));
+            done += payloads
+                .bytes
+                .append_in_steps((most, enough), payloads.taken, |out, before| write(done, (out, before), ends));
             payloads.ends.truncate(first + done);
             if payloads.bytes.len() >= enough {
                 payloads.hand_over(payloads.bytes.len());

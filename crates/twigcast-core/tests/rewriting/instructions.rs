@@ -7,12 +7,12 @@ use twigcast_core::limits::Limits;
 
 use super::{Random, check, context};
 
-/// Results with constants and pieces of all lengths, one to three columns, and sets of bindings of several words.
+/// Results with constants and pieces of all lengths, one to five columns, and sets of bindings of several words.
 fn of_all_lengths(random: &mut Random) -> (BTreeMap<String, String>, Vec<String>) {
     let constant = |random: &mut Random| "constant ".repeat(random.below(6) * random.below(2));
     let mut queries = BTreeMap::new();
     for number in 0..40 {
-        let columns: Vec<String> = (0..1 + random.below(3))
+        let columns: Vec<String> = (0..1 + random.below(5))
             .map(|_| format!("{}{{ $v/{} }}{}", constant(random), random.of(&["a", "b", "c", "*"]), constant(random)))
             .collect();
         let name = format!("n{}", "m".repeat(random.below(3) * random.below(40)));

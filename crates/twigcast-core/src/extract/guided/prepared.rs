@@ -311,6 +311,17 @@ impl Prepared {
         &self.entries[start..start + bindings as usize]
     }
 
+    /// All sets, and what all columns lead to.
+    #[inline]
+    pub(super) fn all_sets(&self) -> &[u64] {
+        &self.sets
+    }
+
+    #[inline]
+    pub(super) fn all_entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// To be called when all columns were asked for.
     pub(super) fn begin_columns(&mut self) {
         self.entries.resize(self.entry_count as usize, Entry::default());

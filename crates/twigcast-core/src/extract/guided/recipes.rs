@@ -1,5 +1,7 @@
 //! What results are made of on whatever message: constant bytes around what columns lead to.
 
+use std::array;
+
 use rustc_hash::FxHashMap;
 
 use super::super::buffer::{STEP, Short};
@@ -8,6 +10,9 @@ use super::super::template::{Piece, Skeleton};
 use super::guide::{ColumnId, ListId};
 
 pub(super) type RecipeId = u32;
+
+/// Columns of a recipe that are kept with it.
+pub(super) const FIRSTS: usize = 3;
 
 /// Start and end among the constants of a form.
 pub(super) type Constant = (u32, u32);
@@ -104,6 +109,8 @@ struct Recipe {
     form: u32,
     /// Where its columns are among those of all.
     columns: (u32, u32),
+    /// The first of them as they stand in results; any in place of one that there is not.
+    firsts: [ColumnId; FIRSTS],
 }
 
 /// All recipes. There are many and each message uses many, so they lie close together.
@@ -134,7 +141,11 @@ impl Recipes {
             });
             let start = self.columns.len() as u32;
             self.columns.extend_from_slice(columns);
-            self.list.push(Recipe { form, columns: (start, self.columns.len() as u32) });
+            let firsts = array::from_fn(|place| {
+                let column = self.forms[form as usize].columns.get(place);
+                column.map_or(0, |&(column, _)| columns[column as usize])
+            });
+            self.list.push(Recipe { form, columns: (start, self.columns.len() as u32), firsts });
             self.columns_max = self.columns_max.max(columns.len());
         }
         let mut needed = self.columns[first..].to_vec();
@@ -171,6 +182,12 @@ impl Recipes {
     pub fn columns(&self, id: RecipeId) -> &[ColumnId] {
         let (start, end) = self.list[id as usize].columns;
         &self.columns[start as usize..end as usize]
+    }
+
+    /// The first columns of a recipe as they stand in results; any in place of one that there is not.
+    #[inline]
+    pub fn firsts(&self, id: RecipeId) -> [ColumnId; FIRSTS] {
+        self.list[id as usize].firsts
     }
 
     /// The number of a recipe's form.
