@@ -442,7 +442,10 @@ def scan_events(xml: bytes, limits: Mapping[str, int] = ...) -> list[tuple[str, 
 
 @final
 class Results:
-    """The results of one message, by number. Their bytes are put together when they are looked at first."""
+    """The results of one message, by number. Their bytes are put together when they are looked at first.
+
+    Those over the limit are nobody's, and empty.
+    """
 
     delivery_count: int
     keys_version: int
@@ -461,3 +464,9 @@ class Results:
     def __getitem__(self, index: int, /) -> bytes: ...
     def size(self, index: int) -> int:
         """How many bytes a result has, without putting it together."""
+
+    def joined(self) -> tuple[Bytes, bytes]:
+        """All results, put together now, one after the other; and 64-bit offsets into them, one more than there are.
+
+        Releases the GIL.
+        """

@@ -73,7 +73,7 @@ impl BatchResult {
             node_counts: integers(py, &shares, |share| &share.node_counts)?,
             payload_validity: bytes(&validity(numbers.all())),
             payload_numbers: Py::new(py, Numbers::new(numbers, &rooms.matches))?,
-            payload_offsets: payload_offsets(py, &payloads.ends)?,
+            payload_offsets: payload_offsets(py, &payloads.ends)?.unbind(),
             payloads: Py::new(py, Bytes::new(payloads.bytes, &rooms.payloads))?,
             errors: errors.unbind(),
             failures: failures.unbind(),
@@ -148,13 +148,12 @@ fn validity(numbers: &[u32]) -> Vec<u8> {
 }
 
 /// Where each payload begins and ends, as the offsets of an Arrow array, written where they are to stay.
-fn payload_offsets(py: Python<'_>, ends: &[u64]) -> PyResult<Py<PyBytes>> {
-    let bytes = PyBytes::new_with(py, (1 + ends.len()) * size_of::<u64>(), |buffer| {
+pub fn payload_offsets<'py>(py: Python<'py>, ends: &[u64]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, (1 + ends.len()) * size_of::<u64>(), |buffer| {
         // The first offset is 0, as the buffer is.
         for (place, end) in buffer[size_of::<u64>()..].chunks_exact_mut(size_of::<u64>()).zip(ends) {
             place.copy_from_slice(&end.to_le_bytes());
         }
         Ok(())
-    })?;
-    Ok(bytes.unbind())
+    })
 }

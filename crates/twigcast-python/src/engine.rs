@@ -328,7 +328,8 @@ impl Engine {
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
-        Ok((Results::new(xml.unbind(), found, keys, sent.list(py)?), failures))
+        let others = sent.list(py)?;
+        Ok((Results::new(xml.unbind(), (found, keys), others, &self.rooms().payloads), failures))
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -2,12 +2,16 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyRuntimeError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PyString};
 use twigcast_core::engine::{KeysThen, PreparedDeliveries};
+use twigcast_core::extract::Payloads;
 
-use crate::batch_result::numbers as numbers_as_bytes;
+use crate::batch_result::{numbers as numbers_as_bytes, payload_offsets};
+use crate::gather::Made;
+use crate::numbers::{Bytes, Room};
 
 /// Bytes of memory that are kept for the next result, about.
 const MEMORY_MAX: usize = 1 << 16;
@@ -21,12 +25,14 @@ pub struct Results {
     keys: KeysThen,
     /// Those that were made at once; they come first.
     others: Py<PyList>,
-    made: Mutex<Made>,
+    looked_at: Mutex<LookedAt>,
+    /// Memory for all results at once.
+    room: Room<u8>,
 }
 
 /// What was looked at.
 #[derive(Default)]
-struct Made {
+struct LookedAt {
     /// By number: whoever gets the same gets the same object.
     results: Vec<Option<Py<PyBytes>>>,
     /// Memory in which results are put together.
@@ -34,8 +40,13 @@ struct Made {
 }
 
 impl Results {
-    pub fn new(source: Py<PyBytes>, found: PreparedDeliveries, keys: KeysThen, others: Bound<'_, PyList>) -> Self {
-        Self { source, found, keys, others: others.unbind(), made: Mutex::default() }
+    pub fn new(
+        source: Py<PyBytes>,
+        (found, keys): (PreparedDeliveries, KeysThen),
+        others: Bound<'_, PyList>,
+        room: &Room<u8>,
+    ) -> Self {
+        Self { source, found, keys, others: others.unbind(), looked_at: Mutex::default(), room: room.clone() }
     }
 
     /// The number of an index as Python counts, from the end where it is negative.
@@ -57,13 +68,11 @@ impl Results {
     /// See the stub file.
     #[pyo3(signature = (*, in_order=false))]
     fn deliveries<'py>(&self, py: Python<'py>, in_order: bool) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let (slots, numbers) = self.found.deliveries();
         if in_order {
-            let mut pairs: Vec<(u32, u32)> = slots.iter().copied().zip(numbers.iter().copied()).collect();
-            pairs.sort_unstable();
-            let (slots, numbers): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
+            let (slots, numbers) = py.detach(|| self.found.deliveries_in_order());
             return Ok((numbers_as_bytes(py, &slots)?, numbers_as_bytes(py, &numbers)?));
         }
+        let (slots, numbers) = py.detach(|| self.found.deliveries());
         Ok((numbers_as_bytes(py, slots)?, numbers_as_bytes(py, numbers)?))
     }
 
@@ -76,8 +85,7 @@ impl Results {
     /// See the stub file.
     #[pyo3(signature = (first=0))]
     fn keys<'py>(&self, py: Python<'py>, first: usize) -> PyResult<Bound<'py, PyList>> {
-        let mut slots = self.found.deliveries().0.to_vec();
-        slots.sort_unstable();
+        let (slots, _) = self.found.deliveries_in_order();
         let rest = slots.get(first..).unwrap_or_default();
         PyList::new(py, rest.iter().map(|&slot| PyString::new(py, self.keys.key(slot).unwrap_or_default())))
     }
@@ -92,8 +100,8 @@ impl Results {
             return Ok(self.others.bind(py).get_item(number)?.extract()?);
         };
         // Nothing else of Python runs while this is held.
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let Made { results, memory } = &mut *made;
+        let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let LookedAt { results, memory } = &mut *looked_at;
         if results.is_empty() {
             results.resize_with(self.found.result_count(), || None);
         }
@@ -114,5 +122,16 @@ impl Results {
             Some(size) => Ok(size),
             None => self.others.bind(py).get_item(number)?.len(),
         }
+    }
+
+    /// See the stub file.
+    fn joined<'py>(&self, py: Python<'py>) -> PyResult<(Bytes, Bound<'py, PyBytes>)> {
+        let others: Vec<PyBackedBytes> = self.others.extract(py)?;
+        let source = self.source.as_bytes(py);
+        let mut payloads = Payloads::default().with_room(self.room.take());
+        py.detach(|| self.found.write_all(source, others.iter().map(|other| &other[..]), &mut payloads))
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let Made { bytes, ends } = Made::of(payloads);
+        Ok((Bytes::new(bytes, &self.room), payload_offsets(py, &ends)?))
     }
 }

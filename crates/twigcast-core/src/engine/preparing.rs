@@ -1,21 +1,26 @@
 //! What one message is delivered as, with results that are known but not put together.
 
-use std::sync::{Arc, OnceLock};
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use super::book::{Book, Subscribers};
+use super::ordering::{SPARSE, put_in_order, with_in_order};
 use super::registry::Slot;
 use super::selection::Delivered;
 use crate::extract::guided::Told;
-use crate::extract::{ExtractError, Named, Prepared};
+use crate::extract::{ExtractError, Named, Payloads, Prepared};
 
 /// What one message is delivered as. Until somebody asks for the single deliveries, it is known by groups of queries who
-/// gets what; results are put together one by one. The population may change meanwhile.
+/// gets what; results are put together one by one, or all at once. The population may change meanwhile.
 #[derive(Debug)]
 pub struct PreparedDeliveries {
     /// What was told when the message was matched. Its payloads come first.
     told: Delivered,
     others: u32,
-    prepared: Prepared,
+    /// Written to only to lay it out for putting all results together; what it tells stays.
+    prepared: RwLock<Prepared>,
+    /// Numbers of results that are larger than allowed, counted without the payloads, ascending.
+    too_large: Vec<u32>,
     subscribed: Subscribed,
     count: usize,
     named: OnceLock<Single>,
@@ -58,29 +63,33 @@ impl Subscribed {
 #[derive(Debug)]
 struct Single {
     delivered: Delivered,
+    /// Are the slots known to ascend?
+    is_in_order: bool,
     results: Named,
 }
 
 impl PreparedDeliveries {
-    /// `others`: how many payloads there are of what was told. What is named already is numbered from 0.
+    /// `others`: how many payloads there are of what was told. What is named already is numbered from 0, and has the
+    /// numbers of those that are too large with it.
     pub(super) fn new(
         told: Delivered,
         others: u32,
-        (prepared, named): (Prepared, Option<(Delivered, Named)>),
+        (prepared, named): (Prepared, Option<(Delivered, Named, Vec<u32>)>),
         subscribed: Subscribed,
     ) -> Self {
-        let mut found = Self { told, others, prepared, subscribed, count: 0, named: OnceLock::new() };
-        match named {
-            Some((delivered, results)) => {
-                let single = found.after_told(delivered, results);
-                found.count = single.delivered.slots.len();
-                found.named = single.into();
-            }
-            None => {
-                found.count = found.told.slots.len() + found.subscribed.count(&found.prepared);
-            }
+        let count = told.slots.len() + if named.is_none() { subscribed.count(&prepared) } else { 0 };
+        let (prepared, too_large) = (RwLock::new(prepared), Vec::new());
+        let mut found = Self { told, others, prepared, too_large, subscribed, count, named: OnceLock::new() };
+        if let Some((delivered, results, too_large)) = named {
+            let single = found.after_told(delivered, results);
+            found.count = single.delivered.slots.len();
+            (found.named, found.too_large) = (single.into(), too_large);
         }
         found
+    }
+
+    fn prepared(&self) -> RwLockReadGuard<'_, Prepared> {
+        self.prepared.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was told, and then this.
@@ -90,15 +99,37 @@ impl PreparedDeliveries {
         }
         delivered.slots.extend_from_slice(&self.told.slots);
         delivered.numbers.extend_from_slice(&self.told.numbers);
-        Single { delivered, results }
+        Single { delivered, is_in_order: false, results }
     }
 
+    /// The single deliveries, told now if they were not before; in order, if that is as good as for nothing.
     fn single(&self) -> &Single {
-        self.named.get_or_init(|| {
-            let mut told = Told::default();
-            let results = self.prepared.named(&mut told);
-            self.after_told(self.subscribed.tell(told), results)
-        })
+        let is_many = self.count >= self.slot_bound() / SPARSE;
+        let tell = || if self.subscribed.is_plain && is_many { self.tell_in_order() } else { self.tell() };
+        self.named.get_or_init(tell)
+    }
+
+    fn tell(&self) -> Single {
+        let mut told = Told::default();
+        let results = self.prepared().named(&mut told);
+        self.after_told(self.subscribed.tell(told), results)
+    }
+
+    /// [`Self::tell`] where each query has one subscription, of its own number.
+    fn tell_in_order(&self) -> Single {
+        let mut delivered = Delivered::default();
+        let results = with_in_order(|in_order| {
+            in_order.begin(self.slot_bound(), self.others);
+            let results = self.prepared().named(in_order);
+            in_order.put_all(&self.told.slots, &self.told.numbers);
+            in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
+            results
+        });
+        Single { delivered, is_in_order: true, results }
+    }
+
+    fn slot_bound(&self) -> usize {
+        self.subscribed.book.keys.len()
     }
 
     /// How many deliveries there are.
@@ -120,8 +151,19 @@ impl PreparedDeliveries {
     /// Matching subscriptions, in no order, with the number of each one's result; [`Delivered::WHOLE`] where the message
     /// itself is delivered.
     pub fn deliveries(&self) -> (&[Slot], &[u32]) {
-        let Delivered { slots, numbers, .. } = &self.single().delivered;
+        let Delivered { slots, numbers, .. } = &self.named.get_or_init(|| self.tell()).delivered;
         (slots, numbers)
+    }
+
+    /// The same, ascending.
+    pub fn deliveries_in_order(&self) -> (Cow<'_, [Slot]>, Cow<'_, [u32]>) {
+        let Single { delivered: Delivered { slots, numbers, .. }, is_in_order, .. } = self.single();
+        if *is_in_order {
+            return (Cow::Borrowed(slots), Cow::Borrowed(numbers));
+        }
+        let (mut slots, mut numbers) = (slots.clone(), numbers.clone());
+        put_in_order(&mut slots, &mut numbers, self.slot_bound());
+        (Cow::Owned(slots), Cow::Owned(numbers))
     }
 
     /// Matching subscriptions without a payload, with the reason.
@@ -129,20 +171,51 @@ impl PreparedDeliveries {
         &self.told.failures
     }
 
-    /// How many bytes a result has; `None`: it is one of the payloads, or there is none of this number.
-    pub fn size(&self, number: usize) -> Option<usize> {
+    /// The number of a result that is put together when it is asked for, without the payloads; `None`: it is one of these,
+    /// or there is none of this number.
+    fn later(&self, number: usize) -> Option<usize> {
         let number = number.checked_sub(self.others as usize)?;
-        let results = &self.single().results;
-        (number < results.len()).then(|| results.size(&self.prepared, number))
+        (number < self.single().results.len()).then_some(number)
+    }
+
+    fn is_too_large(&self, number: usize) -> bool {
+        !self.too_large.is_empty() && self.too_large.binary_search(&(number as u32)).is_ok()
+    }
+
+    /// How many bytes a result has; `None`: it is one of the payloads, or there is none of this number. One that is larger
+    /// than allowed is nobody's, and has none.
+    pub fn size(&self, number: usize) -> Option<usize> {
+        let number = self.later(number)?;
+        Some(if self.is_too_large(number) { 0 } else { self.single().results.size(&self.prepared(), number) })
     }
 
     /// Puts a result together that is no payload; nothing if there is none of this number. `source` is the message,
     /// `memory` is for the bytes, and may be given again for others.
     pub fn write<'a>(&self, number: usize, source: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
-        match number.checked_sub(self.others as usize) {
-            Some(number) => self.single().results.write(&self.prepared, number, source, memory),
-            None => &[],
+        match self.later(number) {
+            Some(number) if !self.is_too_large(number) => {
+                self.single().results.write(&self.prepared(), number, source, memory)
+            }
+            _ => &[],
         }
+    }
+
+    /// Puts all results together, in the order of their numbers. `source` is the message, `told` has the payloads made when
+    /// it was matched, which are copied.
+    ///
+    /// # Errors
+    /// None; all that are too large are known.
+    pub fn write_all<'a>(
+        &self,
+        source: &[u8],
+        told: impl Iterator<Item = &'a [u8]>,
+        payloads: &mut Payloads,
+    ) -> Result<(), ExtractError> {
+        let results = &self.single().results;
+        if !results.is_empty() {
+            self.prepared.write().unwrap_or_else(PoisonError::into_inner).join(source);
+        }
+        self.prepared().put_together((results, &self.too_large), source, told, payloads)
     }
 }
 

@@ -236,7 +236,7 @@ impl Engine {
         if !is_in_order {
             in_order.begin(self.slot_bound(), before);
         }
-        delivered.slots.iter().zip(&delivered.numbers).for_each(|(&slot, &number)| in_order.put(slot, number));
+        in_order.put_all(&delivered.slots, &delivered.numbers);
         in_order.append_to(slots, numbers);
         delivered.failures
     }
@@ -263,9 +263,9 @@ impl Engine {
             guide.find_results(&mut session);
             if !guide.is_certain(self.limits.result_bytes_max) {
                 let mut delivered = Delivered::default();
-                self.tell_guided(guide, &mut delivered, &mut elsewhere);
+                let too_large = self.tell_guided(guide, &mut delivered, &mut elsewhere);
                 told.failures.append(&mut delivered.failures);
-                named = Some((delivered, guide.take_named()));
+                named = Some((delivered, guide.take_named(), too_large));
             }
             prepared = Some(guide.take_prepared());
         }

@@ -8,7 +8,7 @@ use super::super::buffer::{RUN, Runs, STEP};
 use super::super::family::NONE;
 use super::super::run::Session;
 use super::guide::{ColumnId, ListId};
-use super::naming::{NAMER, Named, Told};
+use super::naming::{Hearer, NAMER, Named};
 use super::recipes::{Form, Recipes};
 use super::selector::{Members, Selector};
 use super::sets::members;
@@ -260,7 +260,7 @@ impl Prepared {
 
     /// Puts what columns lead to in several slices together, with the message, if all that is little: then each entry is one
     /// slice with a step of other bytes behind it.
-    pub(super) fn join(&mut self, message: &[u8]) {
+    pub(crate) fn join(&mut self, message: &[u8]) {
         if self.is_joined || self.source(message).len() + self.several_bytes > JOINED_MAX {
             return;
         }
@@ -286,7 +286,7 @@ impl Prepared {
     }
 
     /// The results, told apart by number; and which of them each query gets.
-    pub(crate) fn named(&self, told: &mut Told) -> Named {
+    pub(crate) fn named(&self, told: &mut impl Hearer) -> Named {
         let mut named = Named::default();
         NAMER.with_borrow_mut(|namer| namer.name(self, &mut named, &[], told));
         named

@@ -7,7 +7,7 @@
 use super::super::ExtractError;
 use super::super::buffer::Runs;
 use super::super::family::NONE;
-use super::super::output::{CHUNK_BYTES, Output};
+use super::super::output::{CHUNK_BYTES, Output, Payloads};
 use super::super::run::Session;
 use super::columns::Columns;
 use super::guide::Meaning;
@@ -26,9 +26,7 @@ pub(super) struct Results {
     prepared: Prepared,
     named: Named,
     namer: Namer,
-    /// By recipe used and binding; where those of each recipe begin, [`NONE`] if it is not noted where they are.
-    fragments: Vec<Fragment>,
-    fragment_starts: Vec<u32>,
+    fragments: Fragments,
     columns: Columns,
 }
 
@@ -115,59 +113,103 @@ impl Results {
 
     /// Puts all results together; those that are too large are left empty.
     fn write(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
-        let Self { prepared, named, .. } = self;
-        prepared.join(session.message.source);
-        let bytes_max = prepared.bytes_max();
-        if !prepared.is_joined() || bytes_max > CHUNK_BYTES || !too_large.is_empty() {
-            return self.write_others(session, too_large);
-        }
-        let (results, source) = (named.list(), prepared.source(session.message.source));
-        Joined { prepared, results, source, bytes_max }.append_to(&mut session.output);
-        Ok(())
-    }
-
-    /// The same where entries may be in several pieces, or results large.
-    fn write_others(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
-        let Self { prepared, named, fragments, fragment_starts, .. } = self;
-        let source = prepared.source(session.message.source);
-        let uses = named.uses(prepared);
-        session.output.begin();
-        plan_fragments(uses, fragments, fragment_starts);
-        let base = session.output.position();
-        let mut too_large = too_large.iter().peekable();
-        for (number, (used, set)) in (0..).zip(named.results(prepared, uses)) {
-            if too_large.next_if_eq(&&number).is_some() {
-                session.output.begin();
-                session.output.finish();
-                continue;
-            }
-            let kept = fragments.get_mut(fragment_starts[used as usize] as usize..).unwrap_or_default();
-            let writer = Writer { prepared, make: uses.make(prepared, used), source, base };
-            let bytes_max = uses.list()[used as usize].bytes_max;
-            if bytes_max <= CHUNK_BYTES {
-                session.output.append(bytes_max, |taken, out| writer.append(set, kept, taken, out));
-            } else {
-                session.output.begin();
-                writer.write_large(set, kept, &mut session.output)?;
-                session.output.finish();
-            }
-        }
-        Ok(())
+        let Self { prepared, named, fragments, .. } = self;
+        let message = session.message.source;
+        prepared.join(message);
+        put_together((prepared, named, too_large), message, fragments, &mut session.output)
     }
 }
 
-/// Makes room to note where the fragments of the recipes are that are used for several results.
-fn plan_fragments(uses: &Uses, fragments: &mut Vec<Fragment>, starts: &mut Vec<u32>) {
-    let mut count = 0;
-    starts.clear();
-    starts.extend(uses.list().iter().map(|used| {
-        let keeps = used.results > 1 && count + used.bindings as usize <= FRAGMENTS_MAX;
-        let start = if keeps { count as u32 } else { NONE };
-        count += if keeps { used.bindings as usize } else { 0 };
-        start
-    }));
-    fragments.clear();
-    fragments.resize(count, Fragment::default());
+impl Prepared {
+    /// Puts all results together that were told apart, behind `others`; those that are too large are left empty. `message`
+    /// is the one that they are made of. It goes faster once they were joined ([`Self::join`]).
+    ///
+    /// # Errors
+    /// None; all that are too large are known.
+    pub(crate) fn put_together<'a>(
+        &self,
+        (named, too_large): (&Named, &[u32]),
+        message: &[u8],
+        others: impl Iterator<Item = &'a [u8]>,
+        payloads: &mut Payloads,
+    ) -> Result<(), ExtractError> {
+        let output = &mut Output::new(payloads, usize::MAX);
+        for other in others {
+            output.begin();
+            output.push(other)?;
+            output.finish();
+        }
+        put_together((self, named, too_large), message, &mut Fragments::default(), output)
+    }
+}
+
+/// Puts results together; those that are too large, by number and ascending, are left empty.
+fn put_together(
+    (prepared, named, too_large): (&Prepared, &Named, &[u32]),
+    message: &[u8],
+    fragments: &mut Fragments,
+    output: &mut Output<'_>,
+) -> Result<(), ExtractError> {
+    let source = prepared.source(message);
+    let bytes_max = prepared.bytes_max();
+    if prepared.is_joined() && bytes_max <= CHUNK_BYTES && too_large.is_empty() {
+        Joined { prepared, results: named.list(), source, bytes_max }.append_to(output);
+        return Ok(());
+    }
+    // Entries may be in several pieces, or results large.
+    let uses = named.uses(prepared);
+    output.begin();
+    fragments.plan(uses);
+    let base = output.position();
+    let mut too_large = too_large.iter().peekable();
+    for (number, (used, set)) in (0..).zip(named.results(prepared, uses)) {
+        if too_large.next_if_eq(&&number).is_some() {
+            output.begin();
+            output.finish();
+            continue;
+        }
+        let kept = fragments.of(used);
+        let writer = Writer { prepared, make: uses.make(prepared, used), source, base };
+        let bytes_max = uses.list()[used as usize].bytes_max;
+        if bytes_max <= CHUNK_BYTES {
+            output.append(bytes_max, |taken, out| writer.append(set, kept, taken, out));
+        } else {
+            output.begin();
+            writer.write_large(set, kept, output)?;
+            output.finish();
+        }
+    }
+    Ok(())
+}
+
+/// Where the fragments of the recipes are that are used for several results.
+#[derive(Debug, Default)]
+struct Fragments {
+    /// By recipe used and binding.
+    list: Vec<Fragment>,
+    /// By recipe used: where its own begin; [`NONE`] if it is not noted where they are.
+    starts: Vec<u32>,
+}
+
+impl Fragments {
+    /// Makes room to note where they are.
+    fn plan(&mut self, uses: &Uses) {
+        let mut count = 0;
+        self.starts.clear();
+        self.starts.extend(uses.list().iter().map(|used| {
+            let keeps = used.results > 1 && count + used.bindings as usize <= FRAGMENTS_MAX;
+            let start = if keeps { count as u32 } else { NONE };
+            count += if keeps { used.bindings as usize } else { 0 };
+            start
+        }));
+        self.list.clear();
+        self.list.resize(count, Fragment::default());
+    }
+
+    /// Those of a recipe by binding, and others behind them; nothing if it is not noted where they are.
+    fn of(&mut self, used: u32) -> &mut [Fragment] {
+        self.list.get_mut(self.starts[used as usize] as usize..).unwrap_or_default()
+    }
 }
 
 /// Where a fragment was written, counted from the first result of the message; no bytes: it was not.
