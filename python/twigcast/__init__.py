@@ -2,7 +2,8 @@
 
 What lives where:
 
-- ``subscriptions``, ``answers``, ``batches``: :class:`SubscriptionSet`, the public face of the matching engine
+- ``subscriptions``, ``answers``, ``joined_payloads``, ``batches``: :class:`SubscriptionSet`, the public face of the
+  matching engine
 - ``query_check``: is it a query, and how would it run
 - ``envelope``: an element around each delivery
 - ``limits``: what keeps hostile messages and queries from exhausting a machine
@@ -18,6 +19,7 @@ What lives where:
 from twigcast._core import VERSION
 from twigcast.answers import Deliveries, Delivery, Match, Node
 from twigcast.envelope import Envelope
+from twigcast.joined_payloads import JoinedPayloads
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport, check
 from twigcast.subscriptions import Refused, Subscription, SubscriptionSet
@@ -28,6 +30,7 @@ __all__ = [
     "Deliveries",
     "Delivery",
     "Envelope",
+    "JoinedPayloads",
     "Limits",
     "Match",
     "Node",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast, overload
 from twigcast import _core
 from twigcast.envelope import Envelope
 from twigcast.errors import UndecidedSubscription
+from twigcast.joined_payloads import JoinedPayloads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -322,6 +323,16 @@ class Wrapping:
         return delivery._replace(payload=put(delivery.payload, self.message_id, delivery.key))
 
 
+class Told(Protocol):
+    """Who gets which payload of one message."""
+
+    def keys(self) -> Sequence[str]:
+        """The keys of the matching subscriptions."""
+
+    def numbers(self) -> memoryview:
+        """For each the index of its payload, -1 for the message: 32-bit integers."""
+
+
 _WHOLE: Final = -1
 """In place of the number of a payload: the message itself."""
 
@@ -333,24 +344,25 @@ class Deliveries(Sequence[Delivery]):
     """The deliveries of one message, as long as nothing is removed in the order in which subscriptions were added.
 
     They are made when they are looked at, and so are their payloads: until then it is only known who gets which.
-    Subscriptions that get the same payload share one object.
+    Subscriptions that get the same payload share one object. Where they are many, to have all payloads in one buffer
+    and their numbers (:meth:`joined_payloads`, :attr:`numbers`) takes a small part of what an object for each takes.
 
     Args:
         message: The message, which is the payload of queries that rewrite nothing.
         count: How many deliveries there are.
-        look: Tells the keys of the matching subscriptions and for each the index of its payload, -1 for the message.
+        told: Tells who gets which payload.
         payloads: The different payloads.
         undecided: The subscriptions that could not be decided on the message.
         wrapping: What to put around payloads when they are looked at.
     """
 
-    __slots__ = ("_count", "_look", "_message", "_payloads", "_seen", "_wrapping", "undecided")
+    __slots__ = ("_count", "_message", "_payloads", "_seen", "_told", "_wrapping", "undecided")
 
     def __init__(
         self,
         message: bytes,
         count: int,
-        look: Callable[[], tuple[list[str], Sequence[int]]],
+        told: Told,
         payloads: Sequence[bytes] | _core.Results,
         undecided: Sequence[UndecidedSubscription] = (),
         wrapping: Wrapping | None = None,
@@ -358,15 +370,15 @@ class Deliveries(Sequence[Delivery]):
         self._wrapping = wrapping
         self._message = message
         self._count = count
-        self._look = look
-        self._seen: tuple[list[str], Sequence[int]] | None = None
+        self._told = told
+        self._seen: tuple[Sequence[str], list[int]] | None = None
         self._payloads = payloads
         self.undecided = list(undecided)
         """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
 
-    def _all(self) -> tuple[list[str], Sequence[int]]:
+    def _all(self) -> tuple[Sequence[str], list[int]]:
         if self._seen is None:
-            self._seen = self._look()
+            self._seen = self._told.keys(), self._told.numbers().tolist()
         return self._seen
 
     def _made(self, key: str, number: int) -> Delivery:
@@ -408,6 +420,11 @@ class Deliveries(Sequence[Delivery]):
         return self._all()[0]
 
     @property
+    def numbers(self) -> memoryview:
+        """As :attr:`payload_numbers`, in 32-bit integers without an object for each; -1 is the message itself."""
+        return self._told.numbers()
+
+    @property
     def payload_numbers(self) -> Sequence[int | None]:
         """By delivery, the index of its payload in ``payloads``; ``None`` where the message itself is delivered."""
         return [None if number == _WHOLE else number for number in self._all()[1]]
@@ -416,6 +433,17 @@ class Deliveries(Sequence[Delivery]):
     def payloads(self) -> Sequence[bytes]:
         """The different results, without envelope. Each is put together when it is looked at first."""
         return self._payloads if isinstance(self._payloads, Sequence) else Payloads(self._payloads)
+
+    def joined_payloads(self) -> JoinedPayloads:
+        """All different results, without envelope, put together at once: one after the other in one buffer.
+
+        They have the numbers that they have in :attr:`payloads`, and that :attr:`numbers` tells. Where there are many,
+        this takes a small part of what looking at each takes. They are made anew each time this is called; those that
+        were made already (of very large messages, and of queries in XQuery) are copied.
+        """
+        if isinstance(self._payloads, _core.Results):
+            return JoinedPayloads(*self._payloads.joined())
+        return JoinedPayloads.of(self._payloads)
 
 
 class Payloads(Sequence[bytes]):

@@ -57,9 +57,7 @@ class KnownTables:
         """
         table = self._keys
         version, count = self._engine.keys_at
-        if table.version != version and self._named.at(version) + _TABLE_FREE >= count:
-            return self._now()
-        return table
+        return self._now() if table.version != version and self._pays(version, count) else table
 
     def of_answer(self, table: KeyTable, answer: Answers) -> KeyTable:
         """The keys that the slots of an answer stand for, if ``table`` was known when it was asked for."""
@@ -72,22 +70,27 @@ class KnownTables:
 
     def now(self) -> KeyTable:
         """As :meth:`keys`, with those that came since where the table is right."""
-        table = self.keys()
         version, count = self._engine.keys_at
-        return self._now() if table.version == version and table.count < count else table
+        table = self._keys
+        if table.version == version:
+            return self._now() if table.count < count else table
+        return self._now() if self._pays(version, count) else table
 
-    def named(self, table: KeyTable, results: _core.Results) -> tuple[list[str], Sequence[int]]:
-        """Keys of deliveries, and the numbers of their results, in the order of the slots.
+    def _pays(self, version: int, count: int) -> bool:
+        """Whether it pays by now to make a table of a version."""
+        return self._named.at(version) + _TABLE_FREE >= count
+
+    def named(self, table: KeyTable, results: _core.Results, slots: Sequence[int]) -> list[str]:
+        """Keys of the deliveries of results: of their slots, ascending.
 
         ``table`` is of before the results were asked for: later ones have no keys of subscriptions that went since.
         """
-        slots, numbers = (memoryview(part).cast("i").tolist() for part in results.deliveries(in_order=True))
         known = bisect_left(slots, table.count) if table.version == results.keys_version else 0
         if known == len(slots):
-            return table.keys_of(slots), numbers
+            return table.keys_of(slots)
         keys = [*table.keys_of(slots[:known]), *results.keys(known)]
         self._note_named(len(keys) - known)
-        return keys, numbers
+        return keys
 
     def _grown(self, table: KeyTable, more: tuple[bytes, bytes]) -> KeyTable:
         """A table with what an answer has brought that was missing in it."""
@@ -120,3 +123,35 @@ class KnownTables:
         if self._engine.keys_at != (table.version, table.count):
             table = self._keys = KeyTable.of(self._engine, table)
         return table
+
+
+class ToldByEngine:
+    """Who gets which result of a message, in the order of the slots, told when somebody looks.
+
+    Args:
+        tables: What is known of the engine.
+        table: The keys by slot, of before the results were asked for.
+        results: The results.
+    """
+
+    __slots__ = ("_deliveries", "_results", "_table", "_tables")
+
+    def __init__(self, tables: KnownTables, table: KeyTable, results: _core.Results) -> None:
+        self._tables = tables
+        self._table = table
+        self._results = results
+        self._deliveries: tuple[bytes, bytes] | None = None
+
+    def _all(self) -> tuple[bytes, bytes]:
+        """Slots and numbers."""
+        if self._deliveries is None:
+            self._deliveries = self._results.deliveries(in_order=True)
+        return self._deliveries
+
+    def keys(self) -> list[str]:
+        """The keys of the matching subscriptions."""
+        return self._tables.named(self._table, self._results, memoryview(self._all()[0]).cast("i").tolist())
+
+    def numbers(self) -> memoryview:
+        """For each the index of its result, -1 for the message: 32-bit integers."""
+        return memoryview(self._all()[1]).cast("i")

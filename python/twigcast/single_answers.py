@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,7 +19,7 @@ class Single:
 
     slots: list[int]
     node_counts: list[int]
-    numbers: list[int]
+    payload_numbers: memoryview
     """By match, the number of its payload; -1 for the message."""
     payloads: list[bytes]
     failures: list[tuple[str, str]]
@@ -32,9 +31,9 @@ class Single:
         """The keys of the matches."""
         return self.table.keys_of(self.slots)
 
-    def named(self) -> tuple[list[str], Sequence[int]]:
-        """The keys of the matches, and the numbers of their payloads."""
-        return self.keys(), self.numbers
+    def numbers(self) -> memoryview:
+        """The numbers of the payloads of the matches."""
+        return self.payload_numbers
 
 
 def ask_single(
@@ -58,7 +57,7 @@ def ask_single(
     return Single(
         integers("i", result.slots),
         integers("i", result.node_counts),
-        integers("i", result.payload_numbers),
+        memoryview(result.payload_numbers).cast("i"),
         [bytes(payloads[start:end]) for start, end in pairwise(ends)],
         [(error.key, error.reason) for _, error in result.failures if isinstance(error, UndecidedSubscription)],
         tables.of_answer(table, result),

@@ -26,6 +26,7 @@ from twigcast.answers import (
     Matching,
     Named,
     Node,
+    Told,
     Wrapping,
 )
 from twigcast.characters import MessageLike, as_bytes
@@ -45,7 +46,7 @@ from twigcast.given import Given, as_subscription, is_text, no_text, runs
 from twigcast.given import Refused as Refused
 from twigcast.given import Subscription as Subscription
 from twigcast.given import no_query as no_query
-from twigcast.known_tables import KnownTables
+from twigcast.known_tables import KnownTables, ToldByEngine
 from twigcast.limits import Limits
 from twigcast.single_answers import ask_single
 from twigcast.xquery.adding import add as add_query
@@ -352,6 +353,8 @@ class SubscriptionSet:
     ) -> Deliveries:
         """What each matching subscriber gets: the result of a For-Where-Return query, else the message itself.
 
+        Results are made when they are looked at, one by one; or all at once: see :meth:`Deliveries.joined_payloads`.
+
         Args:
             message: The message.
             envelope: An element to put around each result.
@@ -367,14 +370,14 @@ class SubscriptionSet:
             _, single = self._ask(source, partial(ask_single, self.engine, self.tables, deliver=True))
             failed, count = single.failures, len(single.slots)
             payloads: Sequence[bytes] | _core.Results = single.payloads
-            look: Callable[[], tuple[list[str], Sequence[int]]] = single.named
+            told: Told = single
         else:
             table = self.tables.now()
             _, (results, failed) = self._ask(source, self.engine.results)
-            payloads, look, count = results, partial(self.tables.named, table, results), results.delivery_count
+            payloads, told, count = results, ToldByEngine(self.tables, table, results), results.delivery_count
         undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
         wrapping = None if envelope is None else Wrapping(envelope, message_id, whole=whole)
-        return Deliveries(source, count, look, payloads, undecided, wrapping)
+        return Deliveries(source, count, told, payloads, undecided, wrapping)
 
     def match_batch(
         self,
