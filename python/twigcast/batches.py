@@ -7,10 +7,9 @@ second batch, whose rows then take the places of the first ones.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from twigcast._core import BatchResult
 from twigcast.answers import GroupTable, KeyTable
@@ -41,6 +40,11 @@ GROUPS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.list_(pa.string())))
 NODES_TYPE: Final = pa.list_(pa.int32())
 PAYLOADS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.large_binary()))
 
+# To make a type takes longer than one would think: for a batch of one message, all of them a tenth of the time.
+_INT32: Final = pa.int32()
+_KEY_TYPE: Final = KEYS_TYPE.value_type
+_PAYLOAD_TYPE: Final = PAYLOADS_TYPE.value_type
+
 _OFFSET: Final = Struct("<q")
 
 _PADDING_MAX: Final = 64
@@ -51,13 +55,30 @@ _KEPT_NULLS_MAX: Final = 1_024
 _NO_MESSAGE: Final = UnreadableMessage("there is no message: it is null")
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     """What to answer with."""
 
     deliver: bool
     nodes: bool
     threads: int
+
+
+class _Messages(NamedTuple):
+    """Messages as one array, and its buffers as the engine takes them: with nothing before or behind it in them."""
+
+    array: pa.LargeBinaryArray
+    offsets: bytes
+    data: bytes | memoryview
+
+    @classmethod
+    def of(cls, xml: pa.LargeBinaryArray) -> Self:
+        """The messages of an array."""
+        _, offsets, data = xml.buffers()
+        if _is_part(xml, offsets, data):
+            xml = pa.concat_arrays([xml])
+            _, offsets, data = xml.buffers()
+        plain = bytes(8) if offsets is None else offsets.to_pybytes()
+        return cls(xml, plain, b"" if data is None else memoryview(data).cast("B"))
 
 
 def match_batch(
@@ -66,7 +87,7 @@ def match_batch(
     """Match many messages at once: see :meth:`twigcast.SubscriptionSet.match_batch`."""
     if threads < 0:
         raise ValueError(f"threads must not be negative, as {threads} is")
-    xml = _message_column(messages)
+    xml = _Messages.of(_message_column(messages))
     wanted = _Wanted(deliver, nodes, threads)
     if grouped and (deliver or nodes):
         raise ValueError("payloads and nodes are told by key, not by group")
@@ -76,20 +97,21 @@ def match_batch(
     return _each_its_own_group(answers) if grouped else answers
 
 
-def _match_keys(subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, wanted: _Wanted) -> pa.RecordBatch:
+def _match_keys(subscriptions: SubscriptionSet, xml: _Messages, wanted: _Wanted) -> pa.RecordBatch:
     table = subscriptions.tables.keys()
     first, keys = _ask(subscriptions, xml, wanted, table)
-    answers = _wrap(first, {**dict(first.errors), **_nulls(xml)}, keys, wanted)
+    answers = _wrap(first, {**dict(first.errors), **_nulls(xml.array)}, keys, wanted)
     if first.needs_conversion:
-        plain, failures = _converted(xml, first.needs_conversion, subscriptions.limits.message_bytes_max)
-        second, keys = _ask(subscriptions, plain, wanted, table)
+        plain, failures = _converted(xml.array, first.needs_conversion, subscriptions.limits.message_bytes_max)
+        second, keys = _ask(subscriptions, _Messages.of(plain), wanted, table)
         late = _wrap(second, {**dict(second.errors), **failures}, keys, wanted)
         answers = _replace_rows(answers, first.needs_conversion, late)
     return answers
 
 
-def _match_groups(subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, threads: int) -> pa.RecordBatch:
-    result, groups = _ask_groups(subscriptions, xml, threads)
+def _match_groups(subscriptions: SubscriptionSet, messages: _Messages, threads: int) -> pa.RecordBatch:
+    result, groups = _ask_groups(subscriptions, messages, threads)
+    xml = messages.array
     errors = {**dict(result.errors), **_nulls(xml)}
     if result.needs_conversion:
         # All again: answers with different dictionaries of groups cannot be put together.
@@ -99,28 +121,25 @@ def _match_groups(subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, thre
         for number, row in enumerate(rows):
             order[row] = len(xml) + number
         xml = pa.concat_arrays([xml, plain]).take(pa.array(order, pa.int64()))
-        result, groups = _ask_groups(subscriptions, xml, threads)
+        result, groups = _ask_groups(subscriptions, _Messages.of(xml), threads)
         errors = {**dict(result.errors), **errors, **{rows[number]: error for number, error in failures.items()}}
     offsets, count = pa.py_buffer(result.key_offsets), len(xml)
     validity = _bitmap(row not in errors for row in range(count)) if errors else None
-    numbers = pa.Array.from_buffers(pa.int32(), len(result.found), [None, pa.py_buffer(result.found)])
+    numbers = pa.Array.from_buffers(_INT32, len(result.found), [None, pa.py_buffer(result.found)])
     values = pa.DictionaryArray.from_arrays(numbers, groups, safe=False)
     columns = {
         "groups": pa.Array.from_buffers(GROUPS_TYPE, count, [validity, offsets], len(errors), children=[values]),
-        "matches": pa.Array.from_buffers(pa.int32(), count, [validity, pa.py_buffer(result.match_counts)], len(errors)),
+        "matches": pa.Array.from_buffers(_INT32, count, [validity, pa.py_buffer(result.match_counts)], len(errors)),
         "error": _errors(errors, count),
         "undecided": _undecided(result, count),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _ask_groups(
-    subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, threads: int
-) -> tuple[BatchResult, pa.ListArray]:
-    table = subscriptions.tables.groups()
-    offsets, data = _buffers(xml)
+def _ask_groups(subscriptions: SubscriptionSet, xml: _Messages, threads: int) -> tuple[BatchResult, pa.ListArray]:
+    table, count = subscriptions.tables.groups(), len(xml.array)
     result = subscriptions.engine.match_batch(
-        offsets, data, len(xml), None, False, False, min(threads, len(xml)), (table.version, 0, 0), True
+        xml.offsets, xml.data, count, None, False, False, min(threads, count), (table.version, 0, 0), True
     )
     if result.groups is None:
         return result, table.arrow()
@@ -176,27 +195,26 @@ def _converted(
 
 
 def _message_column(messages: Any) -> pa.LargeBinaryArray:
-    """The messages as one array with nothing before or behind them in its buffers."""
+    """The messages as one array."""
+    if isinstance(messages, pa.LargeBinaryArray):
+        return messages
     if isinstance(messages, pa.RecordBatch | pa.Table):
         messages = messages.column("xml")
     if isinstance(messages, pa.ChunkedArray):
         messages = messages.combine_chunks()
     if not isinstance(messages, pa.Array):
         raise TypeError(f"messages must be an Arrow array or record batch, not {type(messages).__name__}")
-    if not isinstance(messages, pa.LargeBinaryArray):
-        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
-        if not any(is_kind(messages.type) for is_kind in (*kinds, pa.types.is_string_view, pa.types.is_binary_view)):
-            raise TypeError(f"messages must be strings or binary, not {messages.type}")
-        messages = messages.cast(pa.large_binary())
-    return pa.concat_arrays([messages]) if _is_part(messages) else messages
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if not any(is_kind(messages.type) for is_kind in (*kinds, pa.types.is_string_view, pa.types.is_binary_view)):
+        raise TypeError(f"messages must be strings or binary, not {messages.type}")
+    return messages.cast(pa.large_binary())
 
 
-def _is_part(xml: pa.LargeBinaryArray) -> bool:
+def _is_part(xml: pa.LargeBinaryArray, offsets: pa.Buffer | None, data: pa.Buffer | None) -> bool:
     """Is there more in the array's buffers than what belongs to it?"""
     if xml.offset:
         return True
-    _, offsets, data = xml.buffers()
-    if data is None or not len(xml):
+    if offsets is None or data is None or not len(xml):
         return data is not None and data.size > 0
     # Arrow can tell how many bytes are used, but takes as long for that as for all the rest here.
     (first,), (last,) = _OFFSET.unpack_from(offsets), _OFFSET.unpack_from(offsets, _OFFSET.size * len(xml))
@@ -204,26 +222,21 @@ def _is_part(xml: pa.LargeBinaryArray) -> bool:
 
 
 def _ask(
-    subscriptions: SubscriptionSet, xml: pa.LargeBinaryArray, wanted: _Wanted, table: KeyTable
+    subscriptions: SubscriptionSet, xml: _Messages, wanted: _Wanted, table: KeyTable
 ) -> tuple[Answers, pa.StringArray]:
     """The engine's answer, and the keys that its slots stand for: those of the table, unless that is out of date."""
-    offsets, data = _buffers(xml)
+    count = len(xml.array)
     result = ask_batch(
         subscriptions.engine,
-        offsets,
-        data,
-        len(xml),
+        xml.offsets,
+        xml.data,
+        count,
         deliver=wanted.deliver,
         nodes=wanted.nodes,
-        threads=min(wanted.threads, len(xml)),
+        threads=min(wanted.threads, count),
         known=table.at_hand,
     )
     return result, subscriptions.tables.of_answer(table, result).arrow()
-
-
-def _buffers(xml: pa.LargeBinaryArray) -> tuple[bytes, bytes | memoryview]:
-    _, offsets, data = xml.buffers()
-    return bytes(8) if offsets is None else offsets.to_pybytes(), b"" if data is None else memoryview(data).cast("B")
 
 
 def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _Wanted) -> pa.RecordBatch:
@@ -236,13 +249,13 @@ def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArra
     def lists(list_type: pa.DataType, values: pa.Array) -> pa.Array:
         return pa.Array.from_buffers(list_type, count, [validity, offsets], len(errors), children=[values])
 
-    slots = pa.Array.from_buffers(pa.int32(), matches, [None, _slots(result)])
-    columns = {"keys": lists(KEYS_TYPE, pa.DictionaryArray.from_arrays(slots, keys, safe=False))}
+    found = pa.DictionaryArray.from_buffers(_KEY_TYPE, matches, [None, _slots(result)], keys)
+    columns = {"keys": lists(KEYS_TYPE, found)}
     if wanted.nodes:
-        counts = pa.Array.from_buffers(pa.int32(), matches, [None, pa.py_buffer(result.node_counts)])
+        counts = pa.Array.from_buffers(_INT32, matches, [None, pa.py_buffer(result.node_counts)])
         columns["nodes"] = lists(NODES_TYPE, counts)
     if wanted.deliver:
-        columns["payloads"] = lists(PAYLOADS_TYPE, payload_column(result, pa.large_binary()))
+        columns["payloads"] = lists(PAYLOADS_TYPE, payload_column(result))
     columns["error"] = _errors(errors, count)
     columns["undecided"] = _undecided(result, count)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -253,14 +266,14 @@ def _slots(result: Answers) -> pa.Buffer:
     return pa.py_buffer(result.found if isinstance(result, BatchResult) else result.slots)
 
 
-def payload_column(result: Answers, kind: pa.DataType) -> pa.DictionaryArray:
-    """The payload of each match, null for the message itself. ``kind``: large binary or large string."""
+def payload_column(result: Answers, kind: pa.DictionaryType = _PAYLOAD_TYPE) -> pa.DictionaryArray:
+    """The payload of each match, null for the message itself. ``kind``: of large binary, or of large string."""
+    offsets = pa.py_buffer(result.payload_offsets)
+    buffers = [None, offsets, pa.py_buffer(result.payloads)]
+    different = pa.Array.from_buffers(kind.value_type, offsets.size // 8 - 1, buffers)
     numbers = pa.py_buffer(result.payload_numbers)
     validity = pa.py_buffer(result.payload_validity) if result.payload_validity else None
-    indices = pa.Array.from_buffers(pa.int32(), numbers.size // 4, [validity, numbers])
-    offsets = pa.py_buffer(result.payload_offsets)
-    different = pa.Array.from_buffers(kind, offsets.size // 8 - 1, [None, offsets, pa.py_buffer(result.payloads)])
-    return pa.DictionaryArray.from_arrays(indices, different, safe=False)
+    return pa.DictionaryArray.from_buffers(kind, numbers.size // 4, [validity, numbers], different)
 
 
 def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:

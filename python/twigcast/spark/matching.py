@@ -309,7 +309,7 @@ class Matcher:
         self, ids: pa.StringArray, xml: pa.LargeBinaryArray, result: EngineAnswers, slots: pa.Int32Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
         """Which matches have a payload, and these payloads as they are delivered."""
-        given = payload_column(result, pa.large_string())
+        given = payload_column(result, pa.dictionary(pa.int32(), pa.large_string()))
         has_payload = given.is_valid()
         payloads = given.filter(has_payload).dictionary_decode().cast(pa.string())
         if self._whole and len(payloads) < len(slots):
@@ -407,7 +407,7 @@ def _int32(data: bytes) -> pa.Int32Array:
 
 def _delivered_bytes(result: EngineAnswers) -> int:
     """Bytes of all payloads, those that several subscriptions get counted for each."""
-    payloads = payload_column(result, pa.large_binary())
+    payloads = payload_column(result)
     total = pc.sum(pc.binary_length(payloads.dictionary).take(payloads.indices)).as_py()
     return int(total or 0)
 
