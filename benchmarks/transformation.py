@@ -110,19 +110,27 @@ def measure(feed: str, count: str) -> Row:
             found, _ = subscriptions.engine.results(body)
             found.deliveries()
 
+    def make() -> None:
+        for body in bodies:
+            found = subscriptions.deliver(body)
+            _ = found.numbers, found.joined_payloads()
+
     deliveries, different, delivered = _counted(subscriptions, batches)
     delivered_together = [sum(delivered[at : at + BATCH]) for at in range(0, len(delivered), BATCH)]
-    expat, matching, knowing, telling, delivering, in_batches, copying, copying_all, copying_batches = side_by_side(
-        5,
-        lambda: parse_with_expat(bodies),
-        lambda: ask(batches, deliver=False),
-        know,
-        tell,
-        lambda: ask(batches, deliver=True),
-        lambda: ask(several, deliver=True),
-        copier(different),
-        copier(delivered),
-        copier(delivered_together),
+    expat, matching, knowing, telling, making, by_arrow, in_batches, copying, copying_all, copying_batches = (
+        side_by_side(
+            5,
+            lambda: parse_with_expat(bodies),
+            lambda: ask(batches, deliver=False),
+            know,
+            tell,
+            make,
+            lambda: ask(batches, deliver=True),
+            lambda: ask(several, deliver=True),
+            copier(different),
+            copier(delivered),
+            copier(delivered_together),
+        )
     )
     return {
         "feed": feed,
@@ -134,13 +142,14 @@ def measure(feed: str, count: str) -> Row:
         "match_only_E": matching.median / expat.median,
         "known_E": knowing.median / expat.median,
         "told_E": telling.median / expat.median,
-        "E": delivering.median / expat.median,
+        "E": making.median / expat.median,
+        "arrow_E": by_arrow.median / expat.median,
         "batch_E": in_batches.median / expat.median,
         "target_E": TARGET_E.get(len(texts)),
         "copy_different_E": copying.median / expat.median,
         "copy_all_E": copying_all.median / expat.median,
         "copy_batch_E": copying_batches.median / expat.median,
-        "copies": delivering.median / copying_all.median,
+        "copies": making.median / copying_all.median,
         "batch_copies": in_batches.median / copying_batches.median,
         "target_copies": TARGET_COPIES if copying_all.median > expat.median else None,
         "unshared_times": _unshared(subscriptions, batches[:10]) if len(texts) == UNSHARED_QUERIES else None,
