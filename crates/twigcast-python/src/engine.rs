@@ -329,7 +329,7 @@ impl Engine {
             })
             .map_err(|error| errors::message(py, &error))?;
         let others = sent.list(py)?;
-        Ok((Results::new(xml.unbind(), (found, keys), others, &self.rooms().payloads), failures))
+        Ok((Results::new(xml.unbind(), (found, keys), others, &self.rooms().payloads_of_one), failures))
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -16,11 +16,13 @@ const IDLE_MATCHERS_MAX: usize = 16;
 /// After so many additions, matchers learn of them at once rather than before their next message.
 const MANY: usize = 128;
 
-/// Memory for what batches find, and for what several threads have found and not put in its place.
+/// Memory for what batches find, for payloads of single messages, which are far fewer, and for what several threads have
+/// found and not put in its place.
 #[derive(Default)]
 pub struct Rooms {
     pub matches: Room<u32>,
     pub payloads: Room<u8>,
+    pub payloads_of_one: Room<u8>,
     pub scratch: Room<u32>,
     pub scratch_payloads: Room<u8>,
 }
