@@ -53,13 +53,27 @@ pub(super) struct Label {
 pub(super) struct Labels {
     pub list: Vec<Label>,
     by_name: FxHashMap<(LabelId, Name), LabelId>,
+    /// What was looked up lately, by place; of children of the same place, the last.
+    recent: Box<[Child]>,
 }
+
+/// A label path and a name, and the label path of both.
+#[derive(Clone, Copy, Debug)]
+struct Child {
+    parent: LabelId,
+    name: Name,
+    label: LabelId,
+}
+
+/// Places for them, a power of two.
+const RECENT: usize = 256;
 
 impl Default for Labels {
     fn default() -> Self {
         let name = Name { namespace: NamespaceId::UNKNOWN, local: LocalId::UNKNOWN };
         let root = Label { name, depth: 0, children: Vec::new() };
-        Self { list: vec![root], by_name: FxHashMap::default() }
+        let nothing = Child { parent: NONE, name, label: NONE };
+        Self { list: vec![root], by_name: FxHashMap::default(), recent: [nothing; RECENT].into() }
     }
 }
 
@@ -67,8 +81,14 @@ impl Labels {
     /// The label path of a child; `None`: there are too many.
     #[inline]
     pub fn child(&mut self, parent: LabelId, name: Name) -> Option<LabelId> {
-        if let Some(&known) = self.by_name.get(&(parent, name)) {
-            return Some(known);
+        let place = (parent.wrapping_mul(0x9e37_79b9) ^ name.local.0) as usize % RECENT;
+        let recent = &mut self.recent[place];
+        if (recent.parent, recent.name) == (parent, name) {
+            return Some(recent.label);
+        }
+        if let Some(&label) = self.by_name.get(&(parent, name)) {
+            *recent = Child { parent, name, label };
+            return Some(label);
         }
         if self.list.len() >= LABELS_MAX {
             return None;
