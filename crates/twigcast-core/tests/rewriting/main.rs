@@ -1,6 +1,7 @@
 //! Many For-Where-Return queries at once, however they are decided and delivered, against each query by itself.
 
 mod instructions;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,12 +1,12 @@
 //! What is found on the message in hand: bindings, and which of them satisfy which conditions.
 
-use crate::document::{Message, NodeId, NodeKind};
-use crate::eval::number;
+use crate::document::{Message, NodeId, NodeKind, Span};
 
 use super::super::family::Interner;
-use super::guide::{LabelId, Labels, ListId, Meaning, ROOT, Reading};
+use super::guide::{ColumnId, LabelId, Labels, ListId, Meaning, ROOT, Reading, Strand};
 use super::selector::{ConditionId, Members, Row, Selector, Stack};
 use super::sets::fill;
+use super::values::{Equal, Values};
 
 /// Bindings of one path at most.
 const BINDINGS_MAX: usize = 1024;
@@ -41,8 +41,9 @@ pub(super) struct Found {
     number_count: usize,
     /// By list: how many words a set of its bindings takes.
     words: Vec<usize>,
-    /// By list: the conditions that bindings satisfy.
-    satisfied: Vec<Vec<ConditionId>>,
+    /// The conditions that bindings satisfy, with room for all of each list and one more; and where those of each list end.
+    satisfied: Vec<ConditionId>,
+    satisfied_ends: Vec<u32>,
     /// By condition: the set of the bindings that satisfy it, if it takes one word; else where it begins in `bits`, from 1;
     /// 0 if none does. The last is what is written to in place of a condition that there is not; it is never 0.
     held: Vec<u64>,
@@ -50,22 +51,32 @@ pub(super) struct Found {
     stack: Stack,
     all: Vec<u64>,
     value_bytes: usize,
-    /// Columns looked at for values.
-    looks: usize,
+    values: Values,
+    /// The values of a reading that are equal to constants; where their bindings are, for the strand in hand; and the set of
+    /// each.
+    equal: Vec<(NodeId, Row)>,
+    at: Vec<NodeId>,
+    sets: Vec<u64>,
     /// By condition: on how many messages it held, since there was made room.
     often: Vec<u32>,
 }
 
 impl Found {
-    /// Makes room for so many conditions.
-    pub fn make_room(&mut self, conditions: usize) {
-        self.satisfied.iter_mut().for_each(Vec::clear);
+    /// Makes room for the conditions of a selector.
+    pub fn make_room(&mut self, selector: &Selector) {
+        let conditions = selector.condition_count();
+        self.satisfied.clear();
+        self.satisfied.resize(selector.room_of_lists(), 0);
+        self.satisfied_ends.clear();
+        self.satisfied_ends
+            .extend((0..selector.list_count() as ListId).map(|list| selector.room_of_list(list).start as u32));
         self.held.clear();
         self.held.resize(conditions, 0);
         self.held.push(1);
         self.often.clear();
         self.often.resize(conditions, 0);
         self.stack.looks = 0;
+        self.values.clear();
     }
 
     /// How many branches were looked at since there was made room.
@@ -94,15 +105,19 @@ impl Found {
     }
 
     /// The number of a binding of a list among them.
-    #[inline]
+    #[inline(always)]
     pub fn number(&self, list: ListId, binding: NodeId) -> u32 {
-        if self.is_ranked[list as usize] {
-            return self.rank_of[binding as usize];
-        }
-        match self.number_of[list as usize].get(binding as usize) {
-            Some(&number) => number,
+        match self.numbers(list) {
+            Some(numbers) => numbers[binding as usize],
             None => self.bindings(list).partition_point(|&other| other < binding) as u32,
         }
+    }
+
+    /// By node, where it is a binding of a list: its number among them. `None`: they have to be looked for.
+    #[inline(always)]
+    fn numbers(&self, list: ListId) -> Option<&[u32]> {
+        let numbers = if self.is_ranked[list as usize] { &self.rank_of } else { &self.number_of[list as usize] };
+        Some(&numbers[..]).filter(|numbers| !numbers.is_empty())
     }
 
     /// The bindings of a list, in document order.
@@ -142,21 +157,30 @@ impl Found {
         true
     }
 
-    /// Finds the bindings of all lists; `false`: one has too many.
-    pub fn bind(&mut self, meaning: &Meaning, message: Message<'_>) -> bool {
+    /// Forgets which conditions were satisfied.
+    fn forget_satisfied(&mut self, selector: &Selector) {
         for &list in &self.active {
-            self.bindings[list as usize].clear();
-            for condition in self.satisfied[list as usize].drain(..) {
+            let Some(end) = self.satisfied_ends.get_mut(list as usize) else { continue };
+            let start = selector.room_of_list(list).start;
+            for &condition in &self.satisfied[start..*end as usize] {
                 self.held[condition as usize] = 0;
                 self.often[condition as usize] = self.often[condition as usize].saturating_add(1);
             }
+            *end = start as u32;
+        }
+    }
+
+    /// Finds the bindings of all lists; `false`: one has too many.
+    pub fn bind(&mut self, meaning: &Meaning, selector: &Selector, message: Message<'_>) -> bool {
+        self.forget_satisfied(selector);
+        for &list in &self.active {
+            self.bindings[list as usize].clear();
         }
         self.active.clear();
         let lists = meaning.lists.len().max(self.bindings.len());
         self.bindings.resize_with(lists, Vec::new);
         self.number_of.resize_with(lists, Vec::new);
         self.is_ranked.resize(lists, false);
-        self.satisfied.resize_with(lists, Vec::new);
         self.words.resize(lists, 0);
         for &label in &self.touched {
             for &list in meaning.lists_of_label.get(label as usize).into_iter().flatten() {
@@ -217,100 +241,142 @@ impl Found {
     ) -> bool {
         self.bits.clear();
         self.value_bytes = 0;
-        self.looks = 0;
         let most = VALUE_BYTES_MAX + 4 * message.source.len();
-        let touched = std::mem::take(&mut self.touched);
-        let is_done = touched.iter().all(|&label| {
-            let nodes = std::mem::take(&mut self.by_label[label as usize]);
-            let mut readings = meaning.readings.get(label as usize).into_iter().flatten();
-            let is_done = readings.all(|reading| {
-                nodes.iter().all(|&node| {
-                    self.read((meaning, reading), node, (selector, interner), message);
-                    self.value_bytes <= most && self.looks <= LOOKS_MAX
-                })
-            });
-            self.by_label[label as usize] = nodes;
-            is_done
-        });
-        self.touched = touched;
-        is_done
+        let mut looks = 0;
+        for number in 0..self.touched.len() {
+            let label = self.touched[number];
+            for reading in meaning.readings.get(label as usize).into_iter().flatten() {
+                if !self.read(reading, label, (selector, interner), message, most) {
+                    return false;
+                }
+                looks += self.equal.len() * meaning.strands.column_count(reading.strands);
+                if looks > LOOKS_MAX {
+                    return false;
+                }
+                if !self.equal.is_empty() {
+                    self.note(meaning, reading, selector, message);
+                }
+            }
+        }
+        true
     }
 
-    /// Notes what the value of an element, or those of its attributes, are equal to.
+    /// Finds what the values of the elements of a label path, or of their attributes, are equal to; `false`: they have more
+    /// than `most` bytes.
     fn read(
         &mut self,
-        (meaning, reading): (&Meaning, &Reading),
-        node: NodeId,
-        known: (&Selector, &Interner),
+        reading: &Reading,
+        label: LabelId,
+        (selector, interner): (&Selector, &Interner),
         message: Message<'_>,
-    ) {
-        let mut note = |value: &str| self.note((meaning, reading), node, value, known, message);
-        match reading.attribute {
-            None => note(&message.string_value(node)),
-            Some(test) => {
-                for attribute in message.document.attributes_of(node) {
-                    if test.accepts(attribute.name) {
-                        note(&message.attribute_value(attribute));
+        most: usize,
+    ) -> bool {
+        let Self { by_label, equal, values, value_bytes, .. } = self;
+        equal.clear();
+        let mut note = |node: NodeId, Equal { text, number }: Equal| {
+            equal.extend(text.map(|row| (node, row)));
+            equal.extend(number.map(|row| (node, row)));
+        };
+        let find = |value: &str| Equal::to(value, selector, interner);
+        for &node in &by_label[label as usize] {
+            match reading.attribute {
+                None => match plain_value(message, node) {
+                    Some(span) => {
+                        *value_bytes += (span.end - span.start) as usize;
+                        note(node, values.equal((message.source, span), find));
+                    }
+                    None => {
+                        let value = message.string_value(node);
+                        *value_bytes += value.len();
+                        note(node, find(&value));
+                    }
+                },
+                Some(test) => {
+                    let attributes = message.document.attributes_of(node).iter();
+                    for attribute in attributes.filter(|attribute| test.accepts(attribute.name)) {
+                        if attribute.encoded {
+                            let value = message.attribute_value(attribute);
+                            *value_bytes += value.len();
+                            note(node, find(&value));
+                        } else {
+                            let span = attribute.value;
+                            *value_bytes += (span.end - span.start) as usize;
+                            note(node, values.equal((message.source, span), find));
+                        }
                     }
                 }
             }
+            if *value_bytes > most {
+                return false;
+            }
         }
+        true
     }
 
-    fn note(
-        &mut self,
-        known: (&Meaning, &Reading),
-        node: NodeId,
-        value: &str,
-        (selector, interner): (&Selector, &Interner),
-        message: Message<'_>,
-    ) {
-        self.value_bytes += value.len();
-        if let Some(row) = interner.text(value).and_then(|constant| selector.row(constant)) {
-            self.note_row(known, node, (selector, row), message);
-        }
-        if interner.has_numbers()
-            && let Some(row) = interner.number(number::parse(value)).and_then(|constant| selector.row(constant))
-        {
-            self.note_row(known, node, (selector, row), message);
-        }
-    }
-
-    /// Notes the conditions that are satisfied by a value's being equal to the constant of a row.
-    fn note_row(
-        &mut self,
-        (meaning, reading): (&Meaning, &Reading),
-        mut node: NodeId,
-        (selector, row): (&Selector, Row),
-        message: Message<'_>,
-    ) {
-        self.looks += meaning.strands.column_count(reading.strands);
-        let conditions = selector.conditions(row);
+    /// Notes the conditions that are satisfied by the values of a reading.
+    fn note(&mut self, meaning: &Meaning, reading: &Reading, selector: &Selector, message: Message<'_>) {
+        let nodes = &message.document.nodes;
+        self.at.clear();
+        self.at.extend(self.equal.iter().map(|&(node, _)| node));
         let mut up = 0;
         for strand in meaning.strands.get(reading.strands) {
             while up < strand.up {
-                node = message.document.nodes[node as usize].parent;
+                self.at.iter_mut().for_each(|node| *node = nodes[*node as usize].parent);
                 up += 1;
             }
             let columns = meaning.strands.columns(strand);
-            let number = self.number(strand.list, node);
-            let satisfied = &mut self.satisfied[strand.list as usize];
-            let words = self.words[strand.list as usize];
-            if words == 1 {
-                let mut count = satisfied.len();
-                satisfied.resize(count + columns.len(), 0);
-                for &column in columns {
-                    let condition = conditions.get(column);
-                    let held = &mut self.held[condition as usize];
-                    satisfied[count] = condition;
-                    count += usize::from(*held == 0);
-                    *held |= 1 << number;
-                }
-                satisfied.truncate(count);
+            if self.words[strand.list as usize] > 1 {
+                self.note_wide(strand, columns, selector);
                 continue;
             }
+            match selector.table() {
+                Some(table) => self.note_narrow(strand, columns, selector, |row, column| table[row.place(column)]),
+                None => self.note_narrow(strand, columns, selector, |row, column| selector.condition_at(row, column)),
+            }
+        }
+    }
+
+    /// Notes them for columns whose sets of bindings take one word. Nearly each condition may or may not be satisfied by
+    /// another value, so there is no jump for that.
+    #[inline]
+    fn note_narrow(
+        &mut self,
+        strand: &Strand,
+        columns: &[ColumnId],
+        selector: &Selector,
+        condition_at: impl Fn(Row, ColumnId) -> ConditionId,
+    ) {
+        let list = strand.list as usize;
+        let mut sets = std::mem::take(&mut self.sets);
+        sets.clear();
+        match self.numbers(strand.list) {
+            Some(numbers) => sets.extend(self.at.iter().map(|&node| 1_u64 << (numbers[node as usize] % u64::BITS))),
+            None => sets.extend(self.at.iter().map(|&node| 1_u64 << (self.number(strand.list, node) % u64::BITS))),
+        }
+        let Self { satisfied, satisfied_ends, held, equal, .. } = self;
+        let room = selector.room_of_list(strand.list);
+        let mut end = satisfied_ends[list] as usize - room.start;
+        let satisfied = &mut satisfied[room.clone()];
+        for &column in columns {
+            for (&(_, row), set) in equal.iter().zip(&sets) {
+                let condition = condition_at(row, column);
+                let held = &mut held[condition as usize];
+                satisfied[end] = condition;
+                end += usize::from(*held == 0);
+                *held |= set;
+            }
+        }
+        satisfied_ends[list] = (room.start + end) as u32;
+        self.sets = sets;
+    }
+
+    /// The same where sets take several words.
+    fn note_wide(&mut self, strand: &Strand, columns: &[ColumnId], selector: &Selector) {
+        let (list, words) = (strand.list as usize, self.words[strand.list as usize]);
+        for (&(_, row), &node) in self.equal.iter().zip(&self.at) {
+            let number = self.number(strand.list, node) as usize;
             for &column in columns {
-                let condition = conditions.get(column);
+                let condition = selector.condition_at(row, column);
                 if condition as usize == selector.condition_count() {
                     continue;
                 }
@@ -318,9 +384,11 @@ impl Found {
                 if *place == 0 {
                     *place = self.bits.len() as u64 + 1;
                     self.bits.resize(self.bits.len() + words, 0);
-                    satisfied.push(condition);
+                    let end = &mut self.satisfied_ends[list];
+                    self.satisfied[*end as usize] = condition;
+                    *end += 1;
                 }
-                self.bits[*place as usize - 1 + number as usize / 64] |= 1 << (number % 64);
+                self.bits[*place as usize - 1 + number / 64] |= 1 << (number % 64);
             }
         }
     }
@@ -336,7 +404,8 @@ impl Found {
                 matched(self, list, &all, members);
             }
             let held = Held { words: self.words[list as usize], narrow: &self.held, bits: &self.bits };
-            selector.walk(&self.satisfied[list as usize], held, &mut stack, |set, members| {
+            let satisfied = selector.room_of_list(list).start..self.satisfied_ends[list as usize] as usize;
+            selector.walk(&self.satisfied[satisfied], held, &mut stack, |set, members| {
                 matched(self, list, set, members);
             });
         }
@@ -360,5 +429,20 @@ impl<'a> Held<'a> {
     pub fn wide(self, condition: ConditionId) -> Option<&'a [u64]> {
         let place = (self.narrow[condition as usize] as usize).checked_sub(1)?;
         Some(&self.bits[place..place + self.words])
+    }
+}
+
+/// Where the value of an element stands in the message as it is; `None`: in no one place.
+#[inline]
+fn plain_value(message: Message<'_>, element: NodeId) -> Option<Span> {
+    let nodes = &message.document.nodes;
+    let node = &nodes[element as usize];
+    match node.end - element {
+        1 => Some(Span { start: node.content_start, end: node.content_start }),
+        2 => {
+            let only = &nodes[element as usize + 1];
+            (only.kind == NodeKind::Text && !only.encoded).then_some(only.span)
+        }
+        _ => None,
     }
 }

@@ -4,10 +4,10 @@
 //! paths, differ in little. They are filed by what they have in common (`classes.rs`) and are not in the automaton. What
 //! their paths mean on the label paths of messages is learnt once (`guide.rs`), and the queries are laid out by it
 //! (`selector.rs`; what comes and goes meanwhile: `late.rs`). On a message, each value is looked at once and tells the
-//! conditions that it satisfies, each with a set of bindings, as bits (`found.rs`); queries match whose conditions have
-//! any binding in common. What the returned paths lead to from the bindings of a list is found once for all (`columns.rs`)
-//! and kept (`prepared.rs`). Each different pair of a set and something to make of it (`recipes.rs`) is one result
-//! (`naming.rs`, `sets.rs`), from pieces of the message (`results.rs`, `joined.rs`).
+//! conditions that it satisfies (`values.rs`), each with a set of bindings, as bits (`found.rs`); queries match whose
+//! conditions have any binding in common. What the returned paths lead to from the bindings of a list is found once for all
+//! (`columns.rs`) and kept (`prepared.rs`). Each different pair of a set and something to make of it (`recipes.rs`) is one
+//! result (`naming.rs`, `sets.rs`), from pieces of the message (`results.rs`, `joined.rs`).
 
 mod classes;
 mod columns;
@@ -22,6 +22,7 @@ mod recipes;
 mod results;
 mod selector;
 mod sets;
+mod values;
 
 use std::sync::Arc;
 
@@ -95,7 +96,7 @@ impl Guide {
                 return false;
             }
         }
-        self.is_ready = self.found.bind(&self.meaning, message)
+        self.is_ready = self.found.bind(&self.meaning, &self.selector, message)
             && self.found.compare(&self.meaning, &self.selector, interner, message);
         self.is_ready
     }
@@ -125,7 +126,7 @@ impl Guide {
     }
 
     fn lay_out(&mut self, selector: Arc<Selector>) {
-        self.found.make_room(selector.condition_count());
+        self.found.make_room(&selector);
         self.selector = selector;
     }
 

@@ -10,6 +10,9 @@ use super::recipes::RecipeId;
 use super::selector::{Member, Members};
 use super::sets::{Sets, members};
 
+/// Queries of each group from which on it pays to name the results of its recipes first.
+const MANY: usize = 32;
+
 /// The result cannot be made here, and has to be asked for by itself.
 pub(crate) const ELSEWHERE: u32 = NONE - 1;
 
@@ -58,7 +61,7 @@ impl Hearer for Told {
         self.is_elsewhere |= number == ELSEWHERE;
     }
 
-    #[inline]
+    #[inline(always)]
     fn hear_all(&mut self, members: &[Member], mut number_of: impl FnMut(Member) -> u32) {
         let place = self.count..self.count + members.len();
         let (queries, numbers) = (&mut self.queries[place.clone()], &mut self.numbers[place]);
@@ -240,6 +243,8 @@ pub(super) struct Namer {
     /// By number of a make: its result for the set in hand, counted from 1 and from the first result that was ever named;
     /// a number from before the set in hand means that there is none.
     made: Vec<u32>,
+    /// By recipe of the group in hand: its result.
+    numbers: Vec<u32>,
     /// Results as they are named; longer than they need be.
     results: Vec<(RecipeId, u32)>,
     /// How many results were ever named, but for those from before `made` was emptied.
@@ -275,6 +280,7 @@ impl Namer {
         let (first, recipes) = prepared.recipes().of_list(groups[0].list);
         if self.made.len() < recipes {
             self.made.resize(recipes, 0);
+            self.numbers.resize(recipes, 0);
         }
         self.put_in_order(prepared, groups);
         let plain = !prepared.is_any_too_much() && naming.without.is_empty();
@@ -292,10 +298,14 @@ impl Namer {
             let base = naming.result_count as u32;
             let set = NewSet { first, base, before };
             let same = same.iter().map(|&group| (start + group, groups[group as usize].members));
-            if plain {
-                naming.name_all(set, same, &mut self.made);
-            } else {
+            if !plain {
                 naming.name_some(set, same, &mut self.made);
+            } else if same.len() == 1 {
+                same.for_each(|group| naming.name_only(set, group));
+            } else if queries as usize > MANY * same.len() {
+                naming.name_recipes(set, same, (&mut self.made, &mut self.numbers));
+            } else {
+                naming.name_all(set, same, &mut self.made);
             }
             self.ever = before + naming.result_count as u32 - base;
             at = end;
@@ -364,6 +374,47 @@ impl<H: Hearer> Naming<'_, H> {
             });
         }
         self.result_count = (set.base + count) as usize;
+    }
+
+    /// The same where groups are large: first those of each recipe, which is that of several queries.
+    fn name_recipes(
+        &mut self,
+        set: NewSet,
+        groups: impl Iterator<Item = (u32, Members)>,
+        (made, numbers): (&mut [u32], &mut [u32]),
+    ) {
+        let Self { prepared, results, told, .. } = self;
+        let selector = prepared.selector();
+        let results = &mut results[set.base as usize..];
+        let mut count = 0;
+        for (group, members) in groups {
+            let members = selector.members(members);
+            let (rows, first) = (selector.rows(members), members[0].place);
+            let numbers = &mut numbers[..rows.len()];
+            for (number, &row) in numbers.iter_mut().zip(rows) {
+                let made = &mut made[row as usize];
+                let is_new = *made <= set.before;
+                results[count as usize] = (set.first + row, group);
+                count += u32::from(is_new);
+                *made = if is_new { set.before + count } else { *made };
+                *number = set.base + *made - set.before - 1;
+            }
+            told.hear_all(members, |member| numbers[(member.place - first) as usize]);
+        }
+        self.result_count = (set.base + count) as usize;
+    }
+
+    /// The same where there is one group: each of its recipes makes a result, numbered in the order of the recipes.
+    fn name_only(&mut self, set: NewSet, (group, members): (u32, Members)) {
+        let Self { prepared, results, told, .. } = self;
+        let members = prepared.selector().members(members);
+        let first = members[0].place;
+        let results = &mut results[set.base as usize..];
+        told.hear_all(members, |Member { row, place, .. }| {
+            results[(place - first) as usize] = (set.first + row, group);
+            set.base + place - first
+        });
+        self.result_count += (members[members.len() - 1].place - first) as usize + 1;
     }
 
     /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.

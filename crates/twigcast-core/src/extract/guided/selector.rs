@@ -9,6 +9,8 @@
 //! is hard to foretell. The first condition of a query is the one that held least often so far: so most queries are on
 //! trees that are not walked.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::super::family::{ConstantId, NONE};
@@ -25,11 +27,13 @@ const TABLE_PER_CONDITION: usize = 8;
 /// Start and end of members.
 pub(super) type Members = (u32, u32);
 
-/// A query, and the number of its make among those of the list.
+/// A query, and the number of its recipe among those of the list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
     pub query: u32,
     pub row: u32,
+    /// Which of [`Selector::rows`] it is.
+    pub place: u32,
 }
 
 /// Queries that ask for certain conditions, and the branches of those that ask for more.
@@ -53,7 +57,11 @@ pub(super) struct Selector {
     asks: Vec<[ConditionId; 2]>,
     branches: Vec<Branch>,
     members: Vec<Member>,
+    /// The recipes of members that are next to each other, ascending, each once.
+    rows: Vec<u32>,
     several_count: usize,
+    /// By list: where there is room for all conditions of it, and for one more; and where there is none any more.
+    rooms: Vec<u32>,
 }
 
 /// The conditions by constant and column, as a table; empty where it would be nearly so.
@@ -90,7 +98,15 @@ impl Table {
 pub(super) struct Row {
     constant: ConstantId,
     /// Where its conditions begin.
-    start: usize,
+    start: u32,
+}
+
+impl Row {
+    /// Where the condition of a column is in [`Selector::table`].
+    #[inline]
+    pub fn place(self, column: ColumnId) -> usize {
+        self.start as usize + column as usize
+    }
 }
 
 /// A query with several conditions, ascending.
@@ -121,7 +137,7 @@ impl Selector {
         selector.several_count = sorted.several.len();
         selector.unconditional = vec![(0, 0); meaning.lists.len()];
         for same in sorted.unconditional.chunk_by(|a, b| a.0 == b.0) {
-            let members = selector.add_members(same.iter().map(|&(_, row, query)| Member { query, row }));
+            let members = selector.add_members(same.iter().map(|&(_, row, query)| (query, row)));
             selector.unconditional[same[0].0 as usize] = members;
         }
         selector.lay_out(&sorted);
@@ -131,17 +147,25 @@ impl Selector {
 
     /// Numbers the conditions, those that hold least often first.
     fn number_conditions(&mut self, classes: &Classes, meaning: &Meaning, how_often: impl Fn(&Class) -> u32) {
-        let mut conditions: Vec<(u32, u64)> = Vec::new();
+        let mut conditions: Vec<(u32, u64, ListId)> = Vec::new();
         for (_, class) in classes.classes.iter().filter(|(_, class)| class.pair != NONE) {
             let column = meaning.column_of_pair[class.pair as usize];
             if column != NONE {
-                conditions.push((how_often(class), key(column, class.constant)));
+                let list = meaning.list_of_source[class.source as usize];
+                conditions.push((how_often(class), key(column, class.constant), list));
             }
         }
         conditions.sort_unstable();
-        for (_, place) in conditions {
+        self.rooms = vec![0; meaning.lists.len() + 1];
+        for (_, place, list) in conditions {
             let next = self.condition_of.len() as ConditionId;
-            self.condition_of.entry(place).or_insert(next);
+            self.condition_of.entry(place).or_insert_with(|| {
+                self.rooms[list as usize + 1] += 1;
+                next
+            });
+        }
+        for list in 0..meaning.lists.len() {
+            self.rooms[list + 1] += self.rooms[list] + 1;
         }
     }
 
@@ -187,7 +211,7 @@ impl Selector {
             (mine, single) = single.split_at(single.partition_point(|&(of, ..)| of == condition));
             let more;
             (more, several) = several.split_at(several.partition_point(|(of, ..)| of[0] == condition));
-            let members = self.add_members(mine.iter().map(|&(_, row, query)| Member { query, row }));
+            let members = self.add_members(mine.iter().map(|&(_, row, query)| (query, row)));
             let below = self.lay_out_below(more);
             self.tops.push(Branch { members, below });
         }
@@ -202,7 +226,7 @@ impl Selector {
         while let Some((branch, queries, depth)) = open.pop() {
             let queries: &[Several] = queries;
             let (here, more) = queries.split_at(queries.partition_point(|(of, ..)| of.len() == depth));
-            let members = self.add_members(here.iter().map(|&(_, row, query)| Member { query, row }));
+            let members = self.add_members(here.iter().map(|&(_, row, query)| (query, row)));
             let first = self.branches.len() as u32;
             self.add_branches(more, depth, &mut open);
             self.branches[branch] = Branch { members, below: (first, self.branches.len() as u32) };
@@ -228,9 +252,16 @@ impl Selector {
         }
     }
 
-    fn add_members(&mut self, members: impl Iterator<Item = Member>) -> Members {
-        let start = self.members.len() as u32;
-        self.members.extend(members);
+    /// Adds queries that ask for the same, each with its recipe, in the order of these.
+    fn add_members(&mut self, members: impl Iterator<Item = (u32, u32)>) -> Members {
+        let (start, mut last) = (self.members.len() as u32, None);
+        for (query, row) in members {
+            if last != Some(row) {
+                self.rows.push(row);
+                last = Some(row);
+            }
+            self.members.push(Member { query, row, place: self.rows.len() as u32 - 1 });
+        }
         (start, self.members.len() as u32)
     }
 
@@ -239,18 +270,45 @@ impl Selector {
         self.tops.len()
     }
 
+    /// How many lists there are.
+    pub fn list_count(&self) -> usize {
+        self.unconditional.len()
+    }
+
+    /// Where there is room for all conditions of a list, and for one more.
+    #[inline]
+    pub fn room_of_list(&self, list: ListId) -> Range<usize> {
+        self.rooms[list as usize] as usize..self.rooms[list as usize + 1] as usize
+    }
+
+    /// How much room that is for all lists.
+    pub fn room_of_lists(&self) -> usize {
+        self.rooms.last().map_or(0, |&end| end as usize)
+    }
+
     /// The conditions that ask for a constant, if there are any.
     #[inline]
     pub fn row(&self, constant: ConstantId) -> Option<Row> {
         let row = *self.table.rows.get(&constant)?;
-        Some(Row { constant, start: row as usize * self.table.columns })
+        // Where there is no table, that means nothing.
+        Some(Row { constant, start: (row as usize * self.table.columns) as u32 })
     }
 
-    /// By column, the condition that it is equal to a constant; [`Self::condition_count`] where no query asks for it.
+    /// By [`Row::place`], the condition that a column is equal to the constant of a row; [`Self::condition_count`] where no
+    /// query asks for it. `None`: there would be hardly any.
     #[inline]
-    pub fn conditions(&self, row: Row) -> ConditionsOf<'_> {
-        let table = self.table.conditions.get(row.start..row.start + self.table.columns).unwrap_or_default();
-        ConditionsOf { selector: self, constant: row.constant, table }
+    pub fn table(&self) -> Option<&[ConditionId]> {
+        Some(&self.table.conditions[..]).filter(|conditions| !conditions.is_empty())
+    }
+
+    /// The condition that a column is equal to the constant of a row; [`Self::condition_count`]: no query asks for it.
+    #[inline]
+    pub fn condition_at(&self, row: Row, column: ColumnId) -> ConditionId {
+        if let Some(&condition) = self.table.conditions.get(row.place(column)) {
+            return condition;
+        }
+        let known = self.condition_of.get(&key(column, row.constant)).copied();
+        known.unwrap_or(self.condition_count() as ConditionId)
     }
 
     /// The queries that ask nothing of the bindings of a list.
@@ -261,6 +319,16 @@ impl Selector {
     #[inline]
     pub fn members(&self, (start, end): Members) -> &[Member] {
         &self.members[start as usize..end as usize]
+    }
+
+    /// The different recipes of members, ascending, by number among those of the list.
+    #[inline]
+    pub fn rows(&self, members: &[Member]) -> &[u32] {
+        match members {
+            [first, .., last] => &self.rows[first.place as usize..=last.place as usize],
+            [only] => &self.rows[only.place as usize..=only.place as usize],
+            [] => &[],
+        }
     }
 
     /// Calls back with the queries that satisfied conditions of one list lead to, and the bindings that satisfy all that
@@ -363,26 +431,6 @@ impl Selector {
                 stack.length += 1;
             }
         }
-    }
-}
-
-/// The conditions that ask for one constant.
-#[derive(Clone, Copy)]
-pub(super) struct ConditionsOf<'a> {
-    selector: &'a Selector,
-    constant: ConstantId,
-    /// By column; empty if they are not in the table.
-    table: &'a [ConditionId],
-}
-
-impl ConditionsOf<'_> {
-    #[inline]
-    pub fn get(&self, column: ColumnId) -> ConditionId {
-        if let Some(&condition) = self.table.get(column as usize) {
-            return condition;
-        }
-        let known = self.selector.condition_of.get(&key(column, self.constant)).copied();
-        known.unwrap_or(self.selector.condition_count() as ConditionId)
     }
 }
 

@@ -1,0 +1,164 @@
+//! Values are equal to constants as texts or as numbers, however they are spelt and wherever they stand; and queries that
+//! match with the same bindings share the results that are the same.
+
+use std::collections::BTreeMap;
+
+use twigcast_core::engine::{Engine, Matcher};
+use twigcast_core::limits::Limits;
+
+use super::{Random, check, context};
+
+/// Values as they stand in messages: of all lengths around what is kept by its bytes, and not what they look like.
+const VALUES: [&str; 34] = [
+    "",
+    " ",
+    "5",
+    " 5",
+    "5 ",
+    "05",
+    "005",
+    "5.0",
+    "5.",
+    ".5",
+    "+5",
+    "-5",
+    "-0",
+    "0",
+    "1e1",
+    "10",
+    "é",
+    "e\u{301}",
+    "&#53;",
+    "&#32;5",
+    "<![CDATA[5]]>",
+    "5<!--c-->",
+    "<?p i?>5",
+    "1<!--c-->0",
+    "12345678",
+    "123456789",
+    "12345678901234",
+    "123456789012345",
+    "1234567890123456",
+    "000000000000005",
+    "0000000000000005",
+    "5              ",
+    "5               ",
+    "日本語日本",
+];
+
+/// What queries compare with.
+const CONSTANTS: [&str; 22] = [
+    "''",
+    "' '",
+    "'5'",
+    "' 5'",
+    "'5 '",
+    "'05'",
+    "'5.0'",
+    "'+5'",
+    "'1e1'",
+    "5",
+    "0.5",
+    "-5",
+    "0",
+    "10",
+    "'é'",
+    "'e\u{301}'",
+    "'123456789012345'",
+    "'1234567890123456'",
+    "1234567890123456",
+    "12345678",
+    "'日本語日本'",
+    "'5              '",
+];
+
+fn value(random: &mut Random) -> String {
+    match random.below(8) {
+        0 => (1000 + random.below(600)).to_string(),
+        1 => "long ".repeat(random.below(9) * random.below(9)),
+        _ => random.of(&VALUES).to_owned(),
+    }
+}
+
+fn constant(random: &mut Random) -> String {
+    match random.below(8) {
+        0 => (1000 + random.below(600)).to_string(),
+        1 => format!("'{}'", "long ".repeat(random.below(9))),
+        _ => random.of(&CONSTANTS).to_owned(),
+    }
+}
+
+/// Items of which the last value ends shortly before the message does.
+fn message(random: &mut Random, items: usize) -> String {
+    let mut xml = "<m>".to_owned();
+    for _ in 0..1 + random.below(items) {
+        let attribute = value(random);
+        let attribute = if attribute.contains('<') { "&#53;" } else { &attribute };
+        xml.push_str(&format!("<i k='{attribute}'><a>{}</a><b>{}</b></i>", value(random), value(random)));
+    }
+    xml.push_str(&format!("<a>{}</a></m>", value(random)));
+    xml
+}
+
+#[test]
+fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
+    let mut found = 0;
+    for seed in 1..13 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+        let mut queries = BTreeMap::new();
+        for number in 0..120 {
+            let (source, path) =
+                (random.of(&["/m", "/m/i", "//i", "/*"]), random.of(&["/a", "/b", "//a", "/*", "/@k", "//@*"]));
+            let text = format!("for $v in {source} where $v{path} = {} return <r>{{ $v/a }}</r>", constant(random));
+            engine.add(&number.to_string(), &text, &context(), true).expect(&text);
+            queries.insert(number.to_string(), text);
+        }
+        for _ in 0..8 {
+            // Sets of bindings take one word, or several.
+            let items = if random.below(4) == 0 { 150 } else { 6 };
+            found += check(&engine, &mut matcher, &queries, &message(random, items), seed);
+            // Constants come, and go, and have the numbers of others.
+            let key = random.below(120).to_string();
+            let text = format!("for $v in /m/i where $v/a = {} return <s>{{ $v/b }}</s>", constant(random));
+            engine.add(&key, &text, &context(), true).expect(&text);
+            queries.insert(key, text);
+        }
+    }
+    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
+}
+
+/// Groups of few queries and of many, alone with their bindings or not, with recipes that are the same or not.
+#[test]
+fn results_are_shared_by_groups_of_all_sizes() {
+    let mut found = 0;
+    for seed in 1..5 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+        let mut queries = BTreeMap::new();
+        for number in 0..260 {
+            // One value is asked for by most, so its groups are large; paths that are the same are spelt differently.
+            let asked = random.of(&["1", "1", "1", "2", "3", "4"]);
+            let (source, path) = (random.of(&["/m/i", "//i"]), random.of(&["/a", "//a", "/*"]));
+            let columns = [random.of(&["/a", "//a", "/b"]), random.of(&["/c", "//c", "/b"])];
+            let name = random.of(&["r", "s", "t", "u"]);
+            let text = format!(
+                "for $v in {source} where $v{path} = {asked} return <{name}>{{ $v{} }}{{ $v{} }}</{name}>",
+                columns[0], columns[1]
+            );
+            engine.add(&number.to_string(), &text, &context(), true).expect(&text);
+            queries.insert(number.to_string(), text);
+        }
+        for _ in 0..6 {
+            let value = |random: &mut Random| random.of(&["1", "2", "3", "4", "5"]).to_owned();
+            let most = if random.below(3) == 0 { 90 } else { 4 };
+            let items: String = (0..1 + random.below(most))
+                .map(|_| format!("<i><a>{}</a><b>{}</b><c/></i>", value(random), value(random)))
+                .collect();
+            found += check(&engine, &mut matcher, &queries, &format!("<m>{items}</m>"), seed);
+        }
+    }
+    assert!(found > 2_000, "{found} deliveries are too few to mean anything");
+}
