@@ -48,12 +48,18 @@ impl<T: Copy> Room<T> {
         largest.map(|index| lists.swap_remove(index)).unwrap_or_default()
     }
 
-    /// Take a list back that is in no use any more.
+    /// Take a list back that is in no use any more. Of too many, the smallest goes: those that short answers had would
+    /// otherwise keep out the ones that long answers need.
     pub fn give_back(&self, list: Vec<T>) {
         let mut lists = self.lists();
         let kept: usize = lists.iter().map(memory_of).sum();
-        if lists.len() < LISTS_MAX && kept + memory_of(&list) <= BYTES_MAX {
-            lists.push(list);
+        if kept + memory_of(&list) > BYTES_MAX {
+            return;
+        }
+        lists.push(list);
+        if lists.len() > LISTS_MAX {
+            let smallest = (0..lists.len()).min_by_key(|&index| lists[index].capacity());
+            smallest.map(|index| lists.swap_remove(index));
         }
     }
 
