@@ -421,7 +421,10 @@ class Deliveries(Sequence[Delivery]):
 
     @property
     def numbers(self) -> memoryview:
-        """As :attr:`payload_numbers`, in 32-bit integers without an object for each; -1 is the message itself."""
+        """As :attr:`payload_numbers`, in 32-bit integers without an object for each; -1 is the message itself.
+
+        As an index, -1 would be the last result, which is another subscriber's: look at the sign first.
+        """
         return self._told.numbers()
 
     @property
@@ -431,7 +434,10 @@ class Deliveries(Sequence[Delivery]):
 
     @property
     def payloads(self) -> Sequence[bytes]:
-        """The different results, without envelope. Each is put together when it is looked at first."""
+        """The different results, without envelope. Each is put together when it is looked at first.
+
+        One that was over a limit is empty; no delivery has its number.
+        """
         return self._payloads if isinstance(self._payloads, Sequence) else Payloads(self._payloads)
 
     def joined_payloads(self) -> JoinedPayloads:

@@ -129,6 +129,48 @@ fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
     assert!(found > 1_000, "{found} deliveries are too few to mean anything");
 }
 
+/// Each path is compared with constants of its own, so a table of all paths and constants would be nearly empty: there is
+/// none, and conditions are looked up one by one.
+#[test]
+fn values_are_compared_where_there_are_many_paths_and_constants() {
+    const PATHS: usize = 300;
+    let mut found = 0;
+    for seed in 1..4 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+        let mut queries = BTreeMap::new();
+        for number in 0..PATHS {
+            let source = random.of(&["/m/i", "//i", "/m"]);
+            let step = if source == "/m" { "//" } else { "/" };
+            let value = if random.below(2) == 0 { format!("{number}") } else { format!("'{number}'") };
+            let text =
+                format!("for $v in {source} where $v{step}p{number} = {value} return <r>{{ $v//p{number} }}</r>");
+            engine.add(&number.to_string(), &text, &context(), true).expect(&text);
+            queries.insert(number.to_string(), text);
+        }
+        for items in [3, 80, 1] {
+            let mut xml = "<m>".to_owned();
+            for item in 0..items {
+                xml.push_str("<i>");
+                // The first has all paths, so what they mean is known to the end.
+                for number in 0..PATHS {
+                    if item > 0 && random.below(60) > 0 {
+                        continue;
+                    }
+                    let value = number + usize::from(random.below(3) == 0);
+                    let zero = random.of(&["", "", "0"]);
+                    xml.push_str(&format!("<p{number}>{zero}{value}</p{number}>"));
+                }
+                xml.push_str("</i>");
+            }
+            xml.push_str("</m>");
+            found += check(&engine, &mut matcher, &queries, &xml, seed);
+        }
+    }
+    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
+}
+
 /// Groups of few queries and of many, alone with their bindings or not, with recipes that are the same or not.
 #[test]
 fn results_are_shared_by_groups_of_all_sizes() {
