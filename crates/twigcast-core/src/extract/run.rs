@@ -444,7 +444,11 @@ impl<'a> Session<'a> {
         let evaluator = Evaluator::new(self.message, self.vocabulary, &values).with_budget(left);
         let result = evaluate(&evaluator);
         self.visits_elsewhere += evaluator.visits();
-        result.map_err(ExtractError::Evaluation)
+        result.map_err(|error| match error {
+            // What was left of it says nothing to a reader.
+            EvalError::BudgetExceeded { .. } => EvalError::BudgetExceeded { visits_max: self.visits_max }.into(),
+            error => error.into(),
+        })
     }
 
     fn slot_value(&self, variable: VariableId) -> Value<'a> {
