@@ -159,6 +159,31 @@ def test_deliver_to_standard_output_with_whole_messages(desk: Path) -> None:
     assert ran.rows == [{"message": "story.xml", "key": "stories", "payload": "<story><p>It rains.</p></story>"}]
 
 
+@pytest.mark.parametrize("errors", ["text", "json"])
+def test_what_stays_undecided_is_told_once(desk: Path, errors: str) -> None:
+    """Each subscription once, and in its line once that it is undecided and on what; whatever it fails by."""
+    (desk / "inbox" / "many.xml").write_text("<f>" + "<i k='1'><n/></i>" * 4_000 + "</f>")
+    reasons = {
+        "costly": "the query is too expensive on this message: it looked at more than 10000000 nodes",
+        "slip": "the attribute k was selected after content of the element it should go to",
+    }
+    costly = "for $i in //i, $j in //i where $i/n = $j/@k return <r/>"
+    slip = "for $i in //i return <t>{ $i/n }{ $i/@k }</t>"
+    queries = [("costly", costly), ("slip", slip), ("slip as well", slip), ("whole", "/f")]
+    write_subscriptions(desk / "odd.jsonl", [{"key": key, "query": query} for key, query in queries])
+    arguments = ["deliver", "-s", "odd.jsonl", "-o", "-", "--errors", errors, "inbox/many.xml"]
+    ran = twigcast(*arguments, cwd=desk)
+    assert (ran.status, [row["key"] for row in ran.rows]) == (0, ["whole"])
+    told = [(key, reasons[key.split()[0]]) for key, _ in queries[:3]]
+    if errors == "json":
+        rows = [json.loads(line) for line in ran.err.splitlines()]
+        assert all(row["message"] == "many.xml" and row["code"] == "subscription-undecided" for row in rows)
+        assert [(row["key"], row["reason"]) for row in rows] == told
+    else:
+        lines = [f"twigcast: undecided on many.xml: the subscription '{key}': {reason}" for key, reason in told]
+        assert ran.err.splitlines() == lines
+
+
 def test_deliver_to_where_nothing_can_be_written(desk: Path) -> None:
     (desk / "file").touch()
     ran = twigcast("deliver", "-s", "subs.jsonl", "-o", "file/box", "inbox", cwd=desk)

@@ -239,7 +239,7 @@ class Inbox:
             if self.errors is ErrorFormat.JSON:
                 print(as_json({"message": message_id, "key": failure.key, **failure.details()}), file=sys.stderr)
             else:
-                complain(f"undecided on {message_id}: {failure}")
+                complain(f"undecided on {message_id}: the subscription {failure.key!r}: {failure.reason}")
 
     @property
     def status(self) -> int:
