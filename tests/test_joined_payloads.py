@@ -43,11 +43,14 @@ def check_form(joined: JoinedPayloads) -> None:
     assert b"".join(parts) == joined.data
     assert parts == [joined[number] for number in range(len(joined))] == joined[:]
     assert joined[::-2] == parts[::-2]
-    if parts:
-        assert joined[-1] == parts[-1]
-    for number in (len(joined), -len(joined) - 1):
-        with pytest.raises(IndexError, match="no result of this number"):
+    # Slices count from the end as those of lists do; a number does not, since -1 is the message itself.
+    assert joined[-2:] == parts[-2:]
+    assert list(reversed(joined)) == parts[::-1]
+    for number in (-1, -len(joined) - 1):
+        with pytest.raises(IndexError, match="-1 stands for the message itself"):
             joined[number]
+    with pytest.raises(IndexError, match=f"no result of the number {len(joined)}: there are"):
+        joined[len(joined)]
 
 
 def told_one_by_one(deliveries: Deliveries) -> Told:

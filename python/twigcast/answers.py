@@ -423,7 +423,8 @@ class Deliveries(Sequence[Delivery]):
     def numbers(self) -> memoryview:
         """As :attr:`payload_numbers`, in 32-bit integers without an object for each; -1 is the message itself.
 
-        As an index, -1 would be the last result, which is another subscriber's: look at the sign first.
+        Look at the sign first: ``joined_payloads()[-1]`` is refused, but ``payloads[-1]`` is the last result, which is
+        another subscriber's.
         """
         return self._told.numbers()
 
@@ -446,6 +447,9 @@ class Deliveries(Sequence[Delivery]):
         They have the numbers that they have in :attr:`payloads`, and that :attr:`numbers` tells. Where there are many,
         this takes a small part of what looking at each takes. They are made anew each time this is called; those that
         were made already (of very large messages, and of queries in XQuery) are copied.
+
+        The first call lays a small message out for this. That takes up to 256 KiB, which these deliveries hold as long
+        as they live: keep the buffer rather than them where you keep many.
         """
         if isinstance(self._payloads, _core.Results):
             return JoinedPayloads(*self._payloads.joined())

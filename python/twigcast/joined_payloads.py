@@ -14,7 +14,9 @@ class JoinedPayloads(Sequence[memoryview]):
     """The different results of one message, one after the other in one buffer: see :meth:`Deliveries.joined_payloads`.
 
     As a sequence, the bytes of each as a view of the buffer, by number. One that was over a limit is empty; no delivery
-    has its number. Once nothing looks at the buffer any more, its memory is used again for another message's.
+    has its number. Numbers below 0 are refused, unlike those of lists: in :attr:`Deliveries.numbers`, -1 is the message
+    itself, and counted from the end it would be another subscriber's result. Once nothing looks at the buffer any more,
+    its memory is used again for another message's.
     """
 
     __slots__ = ("data", "offsets")
@@ -37,10 +39,11 @@ class JoinedPayloads(Sequence[memoryview]):
     def __getitem__(self, index: int | slice) -> memoryview | list[memoryview]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
-        number = index + len(self) if index < 0 else index
-        if not 0 <= number < len(self):
-            raise IndexError("there is no result of this number")
-        return self.data[self.offsets[number] : self.offsets[number + 1]]
+        if index < 0:
+            raise IndexError(f"there is no result of the number {index}: -1 stands for the message itself")
+        if index >= len(self):
+            raise IndexError(f"there is no result of the number {index}: there are {len(self):,}, counted from 0")
+        return self.data[self.offsets[index] : self.offsets[index + 1]]
 
     def __iter__(self) -> Iterator[memoryview]:
         data = self.data
