@@ -13,6 +13,9 @@ use super::sets::{Sets, members};
 /// Queries of each group from which on it pays to name the results of its recipes first.
 const MANY: usize = 32;
 
+/// Results that there is room for from one message to the next, at most.
+const KEPT_MAX: usize = 1 << 20;
+
 /// The result cannot be made here, and has to be asked for by itself.
 pub(crate) const ELSEWHERE: u32 = NONE - 1;
 
@@ -271,7 +274,12 @@ impl Namer {
         named.uses.take();
         named.list.clear();
         named.list.extend_from_slice(&naming.results[..naming.result_count]);
-        self.results = results;
+        if results.len().max(self.made.len()) <= KEPT_MAX {
+            self.results = results;
+        } else {
+            // There is one for each thread, and the next such message may never come.
+            *self = Self::default();
+        }
     }
 
     /// Names the results of the groups of one list. The first of them has the number `start`.
@@ -447,4 +455,19 @@ impl<H: Hearer> Naming<'_, H> {
 #[cfg(test)]
 pub(crate) fn wear_out() {
     NAMER.with_borrow_mut(|namer| namer.ever = u32::MAX - 5);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of what very many results took is not kept; one of fewer is.
+    #[test]
+    fn memory_for_very_many_results_is_given_back() {
+        for (results, is_kept) in [(KEPT_MAX, true), (KEPT_MAX + 1, false)] {
+            let mut namer = Namer { results: vec![(0, 0); results], ever: 7, ..Namer::default() };
+            namer.name(&Prepared::default(), &mut Named::default(), &[], &mut Told::default());
+            assert_eq!((namer.results.capacity() > 0, namer.ever > 0), (is_kept, is_kept), "{results}");
+        }
+    }
 }
