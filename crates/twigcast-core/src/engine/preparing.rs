@@ -318,4 +318,42 @@ mod tests {
         patience.dedup();
         assert_eq!(patience.len(), 2, "{patience:?}");
     }
+
+    /// Where queries only went, all is laid out anew once it has cost as much to skip them; not for each that goes, and
+    /// with the same results all the while.
+    #[test]
+    fn queries_that_only_went_are_not_skipped_for_ever() {
+        const COUNT: usize = 240;
+        let mut engine = Engine::new(Limits::default());
+        let context = QueryContext::default();
+        for number in 0..COUNT {
+            let text = format!("for $v in //i where $v/a = {} return <r n='{number}'>{{ $v/b }}</r>", number % 4);
+            engine.add(&number.to_string(), &text, &context, false).expect(&text);
+        }
+        let xml = b"<m><i><a>0</a><b/></i><i><a>1</a></i><i><a>2</a></i><i><a>3</a><b>x</b></i></m>";
+        let told = |engine: &Engine, matcher: &mut Matcher| {
+            let found = engine.prepare(matcher, xml, &mut Payloads::default()).expect("well-formed");
+            let (slots, numbers) = found.deliveries_in_order();
+            let result = |&number: &u32| found.write(number as usize, xml, &mut Vec::new()).to_vec();
+            slots.iter().copied().zip(numbers.iter().map(result)).collect::<Vec<_>>()
+        };
+        let mut matcher = Matcher::new();
+        assert_eq!(told(&engine, &mut matcher).len(), COUNT);
+        assert!(matcher.guide.is_certain(usize::MAX));
+        for gone in 1..4 {
+            assert!(engine.remove(&(gone * 50).to_string()));
+            let expected = told(&engine, &mut Matcher::new());
+            assert_eq!(expected.len(), COUNT - gone);
+            let mut skipping = 0;
+            loop {
+                assert_eq!(told(&engine, &mut matcher), expected);
+                if matcher.guide.is_certain(usize::MAX) {
+                    break;
+                }
+                skipping += 1;
+                assert!(skipping < 100, "nothing is laid out anew");
+            }
+            assert!(skipping > 10, "laid out after {skipping} messages");
+        }
+    }
 }

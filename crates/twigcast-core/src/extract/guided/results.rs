@@ -53,6 +53,7 @@ impl Guide {
     pub(crate) fn name_results(&mut self, bytes_max: usize, told: &mut Told) -> Vec<u32> {
         let Results { prepared, named, namer, .. } = &mut self.results;
         namer.name(prepared, named, self.late.changed(), told);
+        self.late.note_named(told.queries.len());
         if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
     }
 
