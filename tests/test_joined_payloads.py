@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 import threading
 import warnings
@@ -188,6 +189,37 @@ def test_what_is_over_a_limit_has_a_number_and_no_bytes(bytes_max: int, seed: in
     assert all(0 < len(joined[number]) <= bytes_max for number in got)
     assert not any(joined[number] for number in set(range(len(joined))) - got)
     assert deliveries.payloads.sizes() == list(map(len, joined))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("order", "count"), [("", 1_100), ("order by $i/@k", 150)])
+def test_no_memory_for_all_is_an_error(order: str, count: int) -> None:
+    """Whether they are put together now, or were made when the message was matched; one by one they can be had."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("what the process holds is read as Linux tells it")
+    script = f"""
+import resource
+from pathlib import Path
+from twigcast import SubscriptionSet
+
+queries = [(str(n), f"for $i in /f/i {order} return <r n='{{n}}'>{{{{ $i/t }}}}</r>") for n in range({count})]
+deliveries = SubscriptionSet(queries).deliver("<f><i><t>" + "x" * 1_000_000 + "</t></i></f>")
+numbers = list(deliveries.numbers)
+page = resource.getpagesize()
+held = int(Path("/proc/self/statm").read_text().split()[0]) * page
+limits = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (held + 100_000_000, limits[1]))
+try:
+    deliveries.joined_payloads()
+except MemoryError as error:
+    print(error)
+print(len(deliveries.payloads[numbers[7]]))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    refused, made = ran.stdout.splitlines()
+    assert refused.startswith("there is no memory for all results of the message at once, ")
+    assert int(refused.split()[-2]) > count * 1_000_000
+    assert int(made) == len("<r n='7'><t></t></r>") + 1_000_000
 
 
 def test_the_set_may_change_before_they_are_put_together(seed: int) -> None:

@@ -450,6 +450,9 @@ class Deliveries(Sequence[Delivery]):
 
         The first call lays a small message out for this. That takes up to 256 KiB, which these deliveries hold as long
         as they live: keep the buffer rather than them where you keep many.
+
+        Raises:
+            MemoryError: There is no memory for all of them. One by one they can be had.
         """
         if isinstance(self._payloads, _core.Results):
             return JoinedPayloads(*self._payloads.joined())

@@ -2,12 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::{PyIndexError, PyRuntimeError};
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PyString};
 use twigcast_core::engine::{KeysThen, PreparedDeliveries};
-use twigcast_core::extract::Payloads;
+use twigcast_core::extract::{ExtractError, Payloads};
 
 use crate::batch_result::{numbers as numbers_as_bytes, payload_offsets};
 use crate::gather::Made;
@@ -129,8 +129,12 @@ impl Results {
         let others: Vec<PyBackedBytes> = self.others.extract(py)?;
         let source = self.source.as_bytes(py);
         let mut payloads = Payloads::default().with_room(self.room.take());
-        py.detach(|| self.found.write_all(source, others.iter().map(|other| &other[..]), &mut payloads))
-            .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        py.detach(|| self.found.write_all(source, others.iter().map(|other| &other[..]), &mut payloads)).map_err(
+            |error| match error {
+                ExtractError::NoMemory { .. } => PyMemoryError::new_err(error.to_string()),
+                error => PyRuntimeError::new_err(error.to_string()),
+            },
+        )?;
         let Made { bytes, ends } = Made::of(payloads);
         Ok((Bytes::new(bytes, &self.room), payload_offsets(py, &ends)?))
     }

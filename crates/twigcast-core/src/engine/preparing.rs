@@ -1,7 +1,7 @@
 //! What one message is delivered as, with results that are known but not put together.
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard};
 
 use super::book::{Book, Subscribers};
 use super::ordering::{SPARSE, put_in_order, with_in_order};
@@ -9,6 +9,10 @@ use super::registry::Slot;
 use super::selection::Delivered;
 use crate::extract::guided::Told;
 use crate::extract::{ExtractError, Named, Payloads, Prepared};
+
+/// Only laying out writes; if that ends in a panic, some entries are where they were and some are not, and nobody may put
+/// results together from them.
+const CUT_SHORT: &str = "laying out the results of this message was cut short by a panic";
 
 /// What one message is delivered as. Until somebody asks for the single deliveries, it is known by groups of queries who
 /// gets what; results are put together one by one, or all at once. The population may change meanwhile.
@@ -89,7 +93,7 @@ impl PreparedDeliveries {
     }
 
     fn prepared(&self) -> RwLockReadGuard<'_, Prepared> {
-        self.prepared.read().unwrap_or_else(PoisonError::into_inner)
+        self.prepared.read().expect(CUT_SHORT)
     }
 
     /// What was told, and then this.
@@ -204,16 +208,20 @@ impl PreparedDeliveries {
     /// it was matched, which are copied.
     ///
     /// # Errors
-    /// None; all that are too large are known.
+    /// There is no memory for all of them. Those that are too large are known, and nothing else fails.
+    ///
+    /// # Panics
+    /// Where an earlier call did.
     pub fn write_all<'a>(
         &self,
         source: &[u8],
-        told: impl Iterator<Item = &'a [u8]>,
+        told: impl Iterator<Item = &'a [u8]> + Clone,
         payloads: &mut Payloads,
     ) -> Result<(), ExtractError> {
         let results = &self.single().results;
+        // This pays also where results are too large, which are put together another way: by a sixth.
         if !results.is_empty() {
-            self.prepared.write().unwrap_or_else(PoisonError::into_inner).join(source);
+            self.prepared.write().expect(CUT_SHORT).join(source);
         }
         self.prepared().put_together((results, &self.too_large), source, told, payloads)
     }
@@ -221,9 +229,11 @@ impl PreparedDeliveries {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::super::{Engine, Matcher, QueryContext};
     use crate::document::Message;
-    use crate::extract::Payloads;
+    use crate::extract::{ExtractError, Payloads};
     use crate::limits::Limits;
 
     /// Where elements nest deeply in themselves, each path leads from each binding to nearly all that is below: what that
@@ -355,5 +365,42 @@ mod tests {
             }
             assert!(skipping > 10, "laid out after {skipping} messages");
         }
+    }
+
+    /// A panic while the results are laid out leaves them half laid out: nobody gets any of them then.
+    #[test]
+    fn what_a_panic_left_half_laid_out_is_refused() {
+        let mut engine = Engine::new(Limits::default());
+        let text = "for $v in //i return <r>{ $v/a }</r>";
+        engine.add("one", text, &QueryContext::default(), false).expect(text);
+        let xml = b"<m><i><a/><a/></i></m>";
+        let found = engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
+        assert_eq!(found.write(0, xml, &mut Vec::new()), b"<r><a/><a/></r>");
+        let panics = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
+        let write_all = || found.write_all(xml, [].into_iter(), &mut Payloads::default()).expect("there is memory");
+        assert!(!panics(&write_all));
+        assert!(panics(&|| {
+            let _laying_out = found.prepared.write();
+            panic!("as if there were a mistake");
+        }));
+        assert!(panics(&write_all));
+        assert!(panics(&|| drop(found.write(0, xml, &mut Vec::new()).to_vec())));
+    }
+
+    /// Where there is no memory for all results, that is an error, and not the end of the process.
+    #[test]
+    fn no_memory_for_all_results_is_an_error() {
+        let mut engine = Engine::new(Limits::default());
+        let text = "for $v in //i return <r>{ $v/a }</r>";
+        engine.add("one", text, &QueryContext::default(), false).expect(text);
+        let xml = b"<m><i><a/></i></m>";
+        let found = engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
+        // A gigabyte, none of which is touched, so often that there are not as many addresses.
+        let (told, count) = (vec![0; 1 << 30], 1 << 18);
+        let mut payloads = Payloads::default();
+        let written = found.write_all(xml, std::iter::repeat_n(&told[..], count), &mut payloads);
+        assert!(matches!(written, Err(ExtractError::NoMemory { bytes }) if bytes > count << 30), "{written:?}");
+        assert_eq!(found.write_all(xml, [].into_iter(), &mut payloads), Ok(()));
+        assert_eq!(payloads.get(0), Some(&b"<r><a/></r>"[..]));
     }
 }

@@ -4,6 +4,7 @@
 //! too much of it. For that there is always room behind the end, in memory that has been written to before: all of it is
 //! handed on to the next user, so that it need not be made anew.
 
+use std::collections::TryReserveError;
 use std::ops::Range;
 
 /// Bytes that are copied at once of what is short, and of what may be longer.
@@ -43,6 +44,12 @@ impl Buffer {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[..self.end]
+    }
+
+    /// Asks for memory for so many bytes more, of which none is touched yet.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), TryReserveError> {
+        let needed = self.end.saturating_add(bytes).saturating_add(STEP + AHEAD);
+        self.memory.try_reserve_exact(needed.saturating_sub(self.memory.len()))
     }
 
     /// Makes room for so many bytes, and a step too many.

@@ -41,6 +41,11 @@ pub enum ExtractError {
         /// The limit's value.
         bytes_max: usize,
     },
+    /// There is no memory for all results of a message at once.
+    NoMemory {
+        /// Bytes that were asked for.
+        bytes: usize,
+    },
     /// An attribute was selected where the element already has content.
     AttributeAfterContent {
         /// Its name as written in the message.
@@ -70,6 +75,9 @@ impl fmt::Display for ExtractError {
             Self::Evaluation(error) => error.fmt(f),
             Self::TooLarge { bytes_max } => {
                 write!(f, "the result is over the limit result_bytes_max = {bytes_max}")
+            }
+            Self::NoMemory { bytes } => {
+                write!(f, "there is no memory for all results of the message at once, {bytes} bytes")
             }
             Self::AttributeAfterContent { name } => {
                 write!(f, "the attribute {name} was selected after content of the element it should go to")

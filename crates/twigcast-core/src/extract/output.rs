@@ -89,6 +89,14 @@ impl Payloads {
         self.bytes().get(place(start)?..place(*self.ends.get(number)?)?)
     }
 
+    /// Makes sure that there is memory for so many bytes more.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), ExtractError> {
+        self.bytes.reserve(bytes).map_err(|_| ExtractError::NoMemory { bytes })
+    }
+
     /// Hands all that is left to the sink, and lets go of it.
     pub fn close(&mut self) {
         self.drop_open();

@@ -20,6 +20,11 @@ use super::{Found, Guide};
 /// Fragments of which it is noted where they are, at most.
 const FRAGMENTS_MAX: usize = 1 << 20;
 
+/// Bytes of all results, if each were as large as the largest may be, up to which memory is not asked for beforehand. That
+/// is a hundred times what they have and more, where they are many; to add up what they have takes a sixth of the time of
+/// putting them together.
+const SURELY: usize = 1 << 30;
+
 /// The results of one message.
 #[derive(Debug, Default)]
 pub(super) struct Results {
@@ -126,14 +131,19 @@ impl Prepared {
     /// is the one that they are made of. It goes faster once they were joined ([`Self::join`]).
     ///
     /// # Errors
-    /// None; all that are too large are known.
+    /// There is no memory for all of them. Those that are too large are known.
     pub(crate) fn put_together<'a>(
         &self,
         (named, too_large): (&Named, &[u32]),
         message: &[u8],
-        others: impl Iterator<Item = &'a [u8]>,
+        others: impl Iterator<Item = &'a [u8]> + Clone,
         payloads: &mut Payloads,
     ) -> Result<(), ExtractError> {
+        let bytes = others.clone().map(<[u8]>::len).sum::<usize>() + self.large_bytes(named, too_large);
+        if bytes > 0 {
+            // While one is appended there is room for more than it turns out to take.
+            payloads.reserve(bytes + CHUNK_BYTES)?;
+        }
         let output = &mut Output::new(payloads, usize::MAX);
         for other in others {
             output.begin();
@@ -141,6 +151,17 @@ impl Prepared {
             output.finish();
         }
         put_together((self, named, too_large), message, &mut Fragments::default(), output)
+    }
+}
+
+impl Prepared {
+    /// The bytes of all results but those that are too large; 0 if it is certain that they are not many.
+    fn large_bytes(&self, named: &Named, too_large: &[u32]) -> usize {
+        if named.len().saturating_mul(self.bytes_max()) <= SURELY {
+            return 0;
+        }
+        let is_made = |number: &usize| too_large.binary_search(&(*number as u32)).is_err();
+        (0..named.len()).filter(is_made).map(|number| named.size(self, number)).sum()
     }
 }
 
