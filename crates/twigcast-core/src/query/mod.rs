@@ -23,6 +23,7 @@ mod hints;
 pub mod json;
 mod lexer;
 mod location;
+mod markup;
 pub mod matching;
 pub mod normal;
 mod parser;
