@@ -26,6 +26,7 @@ mod location;
 mod markup;
 pub mod matching;
 pub mod normal;
+mod operators;
 mod parser;
 pub(crate) mod plain;
 mod refusals;

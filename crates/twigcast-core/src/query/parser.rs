@@ -9,6 +9,7 @@ use super::flwr::Variable;
 use super::functions::{Signature, Type, signature_of};
 use super::hints;
 use super::lexer::{Kind, Lexer, Token, first_forbidden_character};
+use super::operators::{Operator, combine, is_chain};
 use super::{Dialect, ParseOptions};
 use crate::error::{QueryError, QueryErrorKind};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
@@ -50,15 +51,6 @@ pub(crate) struct Parser<'a, 'v> {
     pub(super) height: usize,
     /// Predicates around the current token.
     pub(super) predicate_depth: usize,
-}
-
-/// A binary operator.
-#[derive(Clone, Copy)]
-enum Operator {
-    Or,
-    And,
-    Compare(CompareOp),
-    Arithmetic(ArithmeticOp),
 }
 
 impl<'a, 'v> Parser<'a, 'v> {
@@ -472,34 +464,4 @@ impl<'a, 'v> Parser<'a, 'v> {
         }
         Ok(inner.into())
     }
-}
-
-/// Would `operator` extend the list that `left` is?
-fn is_chain(left: &Expr, operator: Operator) -> bool {
-    matches!((left, operator), (Expr::Or(_), Operator::Or) | (Expr::And(_), Operator::And))
-}
-
-fn combine(operator: Operator, left: Expr, right: Expr) -> Expr {
-    match operator {
-        Operator::Or => Expr::Or(joined(left, right, |operand| match operand {
-            Expr::Or(operands) => Ok(operands),
-            other => Err(other),
-        })),
-        Operator::And => Expr::And(joined(left, right, |operand| match operand {
-            Expr::And(operands) => Ok(operands),
-            other => Err(other),
-        })),
-        Operator::Compare(op) => Expr::Compare { op, left: Box::new(left), right: Box::new(right) },
-        Operator::Arithmetic(op) => Expr::Arithmetic { op, left: Box::new(left), right: Box::new(right) },
-    }
-}
-
-/// The operands of an associative operator in one list; `operands_of` opens an operand that is itself such a list.
-fn joined(left: Expr, right: Expr, operands_of: impl Fn(Expr) -> Result<Vec<Expr>, Expr>) -> Vec<Expr> {
-    let mut operands = operands_of(left).unwrap_or_else(|operand| vec![operand]);
-    match operands_of(right) {
-        Ok(more) => operands.extend(more),
-        Err(operand) => operands.push(operand),
-    }
-    operands
 }
