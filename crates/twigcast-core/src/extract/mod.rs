@@ -13,6 +13,7 @@ mod copy;
 mod delivering;
 pub(crate) mod family;
 pub(crate) mod guided;
+mod kept;
 mod output;
 mod program;
 mod run;
