@@ -14,6 +14,7 @@ mod delivering;
 pub(crate) mod family;
 pub(crate) mod guided;
 mod kept;
+mod order;
 mod output;
 mod program;
 mod run;

@@ -1,7 +1,6 @@
 //! Running programs on one message.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use crate::document::Message;
@@ -13,6 +12,7 @@ use crate::vocabulary::Vocabulary;
 use super::ExtractError;
 use super::copy::Scopes;
 use super::family::Interner;
+use super::order::{KeyValue, compare_keys};
 use super::output::{Output, Payloads};
 use super::program::{Bound, Condition, ElementOp, Key, Loop, Op, Part, Program, is_path};
 use super::shared::{Bindings, Shared};
@@ -72,15 +72,6 @@ type Body<'a, 'b> = &'b mut dyn FnMut(&mut Session<'a>) -> Result<bool, ExtractE
 struct Tuple<'a> {
     keys: Vec<KeyValue>,
     slots: Vec<Slot<'a>>,
-}
-
-/// What a binding is ordered by.
-#[derive(Debug)]
-enum KeyValue {
-    Empty,
-    Boolean(bool),
-    Number(f64),
-    Text(String),
 }
 
 impl<'a> Session<'a> {
@@ -480,38 +471,5 @@ fn text_of(value: Value<'_>) -> Cow<'_, str> {
         Value::Number(value) => number::format(value),
         Value::String(text) => text,
         Value::Nodes(_) => Cow::Borrowed(""),
-    }
-}
-
-/// Orders two bindings by their keys, most significant first.
-fn compare_keys(order: &[Key], a: &[KeyValue], b: &[KeyValue]) -> Ordering {
-    order
-        .iter()
-        .zip(a.iter().zip(b))
-        .map(|(key, (a, b))| {
-            let ordering = compare_key(a, b, key.empty_greatest);
-            if key.descending { ordering.reverse() } else { ordering }
-        })
-        .find(|ordering| ordering.is_ne())
-        .unwrap_or(Ordering::Equal)
-}
-
-/// NaN counts as the smallest number, or as the greatest where the empty node-set does, but is not as extreme.
-fn compare_key(a: &KeyValue, b: &KeyValue, empty_greatest: bool) -> Ordering {
-    let extreme = if empty_greatest { Ordering::Greater } else { Ordering::Less };
-    match (a, b) {
-        (KeyValue::Empty, KeyValue::Empty) => Ordering::Equal,
-        (KeyValue::Empty, _) => extreme,
-        (_, KeyValue::Empty) => extreme.reverse(),
-        (KeyValue::Boolean(a), KeyValue::Boolean(b)) => a.cmp(b),
-        (KeyValue::Text(a), KeyValue::Text(b)) => a.cmp(b),
-        (KeyValue::Number(a), KeyValue::Number(b)) => match (a.is_nan(), b.is_nan()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => extreme,
-            (false, true) => extreme.reverse(),
-            (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
-        },
-        // The type of a key is that of its expression, the same for all bindings.
-        _ => Ordering::Equal,
     }
 }
