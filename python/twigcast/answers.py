@@ -452,7 +452,8 @@ class Deliveries(Sequence[Delivery]):
         as they live: keep the buffer rather than them where you keep many.
 
         Raises:
-            MemoryError: There is no memory for all of them. One by one they can be had.
+            MemoryError: There is no memory for all of them, and they are a gigabyte or more, or were made already. They
+                can still be had one by one.
         """
         if isinstance(self._payloads, _core.Results):
             return JoinedPayloads(*self._payloads.joined())

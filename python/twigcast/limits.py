@@ -35,7 +35,7 @@ class Limits:
     """Nodes that one query may look at in one message where it is evaluated by itself."""
 
     result_bytes_max: int = 256 << 20
-    """Bytes of one For-Where-Return result."""
+    """Bytes of one For-Where-Return result. Those of all results of a message together are not limited."""
 
     def __post_init__(self) -> None:
         for name, value in self.as_dict().items():
