@@ -87,19 +87,27 @@ _NOTES = {
         "near the core. `copies`, `batch_copies`: `E` as a multiple of `copy_all_E`, and `batch_E` of `copy_batch_E`, "
         "with a target where copying alone takes longer than parsing. "
         "`unshared_times`: how many times as long it takes if each query's result is computed by itself.\n\n"
-        "Two return paths a query; one predicate path, three for feeds named so. `-full`: binding paths as deep as "
+        "Two return paths a query; one predicate path, three for feeds named `-3`; values out of ten, out of a hundred "
+        "for `-v100` (as where the published times go from 5,000 to 40,000 queries) and for more than 10,000 queries. "
+        "`-full`: binding paths as deep as "
         "they may be. That is the reading that meets the only published number of matches (116 of 5,000 with three "
         "predicate paths; here 77 for `library`, 911 with depths drawn uniformly, where half of the binding paths are "
         "the root and return much of the message). With one predicate path more than half of the queries match in "
         "either reading: some twenty bindings, ten values.\n\n"
         "Targets: 3 E for 10,000 queries, 10 E for 100,000; once results dominate, within four times a copy; without "
-        "sharing at least five times as long at 40,000."
+        "sharing at least five times as long at 40,000. They are read together: what does not grow with the bytes has "
+        "to stay below the first two (`known_E`), and so has all of it where copying what is delivered takes less than "
+        "parsing (`copy_all_E` below 1); where that takes longer, four copies are what counts. All bytes of the "
+        "different results of 10,000 queries of which most match cannot be had in 3 E: see docs/decisions/0023."
     ),
     "transformation_memory": (
         "`deliver()`, with all results looked at. `peak_before_mb`: the process after it has matched the message and "
         "counted nodes; `grown_by_results`: by how much the peak grows then, as a multiple of the results."
     ),
-    "transformation_peers": "How many queries have a result was compared before timing.",
+    "transformation_peers": (
+        "How many queries have a result was compared before timing. `-full-3`: few queries have one, so what counts is "
+        "what it costs to ask each."
+    ),
     "spark": (
         "By the clock, each job in turn with `nothing` over the same messages, after a round of both that does not "
         "count; `of_nothing` is the median of the pairs' ratios. `nothing`, read by Spark: Spark's own reader, a "

@@ -66,7 +66,7 @@ def _transformation_memory(quick: bool) -> list[Row]:
 
 
 def _transformation_peers(quick: bool) -> list[Row]:
-    return [] if quick else [row for feed in transformation.BINDING_DEPTH for row in _apart_many("peers100", feed)]
+    return [] if quick else [row for feed in transformation_peers.feeds() for row in _apart_many("peers100", feed)]
 
 
 def _spark(quick: bool) -> list[Row]:

@@ -3,7 +3,9 @@
 ``library`` and ``manual`` are generated from the DTDs that come with Twigcast, which have the shape of the XQuery use
 cases' Bib and Book; ``bib`` and ``book`` are the real ones, where they are at hand. A feed's ``-full`` has binding
 paths that go as deep as they may, which meets the one published number of matches (see ``flwr_parts``); without, half
-of the binding paths are the root. ``-3`` has three predicate paths a query, as one point of the published figure 6.8.
+of the binding paths are the root. ``-3`` has three predicate paths a query, as one point of the published figure 6.8;
+``-v100`` has a hundred values where the others have ten, as the published figure 6.11, which is the one that goes from
+5,000 to 40,000 queries.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import pyarrow.compute as pc
 from benchmarks.measure import Row, once, parse_with_expat, side_by_side
 from benchmarks.workloads import SEED, SHARED
 from twigcast import SubscriptionSet
-from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
+from twigcast.workload import PRESETS, FlwrQuery, bundled_dtd, flwr_parts
 
 MESSAGES = 100
 BATCH = 10
@@ -27,6 +29,7 @@ BATCH = 10
 hands out memory for the answer."""
 BINDING_DEPTH = {"library": 2, "manual": 3}
 PREDICATES = 3
+MANY_VALUES = 100
 LARGE_BYTES = 50_000_000
 LARGE_QUERIES = {
     "each binding whole": ["for $i in /f/i return <r>{ $i }</r>"],
@@ -48,7 +51,9 @@ def feeds() -> list[str]:
     """What can be measured here."""
     real = ["bib", "book"] if (SHARED / "usecases").is_dir() else []
     full = [f"{feed}-full" for feed in BINDING_DEPTH]
-    return [*BINDING_DEPTH, *full, *(f"{feed}-{PREDICATES}" for feed in (*BINDING_DEPTH, *full)), *real]
+    generated = [*BINDING_DEPTH, *full]
+    options = [f"v{MANY_VALUES}", f"{PREDICATES}"]
+    return [*generated, *(f"{feed}-{option}" for option in options for feed in generated), *real]
 
 
 def counts(feed: str) -> list[int]:
@@ -57,7 +62,7 @@ def counts(feed: str) -> list[int]:
         return [100, 10_000, UNSHARED_QUERIES, 100_000]
     if feed.endswith("-full"):
         return [10_000, 100_000]
-    return [10_000] if feed.endswith(f"-{PREDICATES}") else [100, 5_000]
+    return [10_000] if feed.partition("-")[0] in BINDING_DEPTH else [100, 5_000]
 
 
 def messages(feed: str) -> list[bytes]:
@@ -70,20 +75,25 @@ def messages(feed: str) -> list[bytes]:
         return [file.read() for file in map(archive.extractfile, members) if file is not None]
 
 
+def parts(feed: str, count: int) -> list[FlwrQuery]:
+    """Distinct queries with two return paths each, of a feed that is generated."""
+    base, *options = feed.split("-")
+    return flwr_parts(
+        bundled_dtd(base),
+        count,
+        SEED,
+        binding_depth=BINDING_DEPTH[base],
+        # A hundred thousand distinct queries want larger domains than the published ten values.
+        max_value=MANY_VALUES if count > 10_000 or f"v{MANY_VALUES}" in options else 10,
+        predicate_paths=PREDICATES if str(PREDICATES) in options else 1,
+        full_bindings="full" in options,
+    )
+
+
 def queries(feed: str, count: int) -> list[str]:
     """Distinct queries with two return paths each."""
-    base, *options = feed.split("-")
-    if base in BINDING_DEPTH:
-        # A hundred thousand distinct queries want larger domains than the published ten values.
-        return flwr_queries(
-            bundled_dtd(base),
-            count,
-            SEED,
-            binding_depth=BINDING_DEPTH[base],
-            max_value=10 if count <= 10_000 else 100,
-            predicate_paths=PREDICATES if str(PREDICATES) in options else 1,
-            full_bindings="full" in options,
-        )
+    if feed.partition("-")[0] in BINDING_DEPTH:
+        return [part.text for part in parts(feed, count)]
     with gzip.open(SHARED / "usecases" / f"{feed}_flwr_q5000.txt.gz", "rt", encoding="utf-8") as file:
         return file.read().splitlines()[:count]
 

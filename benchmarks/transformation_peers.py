@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.measure import Row, parse_with_expat, side_by_side
-from benchmarks.transformation import BINDING_DEPTH
-from benchmarks.workloads import SEED
+from benchmarks.transformation import BINDING_DEPTH, PREDICATES, messages, parts
 from twigcast import SubscriptionSet
-from twigcast.workload import PRESETS, FlwrQuery, bundled_dtd, flwr_parts
+from twigcast.workload import FlwrQuery
 
 QUERIES = 100
 MESSAGES = 20
@@ -22,13 +21,17 @@ Answer = Callable[[bytes], list[bytes]]
 """The results of a message: one for each query that has any."""
 
 
+def feeds() -> list[str]:
+    """Those with most results, and those with fewest: with these it matters most what it costs to ask each query."""
+    return [*BINDING_DEPTH, *(f"{feed}-full-{PREDICATES}" for feed in BINDING_DEPTH)]
+
+
 def measure(feed: str) -> list[Row]:
     """All peers beside Twigcast, on one feed."""
-    parts = flwr_parts(bundled_dtd(feed), QUERIES, SEED, binding_depth=BINDING_DEPTH[feed])
-    bodies = list(PRESETS[feed].make(bundled_dtd(feed), MESSAGES, SEED))
-    answers = {"twigcast": _twigcast(parts), "lxml XPath, by hand": _xpath(parts), "lxml XSLT": _xslt(parts)}
+    queries, bodies = parts(feed, QUERIES), messages(feed)[:MESSAGES]
+    answers = {"twigcast": _twigcast(queries), "lxml XPath, by hand": _xpath(queries), "lxml XSLT": _xslt(queries)}
     if importlib.util.find_spec("saxonche"):
-        answers["Saxon XQuery, one by one"] = _saxon(parts)
+        answers["Saxon XQuery, one by one"] = _saxon(queries)
     counted = {name: [len(answer(body)) for body in bodies] for name, answer in answers.items()}
     if len(set(map(tuple, counted.values()))) != 1:
         raise SystemExit(f"the peers disagree on {feed}: {counted}")
