@@ -13,16 +13,27 @@ use crate::gather::Found;
 const LISTS_MAX: usize = 8;
 const BYTES_MAX: usize = 128 << 20;
 
-/// A list that takes no more than one part of so many of its memory is given memory of its own, if that is worth it.
+/// A list that takes no more than one part of so many of its memory has memory to spare, if that is worth it.
 const SPARSE: usize = 8;
 const SPARSE_BYTES: usize = 1 << 12;
 
+/// Lists with memory to spare that may be looked at, and how much of that they may hold together.
+const SPARING_MAX: usize = 8;
+const SPARE_MAX: usize = 32 << 20;
+
 /// Memory of lists that are in no use any more.
-pub struct Room<T>(Arc<Mutex<Vec<Vec<T>>>>);
+pub struct Room<T>(Arc<Mutex<Kept<T>>>);
+
+struct Kept<T> {
+    lists: Vec<Vec<T>>,
+    /// Lists with memory to spare that are looked at, and how much of that they hold.
+    sparing: usize,
+    spare: usize,
+}
 
 impl<T> Default for Room<T> {
     fn default() -> Self {
-        Self(Arc::default())
+        Self(Arc::new(Mutex::new(Kept { lists: Vec::new(), sparing: 0, spare: 0 })))
     }
 }
 
@@ -36,45 +47,74 @@ fn memory_of<T>(list: &Vec<T>) -> usize {
     list.capacity() * size_of::<T>()
 }
 
+impl<T> Kept<T> {
+    /// Lets a list be looked at that has so much memory to spare, unless that is too much with what others have.
+    fn lend(&mut self, spare: usize) -> bool {
+        let fits = self.sparing < SPARING_MAX && self.spare + spare <= SPARE_MAX;
+        if fits {
+            self.sparing += 1;
+            self.spare += spare;
+        }
+        fits
+    }
+
+    /// Nobody looks at a list any more that had memory to spare.
+    fn end_lending(&mut self, spare: usize) {
+        self.sparing -= 1;
+        self.spare -= spare;
+    }
+
+    /// Keeps a list. Of too many, or too much memory, the smallest go, which are returned: those that short answers had
+    /// would otherwise keep out the ones that long answers need.
+    fn keep(&mut self, list: Vec<T>) -> Vec<Vec<T>> {
+        if memory_of(&list) > BYTES_MAX {
+            return vec![list];
+        }
+        self.lists.push(list);
+        let mut bytes: usize = self.lists.iter().map(memory_of).sum();
+        let mut gone = Vec::new();
+        while self.lists.len() > LISTS_MAX || bytes > BYTES_MAX {
+            let smallest = (0..self.lists.len()).min_by_key(|&index| self.lists[index].capacity());
+            let Some(smallest) = smallest.map(|index| self.lists.swap_remove(index)) else { break };
+            bytes -= memory_of(&smallest);
+            gone.push(smallest);
+        }
+        gone
+    }
+}
+
 impl<T: Copy> Room<T> {
-    fn lists(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
+    fn kept(&self) -> MutexGuard<'_, Kept<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The list with the most room that there is; whatever was in it may still be there.
     pub fn take(&self) -> Vec<T> {
-        let mut lists = self.lists();
+        let lists = &mut self.kept().lists;
         let largest = (0..lists.len()).max_by_key(|&index| lists[index].capacity());
         largest.map(|index| lists.swap_remove(index)).unwrap_or_default()
     }
 
-    /// Take a list back that is in no use any more. Of too many, the smallest goes: those that short answers had would
-    /// otherwise keep out the ones that long answers need.
+    /// Take a list back that is in no use any more.
     pub fn give_back(&self, list: Vec<T>) {
-        let mut lists = self.lists();
-        let kept: usize = lists.iter().map(memory_of).sum();
-        if kept + memory_of(&list) > BYTES_MAX {
-            return;
-        }
-        lists.push(list);
-        if lists.len() > LISTS_MAX {
-            let smallest = (0..lists.len()).min_by_key(|&index| lists[index].capacity());
-            smallest.map(|index| lists.swap_remove(index));
-        }
+        // To give memory back to the system takes long: nobody should wait for that.
+        let gone = self.kept().keep(list);
+        drop(gone);
     }
 
-    /// The first so many of a list. They may be looked at for long: then they should not hold much more memory than they
-    /// need. Memory that is more than they need, but not so much more, stays: answers differ in length, and to give it
-    /// back after each, for it to come anew from the system, takes longer than finding them.
+    /// The first so many of a list. They may be looked at for long, and many such lists at once: then they should not hold
+    /// much more memory than they need. A few may. Answers differ in length, so that most have memory that a longer one
+    /// needed, and to copy each of them out of it took a thirtieth of the time of matching and rewriting.
     fn hold(&self, list: Vec<T>, count: usize) -> Held<T> {
-        let list = if memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE {
-            let few = list[..count].to_vec();
-            self.give_back(list);
-            few
-        } else {
-            list
-        };
-        Held { list, count, room: self.clone() }
+        let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
+        let spare = if is_sparse { memory_of(&list) - count * size_of::<T>() } else { 0 };
+        let room = self.clone();
+        if spare == 0 || self.kept().lend(spare) {
+            return Held { list, count, spare, room };
+        }
+        let few = list[..count].to_vec();
+        self.give_back(list);
+        Held { list: few, count, spare: 0, room }
     }
 }
 
@@ -82,6 +122,8 @@ impl<T: Copy> Room<T> {
 struct Held<T: Copy> {
     list: Vec<T>,
     count: usize,
+    /// Memory that it has to spare, if that is much.
+    spare: usize,
     room: Room<T>,
 }
 
@@ -93,6 +135,9 @@ impl<T: Copy> Held<T> {
 
 impl<T: Copy> Drop for Held<T> {
     fn drop(&mut self) {
+        if self.spare > 0 {
+            self.room.kept().end_lending(self.spare);
+        }
         self.room.give_back(std::mem::take(&mut self.list));
     }
 }

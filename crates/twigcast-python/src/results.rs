@@ -70,10 +70,10 @@ impl Results {
     fn deliveries<'py>(&self, py: Python<'py>, in_order: bool) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         if in_order {
             let (slots, numbers) = py.detach(|| self.found.deliveries_in_order());
-            return Ok((numbers_as_bytes(py, &slots)?, numbers_as_bytes(py, &numbers)?));
+            return Ok((numbers_as_bytes(py, &slots), numbers_as_bytes(py, &numbers)));
         }
         let (slots, numbers) = py.detach(|| self.found.deliveries());
-        Ok((numbers_as_bytes(py, slots)?, numbers_as_bytes(py, numbers)?))
+        Ok((numbers_as_bytes(py, slots), numbers_as_bytes(py, numbers)))
     }
 
     /// See the stub file.

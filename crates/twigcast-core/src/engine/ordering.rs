@@ -65,23 +65,23 @@ impl InOrder {
         self.first = first;
     }
 
-    /// A subscription gets a payload.
+    /// A subscription gets a payload, counted from the first that is told.
     #[inline]
-    pub fn put(&mut self, slot: Slot, number: u32) {
+    fn put(&mut self, slot: Slot, number: u32) {
         self.slots.insert(slot);
         self.number_of[slot as usize] = number;
     }
 
     /// Subscriptions get payloads.
     pub fn put_all(&mut self, slots: &[Slot], numbers: &[u32]) {
-        slots.iter().zip(numbers).for_each(|(&slot, &number)| self.put(slot, number));
+        slots.iter().zip(numbers).for_each(|(&slot, &number)| self.put(slot, number.wrapping_sub(self.first)));
     }
 
     /// Append the subscriptions, ascending, and the number of each one's payload.
     pub fn append_to(&self, slots: &mut Vec<Slot>, numbers: &mut Vec<u32>) {
         let before = slots.len();
         self.slots.append_to(slots, |_, word| word);
-        numbers.extend(slots[before..].iter().map(|&slot| self.number_of[slot as usize]));
+        numbers.extend(slots[before..].iter().map(|&slot| self.number_of[slot as usize].wrapping_add(self.first)));
     }
 }
 
@@ -90,13 +90,13 @@ impl Hearer for InOrder {
     fn expect(&mut self, _: usize) {}
 
     fn hear(&mut self, query: u32, number: u32) {
-        self.put(query, self.first + number);
+        self.put(query, number);
     }
 
     #[inline]
     fn hear_all(&mut self, members: &[Member], mut number_of: impl FnMut(Member) -> u32) {
         for &member in members {
-            self.put(member.query, self.first + number_of(member));
+            self.put(member.query, number_of(member));
         }
     }
 

@@ -9,7 +9,7 @@ const GATHERED: usize = 1 << 10;
 #[inline]
 fn take_group<const SIZE: usize>(base: u32, rest: &mut u64) -> [u32; SIZE] {
     std::array::from_fn(|_| {
-        let member = base | (rest.trailing_zeros() & 63);
+        let member = base.wrapping_add(rest.trailing_zeros());
         *rest &= rest.wrapping_sub(1);
         member
     })
@@ -130,7 +130,10 @@ impl QuerySet {
 
     /// The members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words().flat_map(|(index, word)| members(index, word))
+        // Of a few words at once it is soon known that they have none.
+        let some =
+            self.words.chunks(8).enumerate().filter(|(_, words)| words.iter().fold(0, |all, word| all | word) != 0);
+        some.flat_map(|(number, words)| (number * 8..).zip(words).flat_map(|(index, &word)| members(index, word)))
     }
 
     /// Was nothing added since [`Self::clear`]?

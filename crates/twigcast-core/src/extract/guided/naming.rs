@@ -264,6 +264,7 @@ impl Namer {
             results.resize(count, (0, 0));
         }
         told.expect(count);
+        fetch_members(prepared);
         let mut naming = Naming { prepared, without, results: &mut results, result_count: 0, told };
         let mut start = 0;
         for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
@@ -343,6 +344,17 @@ impl Namer {
     }
 }
 
+/// Looks at the members of all groups. They lie far apart, and naming looks at one group after the other: here they come
+/// from memory at once.
+fn fetch_members(prepared: &Prepared) {
+    let ends = |members: &[Member]| match members {
+        [first, .., last] => first.query ^ last.query,
+        _ => 0,
+    };
+    let members = prepared.groups().iter().map(|group| prepared.selector().members(group.members));
+    std::hint::black_box(members.fold(0, |all, members| all ^ ends(members)));
+}
+
 /// A set of bindings that results are to be named of.
 #[derive(Clone, Copy)]
 struct NewSet {
@@ -351,6 +363,13 @@ struct NewSet {
     /// The first result of the set, in the message and ever.
     base: u32,
     before: u32,
+}
+
+impl NewSet {
+    /// What makes a number that was made for the set the one of a result of the message.
+    fn shift(self) -> u32 {
+        self.base.wrapping_sub(self.before + 1)
+    }
 }
 
 /// The message whose results are named.
@@ -370,7 +389,7 @@ impl<H: Hearer> Naming<'_, H> {
         let Self { prepared, results, told, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
-        let mut count = 0;
+        let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
             told.hear_all(selector.members(members), |member| {
                 let made = &mut made[member.row as usize];
@@ -378,7 +397,7 @@ impl<H: Hearer> Naming<'_, H> {
                 results[count as usize] = (set.first + member.row, group);
                 count += u32::from(is_new);
                 *made = if is_new { set.before + count } else { *made };
-                set.base + *made - set.before - 1
+                (*made).wrapping_add(shift)
             });
         }
         self.result_count = (set.base + count) as usize;
@@ -394,7 +413,7 @@ impl<H: Hearer> Naming<'_, H> {
         let Self { prepared, results, told, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
-        let mut count = 0;
+        let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
             let members = selector.members(members);
             let (rows, first) = (selector.rows(members), members[0].place);
@@ -405,7 +424,7 @@ impl<H: Hearer> Naming<'_, H> {
                 results[count as usize] = (set.first + row, group);
                 count += u32::from(is_new);
                 *made = if is_new { set.before + count } else { *made };
-                *number = set.base + *made - set.before - 1;
+                *number = (*made).wrapping_add(shift);
             }
             told.hear_all(members, |member| numbers[(member.place - first) as usize]);
         }
@@ -428,6 +447,7 @@ impl<H: Hearer> Naming<'_, H> {
     /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
     fn name_some(&mut self, set: NewSet, groups: impl Iterator<Item = (u32, Members)>, made: &mut [u32]) {
         let Self { prepared, without, .. } = *self;
+        let shift = set.shift();
         for (group, members) in groups {
             for member in prepared.selector().members(members) {
                 let is_left_out = without.get(member.query as usize / 64);
@@ -443,7 +463,7 @@ impl<H: Hearer> Naming<'_, H> {
                         self.result_count += 1;
                         *made = set.before + self.result_count as u32 - set.base;
                     }
-                    number = set.base + *made - set.before - 1;
+                    number = (*made).wrapping_add(shift);
                 }
                 self.told.hear(member.query, number);
             }

@@ -265,6 +265,9 @@ impl Prepared {
             return;
         }
         self.is_joined = true;
+        // All the room that is needed at once, so that nothing moves.
+        let bytes = self.source(message).len() + self.several_bytes + STEP;
+        self.kept.reserve_exact(bytes.saturating_sub(self.kept.len()));
         if !self.is_kept {
             self.is_kept = true;
             self.kept.extend_from_slice(message);
