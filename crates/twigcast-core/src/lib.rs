@@ -12,6 +12,8 @@
 //! - [`stream`]: messages that travel parsed
 //! - [`packets`]: how they lie in what brokers send each other
 //! - [`engine`]: all of it behind one type
+//!
+//! [`instructions`]: what of it is made for several kinds of processor.
 #![forbid(unsafe_code)]
 
 pub mod automaton;
@@ -24,6 +26,7 @@ pub mod eval;
 pub mod explain;
 pub mod extract;
 mod hashed;
+pub mod instructions;
 pub mod limits;
 mod local_names;
 pub mod packets;

@@ -46,9 +46,9 @@ impl Engine {
     pub fn matched_queries(&self, matcher: &Matcher, queries: &mut Vec<u32>) {
         let set = matcher.matched();
         if self.dead.is_empty() {
-            return set.append_to(queries, |_, word| word);
+            return set.append_to(queries);
         }
-        set.append_to(queries, |block, word| word & (self.registry.plain(block) | self.registry.other(block)));
+        set.append_admitted_to(queries, |block, word| word & (self.registry.plain(block) | self.registry.other(block)));
     }
 
     /// The slots of the subscriptions to a query, in no order, appended to `slots`.
@@ -60,17 +60,17 @@ impl Engine {
     pub fn slots(&self, matcher: &Matcher, slots: &mut Vec<Slot>) {
         let matched = matcher.matched();
         if self.registry.is_all_plain() {
-            return matched.append_to(slots, |_, word| word);
+            return matched.append_to(slots);
         }
         if !self.registry.has_other() {
-            return matched.append_to(slots, |block, word| word & self.registry.plain(block));
+            return matched.append_admitted_to(slots, |block, word| word & self.registry.plain(block));
         }
         if matched.len() * self.registry.mean_subscribers().max(1) > self.slot_bound() / SPARSE {
             return self.slots_by_set(matched, slots);
         }
         let start = slots.len();
         let mut others = Vec::new();
-        matched.append_to(slots, |block, word| {
+        matched.append_admitted_to(slots, |block, word| {
             let others_here = query_set::members(block, word & self.registry.other(block));
             others_here.for_each(|query| self.registry.book().append_subscribers(query, &mut others));
             word & self.registry.plain(block)
@@ -95,7 +95,7 @@ impl Engine {
                 }
             }
         });
-        set.append_to(slots, |_, word| word);
+        set.append_to(slots);
     }
 }
 

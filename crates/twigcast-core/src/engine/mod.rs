@@ -52,6 +52,7 @@ pub use matcher::Matcher;
 use population::Population;
 pub use preparing::PreparedDeliveries;
 pub use query_set::QuerySet;
+pub(crate) use query_set::{AppendMembers, append_members};
 use registry::Registry;
 pub use registry::{QueryContext, Slot};
 pub use selection::{Delivered, Selected};

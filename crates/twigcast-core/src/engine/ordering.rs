@@ -80,7 +80,7 @@ impl InOrder {
     /// Append the subscriptions, ascending, and the number of each one's payload.
     pub fn append_to(&self, slots: &mut Vec<Slot>, numbers: &mut Vec<u32>) {
         let before = slots.len();
-        self.slots.append_to(slots, |_, word| word);
+        self.slots.append_to(slots);
         numbers.extend(slots[before..].iter().map(|&slot| self.number_of[slot as usize].wrapping_add(self.first)));
     }
 }

@@ -1,12 +1,14 @@
 //! Sets of query numbers.
 
+use crate::instructions::Instructions;
+
 /// Words of a set that are looked at together.
 const SPAN: usize = 64;
 /// Members that are gathered before they are appended.
 const GATHERED: usize = 1 << 10;
 
 /// The first members of a word, and whatever comes where it has no more.
-#[inline]
+#[inline(always)]
 fn take_group<const SIZE: usize>(base: u32, rest: &mut u64) -> [u32; SIZE] {
     std::array::from_fn(|_| {
         let member = base.wrapping_add(rest.trailing_zeros());
@@ -169,49 +171,14 @@ impl QuerySet {
         }
     }
 
-    /// Append the members, ascending: of each word, those that `admitted` leaves.
-    pub(super) fn append_to(&self, members: &mut Vec<u32>, admitted: impl FnMut(usize, u64) -> u64) {
-        // By a sample: how many members words have that have some.
-        let sample = self.words.iter().step_by((self.words.len() / SPAN).max(1)).filter(|&&word| word != 0);
-        let (words, count) = sample.fold((0, 0), |(n, m), word| (n + 1, m + word.count_ones()));
-        if count > 2 * words + words / 2 {
-            self.append_groups::<8>(members, admitted);
-        } else if 5 * count > 6 * words {
-            self.append_groups::<4>(members, admitted);
-        } else {
-            self.append_groups::<2>(members, admitted);
-        }
+    /// Append the members, ascending.
+    pub(super) fn append_to(&self, members: &mut Vec<u32>) {
+        (Instructions::chosen().append_members)(&self.words, members);
     }
 
-    /// [`Self::append_to`]. Of each word the members are written in whole groups, and what was too much is overwritten:
-    /// with groups as large as most words need, that costs less than a branch that goes either way at each member.
-    fn append_groups<const SIZE: usize>(&self, members: &mut Vec<u32>, mut admitted: impl FnMut(usize, u64) -> u64) {
-        let mut gathered = [0; GATHERED];
-        let mut len = 0;
-        for (span, words) in self.words.chunks(SPAN).enumerate() {
-            // Without a branch, too: whether a word has members is as good as random.
-            let mut there = [0_u8; SPAN];
-            let mut count = 0;
-            for (at, &word) in words.iter().enumerate() {
-                there[count] = at as u8;
-                count += usize::from(word != 0);
-            }
-            for &at in &there[..count] {
-                let index = span * SPAN + usize::from(at);
-                let mut rest = admitted(index, words[usize::from(at)]);
-                let mut to = len;
-                len += rest.count_ones() as usize;
-                while rest != 0 {
-                    gathered[to..to + SIZE].copy_from_slice(&take_group::<SIZE>((index as u32) << 6, &mut rest));
-                    to += SIZE;
-                }
-                if len > GATHERED - 64 - SIZE {
-                    members.extend_from_slice(&gathered[..len]);
-                    len = 0;
-                }
-            }
-        }
-        members.extend_from_slice(&gathered[..len]);
+    /// Append the members, ascending: of each word, those that `admitted` leaves.
+    pub(super) fn append_admitted_to(&self, members: &mut Vec<u32>, admitted: impl FnMut(usize, u64) -> u64) {
+        append_admitted(&self.words, members, admitted);
     }
 
     /// How many members.
@@ -223,6 +190,66 @@ impl QuerySet {
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
+}
+
+/// See [`append_members`].
+pub(crate) type AppendMembers = fn(&[u64], &mut Vec<u32>);
+
+/// Appends the members of a set, ascending.
+#[inline(always)]
+pub(crate) fn append_members(words: &[u64], members: &mut Vec<u32>) {
+    append_admitted(words, members, |_, word| word);
+}
+
+/// Appends the members of a set, ascending: of each word, those that `admitted` leaves.
+#[inline(always)]
+fn append_admitted(words: &[u64], members: &mut Vec<u32>, admitted: impl FnMut(usize, u64) -> u64) {
+    // By a sample: how many members words have that have some.
+    let sample = words.iter().step_by((words.len() / SPAN).max(1)).filter(|&&word| word != 0);
+    let (some, count) = sample.fold((0, 0), |(n, m), word| (n + 1, m + word.count_ones()));
+    if count > 2 * some + some / 2 {
+        append_groups::<8>(words, members, admitted);
+    } else if 5 * count > 6 * some {
+        append_groups::<4>(words, members, admitted);
+    } else {
+        append_groups::<2>(words, members, admitted);
+    }
+}
+
+/// [`append_admitted`]. Of each word the members are written in whole groups, and what was too much is overwritten: with
+/// groups as large as most words need, that costs less than a branch that goes either way at each member.
+#[inline(always)]
+fn append_groups<const SIZE: usize>(
+    words: &[u64],
+    members: &mut Vec<u32>,
+    mut admitted: impl FnMut(usize, u64) -> u64,
+) {
+    let mut gathered = [0; GATHERED];
+    let mut len = 0;
+    for (span, words) in words.chunks(SPAN).enumerate() {
+        // Without a branch, too: whether a word has members is as good as random.
+        let mut there = [0_u8; SPAN];
+        let mut count = 0;
+        for (at, &word) in words.iter().enumerate() {
+            there[count] = at as u8;
+            count += usize::from(word != 0);
+        }
+        for &at in &there[..count] {
+            let index = span * SPAN + usize::from(at);
+            let mut rest = admitted(index, words[usize::from(at)]);
+            let mut to = len;
+            len += rest.count_ones() as usize;
+            while rest != 0 {
+                gathered[to..to + SIZE].copy_from_slice(&take_group::<SIZE>((index as u32) << 6, &mut rest));
+                to += SIZE;
+            }
+            if len > GATHERED - 64 - SIZE {
+                members.extend_from_slice(&gathered[..len]);
+                len = 0;
+            }
+        }
+    }
+    members.extend_from_slice(&gathered[..len]);
 }
 
 #[cfg(test)]
@@ -247,7 +274,7 @@ mod tests {
             let expected: Vec<u32> = (0..bound).filter(|&number| set.contains(number)).collect();
             for kept in [u64::MAX, 0, 0x5555_5555_5555_5555, random(1 << 31) << 32 | random(1 << 31)] {
                 let mut found = vec![u32::MAX];
-                set.append_to(&mut found, |index, word| {
+                set.append_admitted_to(&mut found, |index, word| {
                     assert!(word != 0 && set.words[index] == word);
                     word & kept.rotate_left(index as u32)
                 });

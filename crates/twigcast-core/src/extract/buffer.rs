@@ -120,7 +120,7 @@ impl Buffer {
 ///
 /// Whoever appends keeps the end: as a number at hand, not one that is written to memory with each piece. It has 32 bits,
 /// so that it need not be asked whether a step beyond it is still a place.
-pub(super) struct Steps<'a> {
+pub(crate) struct Steps<'a> {
     memory: &'a mut [u8],
 }
 
@@ -133,7 +133,7 @@ impl Steps<'_> {
 
     /// Appends a constant; returns the new end.
     #[inline(always)]
-    pub fn push_short(&mut self, end: u32, constant: &Short) -> u32 {
+    pub(super) fn push_short(&mut self, end: u32, constant: &Short) -> u32 {
         self.write::<RUN>(end, &constant.bytes, 0);
         end.wrapping_add(constant.length)
     }

@@ -28,7 +28,8 @@ use std::fmt;
 use crate::eval::EvalError;
 
 pub use family::Interner;
-pub use guided::{Instructions, Named, Prepared};
+pub(crate) use guided::PutTogether;
+pub use guided::{Named, Prepared};
 pub use output::{Payloads, Sink};
 pub use program::Program;
 pub use run::Session;

@@ -7,7 +7,8 @@
 //! memory that was written is never come back to.
 
 use std::array;
-use std::sync::OnceLock;
+
+use crate::instructions::Instructions;
 
 use super::super::buffer::{STEP, Short, Steps};
 use super::super::output::Output;
@@ -19,63 +20,30 @@ use super::sets::for_each_member;
 const AT_ONCE: usize = 64;
 
 /// Puts results together; see [`Joined::put_together`].
-type PutTogether = fn(&Joined<'_>, usize, (Steps<'_>, u64), &mut [u64]) -> (usize, u32);
-
-/// Which instructions results are put together with: the same code, made for several kinds of processor.
-#[derive(Clone, Copy, Debug)]
-pub struct Instructions(PutTogether);
-
-/// What [`Instructions::choose`] chose.
-static CHOSEN: OnceLock<Instructions> = OnceLock::new();
-
-impl Instructions {
-    /// Those that each processor has.
-    const PLAIN: Self = Self(|joined, first, out, ends| joined.put_together(first, out, ends));
-
-    /// Those of processors with AVX2, which copy twice as much at once.
-    ///
-    /// # Safety
-    /// None of its own: Rust lets this be called where it knows that the processor has AVX2, BMI1 and BMI2, and elsewhere the
-    /// caller has to make sure of it.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,bmi2")]
-    pub fn avx2() -> Self {
-        Self(|joined, first, out, ends| joined.put_together(first, out, ends))
-    }
-
-    /// Results are put together with these from now on, in all of the process, unless others were chosen before.
-    pub fn choose(self) {
-        // Whoever chose before had the same processor.
-        let _ = CHOSEN.set(self);
-    }
-
-    fn chosen() -> Self {
-        CHOSEN.get().copied().unwrap_or(Self::PLAIN)
-    }
-}
+pub(crate) type PutTogether = fn(&Joined<'_>, usize, (Steps<'_>, u64), &mut [u64]) -> (usize, u32);
 
 /// The results of a message, to be put together.
-pub(super) struct Joined<'a> {
-    pub prepared: &'a Prepared,
+pub(crate) struct Joined<'a> {
+    pub(super) prepared: &'a Prepared,
     /// Each as its recipe, and the group of queries whose bindings it is made of.
-    pub results: &'a [(RecipeId, u32)],
+    pub(super) results: &'a [(RecipeId, u32)],
     /// What entries are of; a step of other bytes is behind each.
-    pub source: &'a [u8],
+    pub(super) source: &'a [u8],
     /// Bytes of any result, at most.
-    pub bytes_max: usize,
+    pub(super) bytes_max: usize,
 }
 
 impl Joined<'_> {
     /// Appends all results.
-    pub fn append_to(&self, output: &mut Output<'_>) {
-        let Instructions(put_together) = Instructions::chosen();
+    pub(super) fn append_to(&self, output: &mut Output<'_>) {
+        let put_together = Instructions::chosen().put_together;
         output.append_all(self.results.len(), self.bytes_max, |first, out, ends| put_together(self, first, out, ends));
     }
 
     /// Appends results from the number `first` on while there is room for the largest, and tells where each ends; so many
     /// bytes are before. Returns how many they are, and their bytes.
     #[inline(always)]
-    fn put_together(&self, first: usize, (mut out, before): (Steps<'_>, u64), ends: &mut [u64]) -> (usize, u32) {
+    pub(crate) fn put_together(&self, first: usize, (mut out, before): (Steps<'_>, u64), ends: &mut [u64]) -> (usize, u32) {
         let mut parts = [Parts::default(); AT_ONCE];
         let (mut count, mut end) = (0, 0);
         for (results, mut ends) in self.results[first..].chunks(AT_ONCE).zip(ends.chunks_mut(AT_ONCE)) {

@@ -32,7 +32,7 @@ use super::family::Interner;
 pub(crate) use classes::Classes;
 use found::Found;
 use guide::{Labels, Meaning};
-pub use joined::Instructions;
+pub(crate) use joined::PutTogether;
 use late::Late;
 pub use naming::Named;
 #[cfg(test)]

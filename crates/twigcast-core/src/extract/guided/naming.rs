@@ -264,7 +264,6 @@ impl Namer {
             results.resize(count, (0, 0));
         }
         told.expect(count);
-        fetch_members(prepared);
         let mut naming = Naming { prepared, without, results: &mut results, result_count: 0, told };
         let mut start = 0;
         for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
@@ -342,17 +341,6 @@ impl Namer {
         }
         // Where each set began there is now where it ends.
     }
-}
-
-/// Looks at the members of all groups. They lie far apart, and naming looks at one group after the other: here they come
-/// from memory at once.
-fn fetch_members(prepared: &Prepared) {
-    let ends = |members: &[Member]| match members {
-        [first, .., last] => first.query ^ last.query,
-        _ => 0,
-    };
-    let members = prepared.groups().iter().map(|group| prepared.selector().members(group.members));
-    std::hint::black_box(members.fold(0, |all, members| all ^ ends(members)));
 }
 
 /// A set of bindings that results are to be named of.
