@@ -27,7 +27,7 @@ def message(random: Random) -> str:
 
 def _element(random: Random, depth: int) -> str:
     name = random.choice(NAMES)
-    declared = random.choice(("", "", "", "", " xmlns='urn:q'", " xmlns=''", " xmlns:q='urn:p'"))
+    declared = random.choice(("", "", "", "", " xmlns='urn:q'", " xmlns=''", " xmlns:q='urn:p'", " xmlns:p='urn:q'"))
     attributes = "".join(
         f" {attribute}={_attribute_value(random)}" for attribute in ATTRIBUTES if random.random() < 0.4
     )
@@ -187,6 +187,8 @@ class QueryMaker:
             ("", "", " m='1'", f" m='a{{ {node}/@k }}b'", f' m="{{ {node}/*, 1 }}"', f" p:m='{{ name({node}) }}'")
         )
         copied = f"{{ {node}/@{random.choice(('k', 'n', 'p:k', '*'))} }}" if random.random() < 0.2 else ""
+        if copied and random.random() < 0.2:
+            copied = "{ '' }" + copied
         content = "".join(self._part(single, many, depth) for _ in range(random.randint(0, 3)))
         return f"<{name}{declared}{attributes}>{copied}{content}</{name}>"
 

@@ -91,3 +91,18 @@ def test_errors_name_column_and_construct() -> None:
     with pytest.raises(QueryError, match="</y> cannot close <x>") as caught:
         subscriptions.add("q", "for $a in /b return <x>{ $a }</y>")
     assert caught.value.column == 30
+
+
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        ("for $a in /b (: no end return $a", 14),
+        ("for $a (: no end", 8),
+        ("for $a in /b/c[count(d) (: no end", 25),
+        ("for $a in /b return <x>{ $a (: (: one end :) }</x>", 29),
+    ],
+)
+def test_a_comment_that_does_not_end_is_told_where_it_starts(query: str, column: int) -> None:
+    with pytest.raises(QueryError, match="the comment that starts here is not closed") as caught:
+        SubscriptionSet().add("q", query)
+    assert caught.value.column == column

@@ -200,11 +200,8 @@ impl<'a> Session<'a> {
         if tag.constructs(&uri, local) || !tag.added.insert((uri.clone(), Cow::Borrowed(local))) {
             return Err(ExtractError::DuplicateAttribute { name: qname.to_owned() });
         }
-        let written = if prefix.is_empty() || prefix == "xml" {
-            Cow::Borrowed(prefix)
-        } else {
-            self.prefix_for(&tag, prefix, uri)?
-        };
+        let written =
+            if prefix.is_empty() || prefix == "xml" { Cow::Borrowed(prefix) } else { self.prefix_for(prefix, uri)? };
         self.open = Some(tag);
         let attribute = &self.message.document.attributes[id as usize];
         let source = self.message.source;
@@ -218,12 +215,7 @@ impl<'a> Session<'a> {
     }
 
     /// A prefix that is bound to a namespace in the open tag; declared there if need be.
-    fn prefix_for(
-        &mut self,
-        tag: &OpenTag<'a>,
-        wanted: &'a str,
-        uri: Cow<'a, str>,
-    ) -> Result<Cow<'a, str>, ExtractError> {
+    fn prefix_for(&mut self, wanted: &'a str, uri: Cow<'a, str>) -> Result<Cow<'a, str>, ExtractError> {
         if self.bound_to(wanted) == Some(&*uri) {
             return Ok(Cow::Borrowed(wanted));
         }
@@ -235,13 +227,10 @@ impl<'a> Session<'a> {
         if let Some((prefix, _)) = known {
             return Ok(prefix.clone());
         }
-        let taken = |prefix: &str| {
-            tag.element.prefixes.iter().any(|used| **used == *prefix)
-                || self.scope[tag.scope_start..].iter().any(|(declared, _)| declared == prefix)
-        };
         let mut prefix = Cow::Borrowed(wanted);
         let mut number = 0;
-        while taken(&prefix) {
+        // What constructors around bind stays as it is: those inside count on it.
+        while self.bound_to(&prefix).is_some() {
             prefix = Cow::Owned(format!("ns{number}"));
             number += 1;
         }

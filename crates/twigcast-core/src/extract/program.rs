@@ -102,8 +102,6 @@ pub(super) struct ElementOp {
     pub declarations: Vec<(Box<str>, Box<str>)>,
     /// Expanded names of its attributes.
     pub attributes: Vec<(Box<str>, Box<str>)>,
-    /// Prefixes of its name and attributes.
-    pub prefixes: Vec<Box<str>>,
 }
 
 /// A part of a tag or of content.
@@ -271,7 +269,6 @@ impl Compiler<'_> {
             return Op::Markup(markup);
         }
         let vocabulary = self.vocabulary;
-        let qnames = std::iter::once(&element.qname).chain(element.attributes.iter().map(|a| &a.qname));
         Op::Element(Box::new(ElementOp {
             head,
             content,
@@ -284,7 +281,6 @@ impl Compiler<'_> {
                     (vocabulary.namespace_uri(a.name.namespace).into(), vocabulary.local_name(a.name.local).into())
                 })
                 .collect(),
-            prefixes: qnames.filter_map(|qname| qname.split_once(':')).map(|(prefix, _)| prefix.into()).collect(),
         }))
     }
 }

@@ -28,8 +28,6 @@ enum Slot<'a> {
 /// A start tag that is written but for its end, so that attributes can still be added.
 pub(super) struct OpenTag<'a> {
     pub element: &'a ElementOp,
-    /// Where its own namespace declarations begin in [`Session::scope`].
-    pub scope_start: usize,
     /// Expanded names of the attributes added so far. There may be as many as a message has, of names made up to have equal
     /// hashes where those can be foreseen.
     pub added: HashSet<(Cow<'a, str>, Cow<'a, str>)>,
@@ -205,8 +203,13 @@ impl<'a> Session<'a> {
     }
 
     fn write_value(&mut self, text: &str) -> Result<(), ExtractError> {
+        let spaced = std::mem::replace(&mut self.after_value, true);
+        if text.is_empty() && !spaced {
+            // No text is no content: attributes may still follow.
+            return Ok(());
+        }
         self.begin_content()?;
-        if std::mem::replace(&mut self.after_value, true) {
+        if spaced {
             self.output.push(b" ")?;
         }
         self.output.push_text(text)
@@ -228,7 +231,7 @@ impl<'a> Session<'a> {
         let scope_start = self.scope.len();
         let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
         self.scope.extend(declared);
-        self.open = Some(OpenTag { element, scope_start, added: HashSet::new() });
+        self.open = Some(OpenTag { element, added: HashSet::new() });
         self.constructors += 1;
         for part in &element.content {
             self.after_value = false;

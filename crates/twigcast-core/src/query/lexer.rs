@@ -102,11 +102,10 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The byte after white space and comments, without moving.
+    /// The byte after white space and comments, without moving; 0 where a comment is not closed.
     pub fn peek(&self) -> u8 {
         let mut ahead = *self;
-        ahead.skip_space();
-        ahead.byte(ahead.position)
+        if ahead.skip_space() { ahead.byte(ahead.position) } else { 0 }
     }
 
     /// Does `::` come next?
