@@ -43,7 +43,12 @@ impl Joined<'_> {
     /// Appends results from the number `first` on while there is room for the largest, and tells where each ends; so many
     /// bytes are before. Returns how many they are, and their bytes.
     #[inline(always)]
-    pub(crate) fn put_together(&self, first: usize, (mut out, before): (Steps<'_>, u64), ends: &mut [u64]) -> (usize, u32) {
+    pub(crate) fn put_together(
+        &self,
+        first: usize,
+        (mut out, before): (Steps<'_>, u64),
+        ends: &mut [u64],
+    ) -> (usize, u32) {
         let mut parts = [Parts::default(); AT_ONCE];
         let (mut count, mut end) = (0, 0);
         for (results, mut ends) in self.results[first..].chunks(AT_ONCE).zip(ends.chunks_mut(AT_ONCE)) {
