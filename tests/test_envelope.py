@@ -18,6 +18,7 @@ from twigcast.errors import EnvelopeError
 XML = b"<f xmlns='urn:f' xmlns:p='urn:p'><i n='1'>x</i><p:j/></f>"
 NAMESPACES = {"f": "urn:f", "p": "urn:p"}
 ODD = "a<b>&\"c'\t\u00e9\x01"
+ENVELOPES = [Envelope("envelope"), Envelope("p:e", "urn:<o>", "id", "to"), Envelope("e", query="query")]
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def subscriptions() -> SubscriptionSet:
     )
 
 
-@pytest.mark.parametrize("envelope", [Envelope("envelope"), Envelope("p:e", "urn:<o>", "id", "to")])
+@pytest.mark.parametrize("envelope", ENVELOPES)
 def test_results_stay_what_they_are(subscriptions: SubscriptionSet, envelope: Envelope) -> None:
     bare = {delivery.key: delivery for delivery in subscriptions.deliver(XML)}
     wrapped = {d.key: d for d in subscriptions.deliver(XML, envelope=envelope, message_id=f"m {ODD}")}
@@ -41,14 +42,23 @@ def test_results_stay_what_they_are(subscriptions: SubscriptionSet, envelope: En
     assert wrapped["plain"] == bare["plain"]
     for key in bare.keys() - {"plain"}:
         root = ET.fromstring(wrapped[key].payload)
-        assert root.tag == ("envelope" if envelope.namespace is None else "{urn:<o>}e")
+        assert root.tag == (envelope.name if envelope.namespace is None else "{urn:<o>}e")
         assert root.attrib == {
             envelope.message: f"m {ODD}".replace("\x01", "\ufffd"),
             envelope.key: key.replace("\x01", "\ufffd"),
+            **({} if envelope.query is None else {envelope.query: subscriptions[key].query}),
         }
         inside = ET.fromstring(b"<envelope>" + bare[key].payload + b"</envelope>")
         assert [ET.tostring(child) for child in root] == [ET.tostring(child) for child in inside]
         assert root.text == inside.text
+
+
+def test_the_query_is_the_one_that_matched(subscriptions: SubscriptionSet) -> None:
+    deliveries = subscriptions.deliver(XML, envelope=Envelope("e", query="for"), whole=True)
+    asked = {key: subscriptions[key].query for key in subscriptions}
+    subscriptions.replace("some", "for $i in //f:i return <other/>")
+    subscriptions.remove("text")
+    assert {d.key: ET.fromstring(d.payload).get("for") for d in deliveries} == asked
 
 
 @pytest.mark.parametrize(
@@ -83,8 +93,9 @@ def test_prefixes_and_namespaces_go_together() -> None:
     for name, namespace in [("p:e", None), ("e", "urn:p"), ("xml:e", "urn:p"), ("xmlns:e", "urn:p"), ("p:e", "")]:
         with pytest.raises(EnvelopeError):
             Envelope(name, namespace)
-    with pytest.raises(EnvelopeError):
-        Envelope("e", message="key")
+    for names in ({"message": "key"}, {"query": "key"}, {"query": "message"}, {"query": "no name"}):
+        with pytest.raises(EnvelopeError):
+            Envelope("e", **names)
 
 
 def test_the_command_line_wraps(tmp_path: Path, subscriptions: SubscriptionSet) -> None:
@@ -100,12 +111,17 @@ def test_the_command_line_wraps(tmp_path: Path, subscriptions: SubscriptionSet) 
     result = CliRunner().invoke(app, [*base, "--envelope", "out", "--whole"])
     payloads = {row["key"]: row["payload"] for row in map(json.loads, result.output.splitlines())}
     assert payloads["plain"] == f'<out message="m.xml" key="plain">{XML.decode()}</out>'
+    result = CliRunner().invoke(app, [*base, "--envelope", "out", "--envelope-query"])
+    payloads = {row["key"]: row["payload"] for row in map(json.loads, result.output.splitlines())}
+    assert ET.fromstring(payloads["text"]).attrib == {"message": "m.xml", "key": "text", "query": rows[0]["query"]}
     assert CliRunner().invoke(app, [*base, "--envelope", "no name"]).exit_code == 2
+    assert CliRunner().invoke(app, [*base, "--envelope-query"]).exit_code == 2
 
 
-def test_the_pipeline_wraps_alike(subscriptions: SubscriptionSet) -> None:
+@pytest.mark.parametrize("query", [None, "query"])
+def test_the_pipeline_wraps_alike(subscriptions: SubscriptionSet, query: str | None) -> None:
     matching = pytest.importorskip("twigcast.spark.matching", reason="the pipeline needs PySpark")
-    envelope = Envelope("p:e", "urn:<o>")
+    envelope = Envelope("p:e", "urn:<o>", query=query)
     matcher = matching.Matcher(subscriptions.engine, subscriptions.limits, envelope=envelope)
     ids = ["one", ODD, "three"]
     batch = pa.RecordBatch.from_pydict({"message_id": ids, "xml": [XML, XML, b"<f/>"]})

@@ -6,7 +6,7 @@ The engine answers in *slots*, the small numbers that it knows subscriptions by;
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
@@ -315,12 +315,16 @@ class Wrapping:
     whole: bool
     """Whether to put it around messages that are delivered as they are, too."""
 
+    queries: Mapping[str, str] = field(default_factory=dict)
+    """By key, the queries of the matching subscriptions, if the envelope tells them."""
+
     def around(self, delivery: Delivery) -> Delivery:
         """A delivery in the envelope."""
         if not (delivery.rewritten or self.whole):
             return delivery
         put = self.envelope.around if delivery.rewritten else self.envelope.around_message
-        return delivery._replace(payload=put(delivery.payload, self.message_id, delivery.key))
+        query = self.queries.get(delivery.key, "")
+        return delivery._replace(payload=put(delivery.payload, self.message_id, delivery.key, query))
 
 
 class Told(Protocol):

@@ -25,7 +25,7 @@ _NO_CHARACTER: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """An element around a delivery, with the message's id and the subscription's key in attributes.
+    """An element around a delivery, with the message's id and the subscription's key, perhaps its query, in attributes.
 
     The element declares at most its own prefix, so what it holds keeps its namespaces.
 
@@ -34,6 +34,7 @@ class Envelope:
         namespace: What the prefix stands for; needed with one, and only with one.
         message: The name of the attribute for the message's id.
         key: The name of the attribute for the subscription's key.
+        query: The name of an attribute for the subscription's query as it was written; without, there is none.
 
     Raises:
         EnvelopeError: A name is none.
@@ -43,14 +44,17 @@ class Envelope:
     namespace: str | None = None
     message: str = "message"
     key: str = "key"
+    query: str | None = None
 
     def __post_init__(self) -> None:
         prefix, colon, local = self.name.rpartition(":")
-        for name in (self.message, self.key, local, *([prefix] if colon else [])):
+        attributes = [self.message, self.key, *([] if self.query is None else [self.query])]
+        for name in (*attributes, local, *([prefix] if colon else [])):
             if not _PLAIN_NAME.fullmatch(name) or name == "xmlns":
                 raise EnvelopeError(name, "it is no name")
-        if self.message == self.key:
-            raise EnvelopeError(self.key, "two attributes cannot have one name")
+        for index, name in enumerate(attributes):
+            if name in attributes[:index]:
+                raise EnvelopeError(name, "two attributes cannot have one name")
         if prefix in ("xml", "xmlns"):
             raise EnvelopeError(self.name, f"the prefix {prefix} is taken")
         if bool(colon) != bool(self.namespace):
@@ -58,26 +62,27 @@ class Envelope:
             raise EnvelopeError(self.name, reason)
 
     @classmethod
-    def named(cls, name: str, namespaces: Mapping[str, str]) -> Self:
+    def named(cls, name: str, namespaces: Mapping[str, str], query: str | None = None) -> Self:
         """An envelope whose prefix, if it has one, is one of those given.
 
         Raises:
             EnvelopeError: It is not, or the name is none.
         """
         prefix, colon, _ = name.rpartition(":")
-        return cls(name, namespaces.get(prefix) if colon else None)
+        return cls(name, namespaces.get(prefix) if colon else None, query=query)
 
-    def around(self, payload: bytes, message_id: str, key: str) -> bytes:
-        """A result in its envelope."""
-        return self.start(message_id, key).encode() + payload + self.end.encode()
+    def around(self, payload: bytes, message_id: str, key: str, query: str = "") -> bytes:
+        """A result in its envelope. The query is left out if the envelope has no name for it."""
+        return self.start(message_id, key, query).encode() + payload + self.end.encode()
 
-    def around_message(self, message: bytes, message_id: str, key: str) -> bytes:
+    def around_message(self, message: bytes, message_id: str, key: str, query: str = "") -> bytes:
         """A whole message in its envelope, as UTF-8, without XML declaration and document type."""
-        return self.around(without_prolog(to_utf8(message)), message_id, key)
+        return self.around(without_prolog(to_utf8(message)), message_id, key, query)
 
-    def start(self, message_id: str, key: str) -> str:
+    def start(self, message_id: str, key: str, query: str = "") -> str:
         """The start tag."""
-        return f'{self.opening}{_attribute(message_id)}{self.between}{_attribute(key)}">'
+        asked = "" if self.query is None else f"{self.before_query}{_attribute(query)}"
+        return f'{self.opening}{_attribute(message_id)}{self.between}{_attribute(key)}{asked}">'
 
     @property
     def opening(self) -> str:
@@ -90,6 +95,11 @@ class Envelope:
     def between(self) -> str:
         """The start tag between the message's id and the key."""
         return f'" {self.key}="'
+
+    @property
+    def before_query(self) -> str:
+        """The start tag between the key and the query."""
+        return f'" {self.query}="'
 
     @property
     def end(self) -> str:

@@ -376,8 +376,17 @@ class SubscriptionSet:
             _, (results, failed) = self._ask(source, self.engine.results)
             payloads, told, count = results, ToldByEngine(self.tables, table, results), results.delivery_count
         undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
-        wrapping = None if envelope is None else Wrapping(envelope, message_id, whole=whole)
+        wrapping = None
+        if envelope is not None:
+            # Now, since they may be others when a delivery is looked at.
+            queries = {} if envelope.query is None else self._queries_of(told.keys())
+            wrapping = Wrapping(envelope, message_id, whole, queries)
         return Deliveries(source, count, told, payloads, undecided, wrapping)
+
+    def _queries_of(self, keys: Iterable[str]) -> dict[str, str]:
+        """By key, the query as it was written; of subscriptions that another thread has just removed, none."""
+        registered = ((key, self.engine.query(key)) for key in keys)
+        return {key: found[0] for key, found in registered if found is not None}
 
     def match_batch(
         self,

@@ -109,6 +109,10 @@ EnvelopeOption = Annotated[
         help="Put each result into an element of this name; a prefix is one given with --namespace.",
     ),
 ]
+EnvelopeQueryOption = Annotated[
+    bool,
+    typer.Option("--envelope-query", help="Tell the subscription's query in the envelope too, in the attribute query."),
+]
 WholeOption = Annotated[
     bool, typer.Option("--whole", help="Give the message itself as payload where a query does not rewrite.")
 ]
@@ -131,13 +135,19 @@ def parse_namespaces(values: list[str] | None) -> dict[str, str]:
     return namespaces
 
 
-def parse_envelope(name: str | None, namespaces: list[str] | None) -> Envelope | None:
-    """The envelope of a name, if there is one.
+def parse_envelope(name: str | None, namespaces: list[str] | None, *, query: bool) -> Envelope | None:
+    """The envelope of a name, if there is one; with the subscription's query, if it is wanted.
 
     Raises:
         EnvelopeError: There cannot be.
     """
-    return None if name is None else Envelope.named(name, parse_namespaces(namespaces))
+    if name is None:
+        if query:
+            raise typer.BadParameter(
+                "there is no envelope to put it in: use --envelope NAME", param_hint="--envelope-query"
+            )
+        return None
+    return Envelope.named(name, parse_namespaces(namespaces), "query" if query else None)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

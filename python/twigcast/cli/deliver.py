@@ -24,6 +24,7 @@ def deliver(
     ],
     whole: common.WholeOption = False,
     envelope: common.EnvelopeOption = None,
+    envelope_query: common.EnvelopeQueryOption = False,
     record: common.RecordOption = None,
     include: common.IncludeOption = None,
     namespace: common.NamespaceOption = None,
@@ -35,7 +36,8 @@ def deliver(
 
     The answer is JSON lines. A For-Where-Return query delivers its result as payload. Any other delivers the message
     itself: its payload is null, so that a message that many asked for is not repeated, unless --whole is given. With
-    --envelope each payload is put into an element of that name, with the message and the key in attributes.
+    --envelope each payload is put into an element of that name, with the message and the key in attributes,
+    with --envelope-query the query too.
 
     \b
     Examples:
@@ -44,7 +46,7 @@ def deliver(
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
-    wrapping = common.parse_envelope(envelope, namespace)
+    wrapping = common.parse_envelope(envelope, namespace, query=envelope_query)
     population = common.load(subscriptions, namespaces=namespace, dialect=dialect, on_bad=on_bad_subscription)
     inbox = common.Inbox(messages, record, include, errors)
     with _open_output(output) as out:

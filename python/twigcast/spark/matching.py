@@ -222,6 +222,7 @@ class Matcher:
         self._deliver = deliver
         self._nodes = nodes
         self._keys = KeyTable.of(engine).arrow()
+        self._queries = _queries(engine, self._keys) if envelope is not None and envelope.query is not None else None
         self._step = _STEP_FIRST
 
     def answers(self, messages: pa.RecordBatch) -> Iterator[Answers]:
@@ -317,7 +318,9 @@ class Matcher:
         if self._envelope is not None:
             rewritten = pc.indices_nonzero(has_payload)
             parents = _parents(result).take(rewritten)
-            payloads = _wrapped(self._envelope, payloads, ids.take(parents), self._keys.take(slots.take(rewritten)))
+            slots = slots.take(rewritten)
+            queries = None if self._queries is None else self._queries.take(slots)
+            payloads = _wrapped(self._envelope, payloads, ids.take(parents), self._keys.take(slots), queries)
         return has_payload, payloads
 
     def _with_messages(
@@ -412,10 +415,23 @@ def _delivered_bytes(result: EngineAnswers) -> int:
     return int(total or 0)
 
 
-def _wrapped(envelope: Envelope, payloads: pa.StringArray, ids: pa.StringArray, keys: pa.StringArray) -> pa.StringArray:
+def _queries(engine: Engine, keys: pa.StringArray) -> pa.StringArray:
+    """By slot, the query as it was written; null where there is no subscription."""
+    found = (engine.query(key) for key in keys.to_pylist())
+    return pa.array([None if query is None else query[0] for query in found], pa.string())
+
+
+def _wrapped(
+    envelope: Envelope,
+    payloads: pa.StringArray,
+    ids: pa.StringArray,
+    keys: pa.StringArray,
+    queries: pa.StringArray | None,
+) -> pa.StringArray:
     """Payloads in their envelopes."""
-    parts = [envelope.opening, _escaped(ids), envelope.between, _escaped(keys), '">', payloads, envelope.end, ""]
-    return pc.binary_join_element_wise(*parts)
+    asked = [] if queries is None else [envelope.before_query, _escaped(queries)]
+    parts = [envelope.opening, _escaped(ids), envelope.between, _escaped(keys), *asked, '">', payloads, envelope.end]
+    return pc.binary_join_element_wise(*parts, "")
 
 
 def _escaped(values: pa.StringArray) -> pa.StringArray:
