@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -61,6 +62,34 @@ def test_the_query_is_the_one_that_matched(subscriptions: SubscriptionSet) -> No
     assert {d.key: ET.fromstring(d.payload).get("for") for d in deliveries} == asked
 
 
+def test_the_query_is_the_one_that_matched_while_another_thread_changes_it() -> None:
+    """Each result has the element that its query makes, and the query is told beside it."""
+    names = [f"n{number}" for number in range(200)]
+    queries = {kind: f"for $i in /f/i return <{kind}/>" for kind in "ab"}
+    subscriptions = SubscriptionSet([(name, queries["a"]) for name in names])
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            for kind in "ba":
+                for name in names:
+                    subscriptions.replace(name, queries[kind])
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        kinds = set()
+        for _ in range(300):
+            for delivery in subscriptions.deliver(b"<f><i/></f>", envelope=Envelope("e", query="query")):
+                root = ET.fromstring(delivery.payload)
+                assert root.get("query") == queries[root[0].tag]
+                kinds.add(root[0].tag)
+        assert kinds == {"a", "b"}, "nothing changed meanwhile"
+    finally:
+        over.set()
+        changing.join()
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -85,6 +114,8 @@ def test_names_that_are_none(name: str) -> None:
         Envelope(name, "urn:x" if ":" in name else None)
     with pytest.raises(EnvelopeError):
         Envelope("e", message=name)
+    with pytest.raises(TypeError, match="Envelope"):
+        SubscriptionSet().deliver(XML, envelope=name)  # type: ignore[arg-type]
 
 
 def test_prefixes_and_namespaces_go_together() -> None:
@@ -115,7 +146,11 @@ def test_the_command_line_wraps(tmp_path: Path, subscriptions: SubscriptionSet) 
     payloads = {row["key"]: row["payload"] for row in map(json.loads, result.output.splitlines())}
     assert ET.fromstring(payloads["text"]).attrib == {"message": "m.xml", "key": "text", "query": rows[0]["query"]}
     assert CliRunner().invoke(app, [*base, "--envelope", "no name"]).exit_code == 2
-    assert CliRunner().invoke(app, [*base, "--envelope-query"]).exit_code == 2
+    pipeline = ["pipeline", "-s", str(file), "-o", str(tmp_path / "out"), "-m", str(message)]
+    for command in (base, pipeline):
+        result = CliRunner().invoke(app, [*command, "--envelope-query"])
+        assert result.exit_code == 2
+        assert "there is no envelope to put it in" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize("query", [None, "query"])
@@ -133,6 +168,22 @@ def test_the_pipeline_wraps_alike(subscriptions: SubscriptionSet, query: str | N
         if delivery.rewritten
     ]
     assert rows == expected
+
+
+def test_long_queries_in_envelopes_are_handed_on_in_small_parts() -> None:
+    matching = pytest.importorskip("twigcast.spark.matching", reason="the pipeline needs PySpark")
+    filling = f"$i/@n = '{'<' * 10_000}'"
+    subscriptions = SubscriptionSet(
+        (str(number), f"for $i in /f/i where $i/@n = {number % 2} or {filling} return <r/>") for number in range(400)
+    )
+    length = sum(len(subscriptions[key].query) for key in subscriptions) // 2
+    matcher = matching.Matcher(subscriptions.engine, subscriptions.limits, envelope=Envelope("e", query="query"))
+    messages = [b"<f/>"] * 2_000 + [b"<f><i n='1'/></f>"] * 100
+    batch = pa.RecordBatch.from_pydict({"message_id": [str(n) for n in range(len(messages))], "xml": messages})
+    parts = [(len(answers.ids), answers.payloads.nbytes) for answers in matcher.answers(batch)]
+    assert sum(bytes_ for _, bytes_ in parts) > 100 * length > 150 << 20
+    assert len(parts) > 3
+    assert all(bytes_ < 96 << 20 for _, bytes_ in parts), parts
 
 
 @pytest.mark.parametrize("envelope", [None, Envelope("p:e", "urn:<o>")])

@@ -468,5 +468,5 @@ class Results:
     def joined(self) -> tuple[Bytes, bytes]:
         """All results, put together now, one after the other; and 64-bit offsets into them, one more than there are.
 
-        Releases the GIL.
+        Releases the GIL. Raises ``MemoryError`` if there is no memory for all of them.
         """

@@ -462,7 +462,7 @@ class EnvelopeError(TwigcastError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"the envelope cannot have the name {self.name!r}: {self.reason}"
+        return f"an envelope cannot use the name {self.name!r}: {self.reason}"
 
 
 class MissingDependency(TwigcastError):

@@ -364,29 +364,33 @@ class SubscriptionSet:
         Raises:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
+            TypeError: The envelope is none.
         """
         source = as_bytes(message)
+        if envelope is not None and not isinstance(envelope, Envelope):
+            raise TypeError(f"an envelope is an Envelope, such as Envelope('delivery'), and not {envelope!r}")
+        if envelope is None or envelope.query is None:
+            wrapping = None if envelope is None else Wrapping(envelope, message_id, whole)
+            return Deliveries(source, *self._delivered(source), wrapping)
+        # No other thread changes the set meanwhile, so these are the queries that matched.
+        with self._changing:
+            count, told, payloads, undecided = self._delivered(source)
+            keys = told.keys()
+            queries = {key: self[key].query for key in keys}
+        return Deliveries(source, count, told, payloads, undecided, Wrapping(envelope, message_id, whole, queries))
+
+    def _delivered(
+        self, source: bytes
+    ) -> tuple[int, Told, Sequence[bytes] | _core.Results, list[UndecidedSubscription]]:
+        """How many deliveries, who gets which, the results, and subscriptions without."""
         if self.engine.has_external:
             _, single = self._ask(source, partial(ask_single, self.engine, self.tables, deliver=True))
-            failed, count = single.failures, len(single.slots)
-            payloads: Sequence[bytes] | _core.Results = single.payloads
-            told: Told = single
-        else:
-            table = self.tables.now()
-            _, (results, failed) = self._ask(source, self.engine.results)
-            payloads, told, count = results, ToldByEngine(self.tables, table, results), results.delivery_count
+            undecided = [UndecidedSubscription(key, reason) for key, reason in single.failures]
+            return len(single.slots), single, single.payloads, undecided
+        table = self.tables.now()
+        _, (results, failed) = self._ask(source, self.engine.results)
         undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
-        wrapping = None
-        if envelope is not None:
-            # Now, since they may be others when a delivery is looked at.
-            queries = {} if envelope.query is None else self._queries_of(told.keys())
-            wrapping = Wrapping(envelope, message_id, whole, queries)
-        return Deliveries(source, count, told, payloads, undecided, wrapping)
-
-    def _queries_of(self, keys: Iterable[str]) -> dict[str, str]:
-        """By key, the query as it was written; of subscriptions that another thread has just removed, none."""
-        registered = ((key, self.engine.query(key)) for key in keys)
-        return {key: found[0] for key, found in registered if found is not None}
+        return results.delivery_count, ToldByEngine(self.tables, table, results), results, undecided
 
     def match_batch(
         self,

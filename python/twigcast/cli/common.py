@@ -140,6 +140,7 @@ def parse_envelope(name: str | None, namespaces: list[str] | None, *, query: boo
 
     Raises:
         EnvelopeError: There cannot be.
+        typer.BadParameter: The query is wanted, and there is no envelope.
     """
     if name is None:
         if query:

@@ -54,13 +54,14 @@ def pipeline(
 
     A batch job replaces what an earlier one left in the output folder. A stream adds to it; each file of the watched
     folder lands exactly once, whatever is killed in between, and changes of the subscriptions are picked up. Files
-    must be moved into the folder whole, for example written elsewhere and renamed.
+    must be moved into the folder whole, for example written elsewhere and renamed. With --envelope each payload is put
+    into an element of that name, with the message and the key in attributes, with --envelope-query the query too.
 
     \b
     Examples:
-      twigcast pipeline --messages feed/ --subscriptions subscriptions.jsonl --output results
-      twigcast pipeline --messages feed.zip --record item -s subscriptions.jsonl --output results
-      twigcast pipeline --messages inbox/ -s subscriptions.jsonl --output results --stream
+      twigcast pipeline --messages feed/ --subscriptions subscriptions.jsonl --output out
+      twigcast pipeline --messages feed.zip --record item -s subscriptions.jsonl --output out
+      twigcast pipeline --messages inbox/ -s subscriptions.jsonl --output out --stream
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """

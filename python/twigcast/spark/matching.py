@@ -16,10 +16,11 @@ from twigcast._core import Engine
 from twigcast.answers import KeyTable
 from twigcast.batches import payload_column
 from twigcast.conversion import to_utf8
-from twigcast.envelope import ESCAPES, Envelope
+from twigcast.envelope import Envelope
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
 from twigcast.limits import Limits
 from twigcast.prolog import without_prolog
+from twigcast.spark.enveloping import Enveloping
 from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
 from twigcast.xquery.asking import Answers as EngineAnswers
 from twigcast.xquery.asking import match_batch
@@ -215,14 +216,13 @@ class Matcher:
         envelope: Envelope | None = None,
         whole: bool = False,
     ) -> None:
-        self._envelope = envelope
         self._whole = whole
         self._engine = engine
         self._limits = limits
         self._deliver = deliver
         self._nodes = nodes
         self._keys = KeyTable.of(engine).arrow()
-        self._queries = _queries(engine, self._keys) if envelope is not None and envelope.query is not None else None
+        self._enveloping = None if envelope is None else Enveloping(envelope, engine, self._keys)
         self._step = _STEP_FIRST
 
     def answers(self, messages: pa.RecordBatch) -> Iterator[Answers]:
@@ -252,6 +252,12 @@ class Matcher:
 
     def _match(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[Answers]:
         result = self._ask(xml)
+        if len(xml) > 1 and self._query_bytes(result) > _ANSWER_BYTES_HIGH:
+            # Each match gets its query, which may be long: that is known only now, and is too much at once.
+            half = len(xml) // 2
+            yield from self._match(ids[:half], xml[:half])
+            yield from self._match(ids[half:], xml[half:])
+            return
         odd = result.needs_conversion
         yield self._collect(ids, xml, result, frozenset(odd))
         if odd:
@@ -276,11 +282,16 @@ class Matcher:
         size = 8 * matches + (_delivered_bytes(result) if _has_payloads(result) else 0)
         if self._whole:
             size += matches * xml.nbytes // len(xml)
+        size += self._query_bytes(result)
         if size > _ANSWER_BYTES_HIGH:
             self._step = max(1, self._step // 4)
         elif size < _ANSWER_BYTES_LOW:
             self._step = min(_STEP_MAX, self._step * 2)
         return result
+
+    def _query_bytes(self, result: EngineAnswers) -> int:
+        """Bytes of the queries that envelopes tell, if they do."""
+        return 0 if self._enveloping is None else self._enveloping.query_bytes(_int32(result.slots))
 
     def _collect(
         self,
@@ -315,12 +326,10 @@ class Matcher:
         payloads = given.filter(has_payload).dictionary_decode().cast(pa.string())
         if self._whole and len(payloads) < len(slots):
             has_payload, payloads = self._with_messages(given, xml, _parents(result))
-        if self._envelope is not None:
+        if self._enveloping is not None:
             rewritten = pc.indices_nonzero(has_payload)
             parents = _parents(result).take(rewritten)
-            slots = slots.take(rewritten)
-            queries = None if self._queries is None else self._queries.take(slots)
-            payloads = _wrapped(self._envelope, payloads, ids.take(parents), self._keys.take(slots), queries)
+            payloads = self._enveloping.around(payloads, ids.take(parents), slots.take(rewritten))
         return has_payload, payloads
 
     def _with_messages(
@@ -329,7 +338,7 @@ class Matcher:
         """A payload for each match: the message where there is no other, fit for the envelope if there is one."""
         rows = parents.filter(given.is_null())
         asked = rows.unique()
-        prepared = to_utf8 if self._envelope is None else _inside
+        prepared = to_utf8 if self._enveloping is None else _inside
         texts = [prepared(message).decode().removeprefix("\ufeff") for message in xml.take(asked).to_pylist()]
         messages = pa.array(texts, pa.string()).take(pc.index_in(parents, asked))
         rewritten = given.dictionary_decode().cast(pa.string())
@@ -413,33 +422,3 @@ def _delivered_bytes(result: EngineAnswers) -> int:
     payloads = payload_column(result)
     total = pc.sum(pc.binary_length(payloads.dictionary).take(payloads.indices)).as_py()
     return int(total or 0)
-
-
-def _queries(engine: Engine, keys: pa.StringArray) -> pa.StringArray:
-    """By slot, the query as it was written; null where there is no subscription."""
-    found = (engine.query(key) for key in keys.to_pylist())
-    return pa.array([None if query is None else query[0] for query in found], pa.string())
-
-
-def _wrapped(
-    envelope: Envelope,
-    payloads: pa.StringArray,
-    ids: pa.StringArray,
-    keys: pa.StringArray,
-    queries: pa.StringArray | None,
-) -> pa.StringArray:
-    """Payloads in their envelopes."""
-    asked = [] if queries is None else [envelope.before_query, _escaped(queries)]
-    parts = [envelope.opening, _escaped(ids), envelope.between, _escaped(keys), *asked, '">', payloads, envelope.end]
-    return pc.binary_join_element_wise(*parts, "")
-
-
-def _escaped(values: pa.StringArray) -> pa.StringArray:
-    """Values as they stand in an attribute, as :meth:`Envelope.start` writes them."""
-    for character, reference in {"&": "&amp;", "<": "&lt;", ">": "&gt;", **ESCAPES}.items():
-        values = pc.replace_substring(values, character, reference)
-    return pc.replace_substring_regex(values, _NO_CHARACTER, "\N{REPLACEMENT CHARACTER}")
-
-
-_NO_CHARACTER: Final = r"[^\t\n\r\x{20}-\x{D7FF}\x{E000}-\x{FFFD}\x{10000}-\x{10FFFF}]"
-"""What XML cannot hold, in the notation of RE2."""

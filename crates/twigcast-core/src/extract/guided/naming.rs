@@ -13,7 +13,7 @@ use super::sets::{Sets, members};
 /// Queries of each group from which on it pays to name the results of its recipes first.
 const MANY: usize = 32;
 
-/// Results that there is room for from one message to the next, at most.
+/// Queries and their results that there is room for from one message to the next, at most.
 const KEPT_MAX: usize = 1 << 20;
 
 /// The result cannot be made here, and has to be asked for by itself.
@@ -273,6 +273,7 @@ impl Namer {
         naming.told.end();
         named.uses.take();
         named.list.clear();
+        named.list.shrink_to(KEPT_MAX);
         named.list.extend_from_slice(&naming.results[..naming.result_count]);
         if results.len().max(self.made.len()) <= KEPT_MAX {
             self.results = results;
@@ -474,8 +475,10 @@ mod tests {
     fn memory_for_very_many_results_is_given_back() {
         for (results, is_kept) in [(KEPT_MAX, true), (KEPT_MAX + 1, false)] {
             let mut namer = Namer { results: vec![(0, 0); results], ever: 7, ..Namer::default() };
-            namer.name(&Prepared::default(), &mut Named::default(), &[], &mut Told::default());
+            let mut named = Named { list: vec![(0, 0); results], ..Named::default() };
+            namer.name(&Prepared::default(), &mut named, &[], &mut Told::default());
             assert_eq!((namer.results.capacity() > 0, namer.ever > 0), (is_kept, is_kept), "{results}");
+            assert!(named.list.capacity() <= KEPT_MAX && named.is_empty(), "{results}");
         }
     }
 }
