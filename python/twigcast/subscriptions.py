@@ -383,14 +383,16 @@ class SubscriptionSet:
         self, source: bytes
     ) -> tuple[int, Told, Sequence[bytes] | _core.Results, list[UndecidedSubscription]]:
         """How many deliveries, who gets which, the results, and subscriptions without."""
+        payloads: Sequence[bytes] | _core.Results
+        told: Told
         if self.engine.has_external:
             _, single = self._ask(source, partial(ask_single, self.engine, self.tables, deliver=True))
-            undecided = [UndecidedSubscription(key, reason) for key, reason in single.failures]
-            return len(single.slots), single, single.payloads, undecided
-        table = self.tables.now()
-        _, (results, failed) = self._ask(source, self.engine.results)
-        undecided = [UndecidedSubscription(key, reason) for key, reason in failed]
-        return results.delivery_count, ToldByEngine(self.tables, table, results), results, undecided
+            count, told, payloads, failed = len(single.slots), single, single.payloads, single.failures
+        else:
+            table = self.tables.now()
+            _, (results, failed) = self._ask(source, self.engine.results)
+            count, told, payloads = results.delivery_count, ToldByEngine(self.tables, table, results), results
+        return count, told, payloads, [UndecidedSubscription(key, reason) for key, reason in failed]
 
     def match_batch(
         self,

@@ -251,8 +251,8 @@ class Matcher:
             start = end
 
     def _match(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[Answers]:
-        result = self._ask(xml)
-        if len(xml) > 1 and self._query_bytes(result) > _ANSWER_BYTES_HIGH:
+        result, query_bytes = self._ask(xml)
+        if len(xml) > 1 and query_bytes > _ANSWER_BYTES_HIGH:
             # Each match gets its query, which may be long: that is known only now, and is too much at once.
             half = len(xml) // 2
             yield from self._match(ids[:half], xml[:half])
@@ -272,26 +272,27 @@ class Matcher:
             except RejectedMessage as error:
                 yield self._without_matches(ids_one, xml_one, [Rejection.of(0, error)])
                 continue
-            result = self._ask(pa.array([plain], pa.large_binary()))
+            result, _ = self._ask(pa.array([plain], pa.large_binary()))
             yield self._collect(ids_one, xml_one, result)
 
-    def _ask(self, xml: pa.LargeBinaryArray) -> EngineAnswers:
-        """Hand messages to the engine, and learn from the size of the answer how many to hand over next."""
+    def _ask(self, xml: pa.LargeBinaryArray) -> tuple[EngineAnswers, int]:
+        """Hand messages to the engine, and learn from the size of the answer how many to hand over next.
+
+        Returns:
+            The answer, and the bytes of the queries that envelopes tell with it.
+        """
         result = match_batch(self._engine, *_lent(xml), deliver=self._deliver, nodes=self._nodes, threads=1)
         matches = len(result.slots) // 4
         size = 8 * matches + (_delivered_bytes(result) if _has_payloads(result) else 0)
         if self._whole:
             size += matches * xml.nbytes // len(xml)
-        size += self._query_bytes(result)
+        query_bytes = 0 if self._enveloping is None else self._enveloping.query_bytes(_int32(result.slots))
+        size += query_bytes
         if size > _ANSWER_BYTES_HIGH:
             self._step = max(1, self._step // 4)
         elif size < _ANSWER_BYTES_LOW:
             self._step = min(_STEP_MAX, self._step * 2)
-        return result
-
-    def _query_bytes(self, result: EngineAnswers) -> int:
-        """Bytes of the queries that envelopes tell, if they do."""
-        return 0 if self._enveloping is None else self._enveloping.query_bytes(_int32(result.slots))
+        return result, query_bytes
 
     def _collect(
         self,

@@ -132,10 +132,7 @@ impl QuerySet {
 
     /// The members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        // Of a few words at once it is soon known that they have none.
-        let some =
-            self.words.chunks(8).enumerate().filter(|(_, words)| words.iter().fold(0, |all, word| all | word) != 0);
-        some.flat_map(|(number, words)| (number * 8..).zip(words).flat_map(|(index, &word)| members(index, word)))
+        self.words().flat_map(|(index, word)| members(index, word))
     }
 
     /// Was nothing added since [`Self::clear`]?
@@ -146,7 +143,10 @@ impl QuerySet {
     /// The words of the set: number, members as bits.
     #[inline]
     pub(super) fn words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.words.iter().copied().enumerate().filter(|&(_, word)| word != 0)
+        // Of a few words at once it is soon known that they have none.
+        let some =
+            self.words.chunks(8).enumerate().filter(|(_, words)| words.iter().fold(0, |all, word| all | word) != 0);
+        some.flat_map(|(number, words)| (number * 8..).zip(words.iter().copied())).filter(|&(_, word)| word != 0)
     }
 
     /// The members that a mask has too, with room for numbers below `bound`. The mask has no more words than that needs.

@@ -152,9 +152,7 @@ impl Prepared {
         }
         put_together((self, named, too_large), message, &mut Fragments::default(), output)
     }
-}
 
-impl Prepared {
     /// The bytes of all results but those that are too large; 0 if it is certain that they are not many.
     fn large_bytes(&self, named: &Named, too_large: &[u32]) -> usize {
         if named.len().saturating_mul(self.bytes_max()) <= SURELY {
