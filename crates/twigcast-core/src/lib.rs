@@ -10,7 +10,6 @@
 //! - [`explain`]: why a query matches a message, or not
 //! - [`extract`]: For-Where-Return results
 //! - [`stream`]: messages that travel parsed
-//! - [`packets`]: how they lie in what brokers send each other
 //! - [`engine`]: all of it behind one type
 //!
 //! [`instructions`]: what of it is made for several kinds of processor.
@@ -18,18 +17,14 @@
 
 pub mod automaton;
 pub mod certainty;
-mod chunked;
 pub mod document;
 pub mod engine;
 pub mod error;
 pub mod eval;
 pub mod explain;
 pub mod extract;
-mod hashed;
 pub mod instructions;
 pub mod limits;
-mod local_names;
-pub mod packets;
 pub mod plan;
 pub mod predicate;
 pub mod query;
@@ -37,4 +32,5 @@ pub mod scan;
 pub mod snapshot;
 pub mod stream;
 pub mod twig;
+pub mod util;
 pub mod vocabulary;

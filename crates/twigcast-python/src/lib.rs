@@ -52,10 +52,10 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         instructions::choose();
-        module.add("PACKET_FORM", twigcast_core::packets::FORM)?;
-        module.add("PACKET_BYTES_MAX", twigcast_core::packets::PACKET_BYTES_MAX)?;
-        module.add("PACKET_FRAMES_MAX", twigcast_core::packets::FRAMES_MAX)?;
-        module.add("BODY_BYTES_MAX", twigcast_core::packets::BODY_BYTES_MAX)?;
+        module.add("PACKET_FORM", twigcast_packets::FORM)?;
+        module.add("PACKET_BYTES_MAX", twigcast_packets::PACKET_BYTES_MAX)?;
+        module.add("PACKET_FRAMES_MAX", twigcast_packets::FRAMES_MAX)?;
+        module.add("BODY_BYTES_MAX", twigcast_packets::BODY_BYTES_MAX)?;
         module.add("VERSION", env!("CARGO_PKG_VERSION"))
     }
 }

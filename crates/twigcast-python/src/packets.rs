@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
-use twigcast_core::packets::{self, Carried, Frame, PacketError, Span};
+use twigcast_packets::{Carried, Frame, PacketError, Span};
 
 /// Packets from this size on are summed without the GIL.
 const LARGE_BYTES: usize = 64 << 10;
@@ -33,7 +33,7 @@ pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Told>> {
 
 fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
     let found =
-        if packet.len() < LARGE_BYTES { packets::frames(packet) } else { py.detach(|| packets::frames(packet)) };
+        if packet.len() < LARGE_BYTES { twigcast_packets::frames(packet) } else { py.detach(|| twigcast_packets::frames(packet)) };
     found.map_err(refused)
 }
 
@@ -47,12 +47,12 @@ pub fn packet_of<'py>(py: Python<'py>, frames: &Bound<'py, PyList>) -> PyResult<
     let frames: Vec<Bound<'py, PyBytes>> =
         frames.iter().map(|frame| Ok(frame.cast_into()?)).collect::<PyResult<_>>()?;
     let parts = || frames.iter().map(|frame| frame.as_bytes());
-    let size = packets::HEADER_BYTES + parts().map(<[u8]>::len).sum::<usize>();
+    let size = twigcast_packets::HEADER_BYTES + parts().map(<[u8]>::len).sum::<usize>();
     let header = if size < LARGE_BYTES {
-        packets::header(parts())
+        twigcast_packets::header(parts())
     } else {
         let parts: Vec<&[u8]> = parts().collect();
-        py.detach(|| packets::header(parts.iter().copied()))
+        py.detach(|| twigcast_packets::header(parts.iter().copied()))
     };
     PyBytes::new_with(py, size, |out| {
         fill(out, [&header[..]].into_iter().chain(parts()));
@@ -141,7 +141,7 @@ impl SpanCodec {
     fn frame<'py>(&self, py: Python<'py>, kind: u64, span: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyBytes>> {
         with_span(span, |span| {
             let (around, place) = around_body(span);
-            let header = packets::frame_header(kind, around.len() + span.body().len());
+            let header = twigcast_packets::frame_header(kind, around.len() + span.body().len());
             let (before, behind) = around.split_at(place);
             joined(py, &[&header, before, span.body(), behind])
         })

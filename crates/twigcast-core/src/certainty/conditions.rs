@@ -127,7 +127,7 @@ impl Bound {
             (Self::Is(a), Self::Is(b)) => a != b,
             (Self::Is(a), Self::IsNot(b)) | (Self::IsNot(b), Self::Is(a)) => a == b,
             (Self::Is(text), Self::Number(op, number)) | (Self::Number(op, number), Self::Is(text)) => {
-                !op.holds(crate::eval::number::parse(text), *number)
+                !op.holds(crate::util::number::parse(text), *number)
             }
             (Self::Number(Equal, a), Self::Number(op, b)) | (Self::Number(op, b), Self::Number(Equal, a)) => {
                 !op.holds(*a, *b)

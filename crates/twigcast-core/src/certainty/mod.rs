@@ -203,7 +203,7 @@ fn never_holds(op: CompareOp, operand: &Value<'_>) -> bool {
         (CompareOp::NotEqual, _) => false,
         (_, Value::Number(Number::Is(number))) => number.is_nan(),
         (CompareOp::Equal, _) => false,
-        (_, Value::Text(Some(text))) => eval::number::parse(text).is_nan(),
+        (_, Value::Text(Some(text))) => crate::util::number::parse(text).is_nan(),
         _ => false,
     }
 }

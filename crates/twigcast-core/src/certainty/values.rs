@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::eval::number;
+use crate::util::number;
 use crate::query::ast::{CompareOp, Expr, Function};
 use crate::query::functions::Type;
 

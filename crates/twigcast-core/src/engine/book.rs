@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use super::pages::Pages;
+use crate::util::pages::Pages;
 use super::registry::Slot;
-use super::texts::{TextId, Texts};
+use crate::util::texts::{TextId, Texts};
 
 pub(super) const NONE: u32 = u32::MAX;
 /// Marks a query's subscription as its only one.

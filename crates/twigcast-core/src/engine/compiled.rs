@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::population::{Layer, Registration, Slab};
 use super::{Needs, Warning};
 use crate::automaton::nfa::{Item, sole_item, state_of_sole};
-use crate::chunked::Chunked;
+use crate::util::chunked::Chunked;
 use crate::extract::Program;
 use crate::query::ast::Expr;
 

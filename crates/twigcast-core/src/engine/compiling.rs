@@ -8,7 +8,7 @@ use super::{Engine, Needs, QueryContext, Warning};
 use crate::certainty;
 use crate::error::QueryError;
 use crate::extract::Program;
-use crate::extract::family::FamilyRef;
+use crate::extract::program::family::FamilyRef;
 use crate::limits::Limits;
 use crate::plan::{self, Action, Route, Verify};
 use crate::query::ast::Expr;

@@ -9,7 +9,7 @@ use super::registry::{QueryContext, Slot};
 use super::{AddError, Engine, Warning};
 use crate::automaton::nfa::{Item, Nfa, StateId};
 use crate::error::QueryError;
-use crate::extract::family::FamilyRef;
+use crate::extract::program::family::FamilyRef;
 use crate::plan::LinearStep;
 use crate::query::{ParseOptions, plain, plain::Spelling};
 

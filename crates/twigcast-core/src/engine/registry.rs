@@ -8,8 +8,8 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
 use super::book::{Book, NONE, SOLE};
-use super::texts::{Room, TextId, Texts};
-use crate::chunked::Chunked;
+use crate::util::texts::{Room, TextId, Texts};
+use crate::util::chunked::Chunked;
 use crate::query::Dialect;
 
 /// Number of a subscription: small, stable while it lives, used again afterwards.

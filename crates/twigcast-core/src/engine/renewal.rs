@@ -13,7 +13,7 @@ use super::{Engine, NEXT_IDENTITY};
 use crate::automaton::nfa::Item;
 use crate::error::QueryError;
 use crate::extract::Interner;
-use crate::extract::family::FamilyRef;
+use crate::extract::program::family::FamilyRef;
 use crate::extract::guided::Classes;
 use crate::query::{ParseOptions, plain};
 use crate::vocabulary::Vocabulary;

@@ -12,7 +12,7 @@ use super::{Engine, Evaluated, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
-use crate::extract::family::FamilyRef;
+use crate::extract::program::family::FamilyRef;
 use crate::extract::guided::{ELSEWHERE, Guide, Told};
 use crate::extract::{ExtractError, Payloads, Session};
 use crate::query::ast::Expr;

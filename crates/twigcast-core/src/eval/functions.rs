@@ -8,8 +8,8 @@ use crate::document::{Attribute, NO_NODE, NodeId, NodeKind};
 use crate::query::ast::{Expr, Function, PathStart};
 use crate::vocabulary::NamespaceId;
 
-use super::number::SPACES;
-use super::{Context, EvalError, Evaluator, NodeRef, Value, number};
+use crate::util::number::{self, SPACES};
+use super::{Context, EvalError, Evaluator, NodeRef, Value};
 
 impl<'a> Evaluator<'a> {
     /// The value of a function call.
@@ -97,7 +97,7 @@ impl<'a> Evaluator<'a> {
                 let wanted = self.string(&arguments[0], context)?;
                 Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &wanted)))
             }
-            _ => Ok(number::truth(&self.call(function, arguments, context)?)),
+            _ => Ok(super::truth(&self.call(function, arguments, context)?)),
         }
     }
 

@@ -24,7 +24,6 @@ mod index;
 mod joins;
 mod memory;
 mod node;
-pub mod number;
 mod path;
 mod predicates;
 mod steps;
@@ -42,6 +41,7 @@ use rustc_hash::FxHashMap;
 
 use crate::document::{Message, NodeId};
 use crate::query::ast::{ArithmeticOp, Axis, Expr, NodeTest, Path, PathStart, Step};
+use crate::util::number;
 use crate::vocabulary::Vocabulary;
 
 pub use node::NodeRef;
@@ -277,7 +277,7 @@ impl<'a> Evaluator<'a> {
             Expr::Compare { op, left, right } => self.compare(*op, left, right, context),
             Expr::Union(operands) => self.any(operands, context),
             Expr::Path(path) => match bare(path) {
-                Some(Bare::Variable(variable)) => Ok(number::truth(&self.variables[variable])),
+                Some(Bare::Variable(variable)) => Ok(truth(&self.variables[variable])),
                 Some(Bare::Expression(primary)) => self.boolean(primary, context),
                 None => self.path_exists(path, context),
             },
@@ -466,5 +466,15 @@ fn bare(path: &Path) -> Option<Bare<'_>> {
         PathStart::Variable(id) => Some(Bare::Variable(id.0 as usize)),
         PathStart::Filter { primary, predicates } if predicates.is_empty() => Some(Bare::Expression(primary)),
         _ => None,
+    }
+}
+
+/// `boolean()` of a value.
+pub(super) fn truth(value: &Value<'_>) -> bool {
+    match value {
+        Value::Boolean(truth) => *truth,
+        Value::Number(number) => number::is_true(*number),
+        Value::String(text) => !text.is_empty(),
+        Value::Nodes(nodes) => !nodes.is_empty(),
     }
 }

@@ -10,7 +10,8 @@ use crate::vocabulary::{NamespaceId, XML_NAMESPACE};
 
 use super::node::XML_DECLARATION;
 use super::texts::{Range, Texts};
-use super::{Bare, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, bare, number};
+use super::{Bare, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, bare};
+use crate::util::number;
 
 /// Bytes of text whose handling counts as one visit.
 const BYTES_PER_VISIT: usize = 64;

@@ -1,7 +1,8 @@
 //! Comparisons that fail by little.
 
 use crate::document::NodeKind;
-use crate::eval::{EvalError, Evaluator, NodeRef, Value, number};
+use crate::eval::{EvalError, Evaluator, NodeRef, Value};
+use crate::util::number;
 use crate::query::ast::CompareOp;
 
 use super::place::{place, shortened};

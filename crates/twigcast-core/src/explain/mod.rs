@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 
 use crate::document::{Document, Message};
 use crate::error::{MessageError, QueryError};
-use crate::eval::{Context, EvalError, Evaluator, Value, number};
+use crate::eval::{Context, EvalError, Evaluator, Value};
+use crate::util::number;
 use crate::limits::Limits;
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;

@@ -9,17 +9,11 @@
 //! Results go one after the other to one buffer, and from there on before it grows large (`output.rs`).
 
 mod buffer;
-mod copy;
-mod delivering;
-pub(crate) mod family;
 pub(crate) mod guided;
-mod kept;
-mod order;
 mod output;
-mod program;
-mod run;
-mod shared;
-mod template;
+pub(crate) mod program;
+mod interpreter;
+mod sharing;
 #[cfg(test)]
 mod tests;
 
@@ -27,12 +21,12 @@ use std::fmt;
 
 use crate::eval::EvalError;
 
-pub use family::Interner;
+pub use program::family::Interner;
 pub(crate) use guided::PutTogether;
 pub use guided::{Named, Prepared};
 pub use output::{Payloads, Sink};
 pub use program::Program;
-pub use run::Session;
+pub use interpreter::Session;
 
 /// A delivery was rejected: the message matches, but the query makes no result of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

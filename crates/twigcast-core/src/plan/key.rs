@@ -1,7 +1,7 @@
 //! Keys: the value conditions that one hash look-up decides for all queries at once.
 
 use super::condition;
-use crate::eval::number;
+use crate::util::number;
 use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 use crate::vocabulary::Name;
 

@@ -9,7 +9,7 @@ use super::comparisons::{self, Comparisons};
 use super::key::{self, AtomId};
 use super::values::{NONE, Values};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
-use crate::eval::number;
+use crate::util::number;
 use crate::eval::text::visits_of;
 use crate::plan::{Constant, KeyValue, number_key};
 use crate::vocabulary::Name;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::key::AtomId;
-use crate::eval::number;
+use crate::util::number;
 use crate::plan::{Constant, number_key};
 use crate::query::ast::CompareOp;
 

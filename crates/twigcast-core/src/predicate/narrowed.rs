@@ -7,7 +7,7 @@
 use super::key::PackedKey;
 use super::table::KeyTable;
 use super::waiting::{Kind, List, Others, Waiting};
-use crate::hashed::{HashIndex, Hashing};
+use crate::util::hashed::{HashIndex, Hashing};
 use crate::twig::shapes::ShapeId;
 
 /// Lists of which less than a quarter falls away are gone through each time, if they are longer than this.

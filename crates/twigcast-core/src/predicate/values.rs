@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::key::AtomId;
 use super::words::{Atoms, NO_ATOMS, Words, is_plain_integer, short, short_within, small_integer};
 use crate::document::Span;
-use crate::eval::number;
+use crate::util::number;
 use crate::plan::number_key;
 
 /// No atom has this number.
@@ -179,7 +179,7 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::number::parse;
+    use crate::util::number::parse;
 
     const SPELLINGS: [&str; 38] = [
         "",

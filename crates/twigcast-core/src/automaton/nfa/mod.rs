@@ -20,7 +20,7 @@ use self::state::{
     EPSILON, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES, HAS_STAR,
     IS_DESCENDANT, LabelId, NO_EDGE, STAR, State,
 };
-use crate::chunked::Chunked;
+use crate::util::chunked::Chunked;
 use crate::plan::LinearStep;
 use crate::query::ast::NameTest;
 use crate::vocabulary::Name;

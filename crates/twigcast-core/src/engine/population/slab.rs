@@ -1,6 +1,6 @@
 //! Tables with holes.
 
-use crate::chunked::Chunked;
+use crate::util::chunked::Chunked;
 
 /// A table with holes: entries keep their number while others come and go.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ fn answer(xml: &str, query: &str) -> String {
     let (evaluator, expr) = (&case.evaluator(), &case.expr);
     match evaluator.value(expr, Context::DOCUMENT).expect(query) {
         Value::Boolean(truth) => truth.to_string(),
-        Value::Number(number) => crate::eval::number::format(number).into_owned(),
+        Value::Number(number) => crate::util::number::format(number).into_owned(),
         Value::String(text) => text.into_owned(),
         Value::Nodes(nodes) => {
             let count = evaluator.count(expr, Context::DOCUMENT).expect(query);

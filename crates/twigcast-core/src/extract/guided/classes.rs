@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::family::{ConstantId, Family, NONE, Numbered};
+use super::super::program::family::{ConstantId, Family, NONE, Numbered};
 use super::super::program::Program;
-use super::super::template::Skeleton;
+use super::super::program::template::Skeleton;
 use super::linear::Linear;
 
 pub(super) type SourceId = u32;
@@ -242,7 +242,7 @@ impl Classes {
             return None;
         }
         let source = Linear::from_message(&group.source.path)?;
-        let path = |path: &super::super::family::SharedPath| Some((path.id, Linear::from_element(&path.path)?));
+        let path = |path: &super::super::program::family::SharedPath| Some((path.id, Linear::from_element(&path.path)?));
         let compared: Vec<_> = group.compared.iter().map(|shared| path(shared)).collect::<Option<_>>()?;
         let columns: Vec<_> = template.columns.iter().map(|shared| path(shared)).collect::<Option<_>>()?;
         if columns.iter().any(|(_, path)| path.attribute.is_some()) {

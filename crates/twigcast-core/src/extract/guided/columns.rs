@@ -7,7 +7,7 @@
 
 use crate::document::{Node, NodeId};
 
-use super::super::run::Session;
+use super::super::interpreter::Session;
 use super::found::Found;
 use super::guide::{LabelId, Meaning, ROOT};
 use super::prepared::{Entry, Parts, Prepared, SEVERAL, Slice};

@@ -2,7 +2,7 @@
 
 use crate::document::{Message, NodeId, NodeKind, Span};
 
-use super::super::family::Interner;
+use super::super::program::family::Interner;
 use super::guide::{ColumnId, LabelId, Labels, ListId, Meaning, ROOT, Reading, Strand};
 use super::selector::{ConditionId, Members, Row, Selector, Stack};
 use super::sets::fill;

@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 use crate::query::ast::NameTest;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
-use super::super::family::{NONE, Numbered};
-use super::super::template::Skeleton;
+use super::super::program::family::{NONE, Numbered};
+use super::super::program::template::Skeleton;
 use super::classes::Classes;
 use super::linear::Linear;
 use super::recipes::Recipes;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crate::document::Message;
 
-use super::family::Interner;
+use super::program::family::Interner;
 pub(crate) use classes::Classes;
 use found::Found;
 use guide::{Labels, Meaning};

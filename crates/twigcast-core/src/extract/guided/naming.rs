@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 
 use super::super::buffer::Buffer;
-use super::super::family::NONE;
+use super::super::program::family::NONE;
 use super::prepared::{Group, Make, Prepared};
 use super::recipes::RecipeId;
 use super::selector::{Member, Members};

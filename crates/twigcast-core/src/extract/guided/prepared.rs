@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::document::NodeId;
 
 use super::super::buffer::{RUN, Runs, STEP};
-use super::super::family::NONE;
-use super::super::run::Session;
+use super::super::program::family::NONE;
+use super::super::interpreter::Session;
 use super::guide::{ColumnId, ListId};
 use super::naming::{Hearer, NAMER, Named};
 use super::recipes::{Form, Recipes};

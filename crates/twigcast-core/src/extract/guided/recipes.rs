@@ -5,8 +5,8 @@ use std::array;
 use rustc_hash::FxHashMap;
 
 use super::super::buffer::{STEP, Short};
-use super::super::family::Numbered;
-use super::super::template::{Piece, Skeleton};
+use super::super::program::family::Numbered;
+use super::super::program::template::{Piece, Skeleton};
 use super::guide::{ColumnId, ListId};
 
 pub(super) type RecipeId = u32;

@@ -6,9 +6,9 @@
 
 use super::super::ExtractError;
 use super::super::buffer::Runs;
-use super::super::family::NONE;
+use super::super::program::family::NONE;
 use super::super::output::{CHUNK_BYTES, Output, Payloads};
-use super::super::run::Session;
+use super::super::interpreter::Session;
 use super::columns::Columns;
 use super::guide::Meaning;
 use super::joined::Joined;

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::super::family::{ConstantId, NONE};
+use super::super::program::family::{ConstantId, NONE};
 use super::classes::{Class, ClassId, Classes, key};
 use super::found::Held;
 use super::guide::{ColumnId, ListId, Meaning};

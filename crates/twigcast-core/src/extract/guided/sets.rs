@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault};
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use super::super::family::NONE;
+use super::super::program::family::NONE;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {

@@ -4,9 +4,9 @@
 //! remembered by their bytes as they stand in the message: from then on nothing is decoded, read as a number or hashed twice.
 
 use crate::document::Span;
-use crate::eval::number;
+use crate::util::number;
 
-use super::super::family::Interner;
+use super::super::program::family::Interner;
 use super::selector::{Row, Selector};
 
 /// Places, a power of two.

@@ -1,21 +1,25 @@
 //! Running programs on one message.
 
+mod copy;
+mod order;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::document::Message;
-use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value, number};
+use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
+use crate::util::number;
 use crate::limits::Limits;
 use crate::query::ast::{Expr, VariableId};
 use crate::vocabulary::Vocabulary;
 
 use super::ExtractError;
-use super::copy::Scopes;
-use super::family::Interner;
-use super::order::{KeyValue, compare_keys};
+use self::copy::Scopes;
+use super::program::family::Interner;
+use self::order::{KeyValue, compare_keys};
 use super::output::{Output, Payloads};
 use super::program::{Bound, Condition, ElementOp, Key, Loop, Op, Part, Program, is_path};
-use super::shared::{Bindings, Shared};
+use super::sharing::shared::{Bindings, Shared};
 
 /// The value of a variable.
 #[derive(Clone, Debug)]

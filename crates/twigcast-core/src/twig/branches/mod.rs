@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 use std::hash::BuildHasher;
 
-use crate::chunked::Chunked;
+use crate::util::chunked::Chunked;
 use crate::document::{Document, NodeId, NodeKind};
 use crate::eval::{EvalError, Evaluator};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, PathStart, Step};

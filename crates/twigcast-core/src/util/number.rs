@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::Value;
-
 /// The white space of XML.
-pub(super) const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
+pub(crate) const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// `number(string)`: white space, an optional minus, digits with an optional point, white space; NaN otherwise.
 /// There is no plus sign, no exponent and no word for infinity.
@@ -70,16 +68,6 @@ pub fn round(number: f64) -> f64 {
 
 /// `boolean(number)`.
 #[inline]
-pub(super) fn is_true(number: f64) -> bool {
+pub(crate) fn is_true(number: f64) -> bool {
     number != 0.0 && !number.is_nan()
-}
-
-/// `boolean()` of a value.
-pub(super) fn truth(value: &Value<'_>) -> bool {
-    match value {
-        Value::Boolean(truth) => *truth,
-        Value::Number(number) => is_true(*number),
-        Value::String(text) => !text.is_empty(),
-        Value::Nodes(nodes) => !nodes.is_empty(),
-    }
 }

@@ -14,19 +14,19 @@ use rustc_hash::FxHashMap;
 use crate::document::{AttributeId, Message, NodeId, NodeKind};
 use crate::eval::NodeRef;
 
-use super::ExtractError;
-use super::run::{OpenTag, Session};
+use super::super::ExtractError;
+use super::{OpenTag, Session};
 
 /// The namespace declarations in scope at an element: indices in [`crate::document::Document::declarations`].
 #[derive(Debug, Default)]
-pub(super) struct Inherited<'a> {
+pub(in crate::extract) struct Inherited<'a> {
     by_prefix: FxHashMap<&'a [u8], u32>,
     default: Option<u32>,
 }
 
 /// What is in scope, by the nearest element that declares something, as far as asked.
 #[derive(Default)]
-pub(super) struct Scopes<'a> {
+pub(in crate::extract) struct Scopes<'a> {
     known: FxHashMap<NodeId, Rc<Inherited<'a>>>,
 }
 
@@ -72,7 +72,7 @@ fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usi
 
 impl<'a> Session<'a> {
     /// Copies a node to the result.
-    pub(super) fn copy(&mut self, node: NodeRef) -> Result<(), ExtractError> {
+    pub(in crate::extract) fn copy(&mut self, node: NodeRef) -> Result<(), ExtractError> {
         let id = match node {
             NodeRef::Node(id) => id,
             NodeRef::Attribute(attribute) => return self.copy_attribute(attribute),

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use crate::eval::{Context, NodeRef};
 use crate::query::ast::{Expr, VariableId};
 
-use super::ExtractError;
+use super::super::ExtractError;
 use super::delivering::is_shared;
-use super::program::Op;
-use super::run::Session;
+use super::super::program::Op;
+use super::super::interpreter::Session;
 use super::shared::{Bindings, ENTRY_BYTES, ListId, Place};
 
 impl<'a> Session<'a> {
     /// Writes the results of the bindings that were found.
-    pub(super) fn write_bindings(&mut self, variable: VariableId, result: &'a Arc<Op>) -> Result<(), ExtractError> {
+    pub(in crate::extract) fn write_bindings(&mut self, variable: VariableId, result: &'a Arc<Op>) -> Result<(), ExtractError> {
         let Some(Bindings { list, set, keeps }) = self.bindings.take() else { return Ok(()) };
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let chosen = Rc::clone(&self.shared.sets[set as usize]);
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes the nodes that a path leads to from a binding's node.
-    pub(super) fn write_path(&mut self, variable: VariableId, path: &'a Arc<Expr>) -> Result<(), ExtractError> {
+    pub(in crate::extract) fn write_path(&mut self, variable: VariableId, path: &'a Arc<Expr>) -> Result<(), ExtractError> {
         let node = self.node_of(variable);
         let key = (Arc::as_ptr(path), node);
         let keeps = self.shares && is_shared(path) && self.scope.is_empty();

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::query::ast::Expr;
 
-use super::program::{Bound, Condition, ElementOp, Loop, Op, Part};
+use super::{Bound, Condition, ElementOp, Loop, Op, Part};
 use super::template::{self, Skeleton};
 
 /// Number of a [`Group`] or a [`Constant`]; numbers of what is forgotten are used again.
@@ -22,7 +22,7 @@ pub(crate) type ConstantId = u32;
 
 /// What the families of constants are applied to.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(in crate::extract) struct Group {
     /// The binding path.
     pub source: Arc<SharedPath>,
     /// Conditions that do not depend on the binding.
@@ -39,34 +39,34 @@ pub(super) struct Group {
 
 /// A path with a number, equal for equal paths.
 #[derive(Debug)]
-pub(super) struct SharedPath {
+pub(in crate::extract) struct SharedPath {
     pub id: u32,
     pub path: Arc<Expr>,
 }
 
 /// See [`super::template`].
 #[derive(Debug)]
-pub(super) struct Template {
+pub(in crate::extract) struct Template {
     pub skeleton: Arc<Numbered<Skeleton>>,
     pub columns: Vec<Arc<SharedPath>>,
 }
 
 /// An object with a number.
 #[derive(Debug)]
-pub(super) struct Numbered<T> {
+pub(in crate::extract) struct Numbered<T> {
     pub id: u32,
     pub object: T,
 }
 
 /// A constant that a path is compared with.
 #[derive(Debug)]
-pub(super) struct Constant {
+pub(in crate::extract) struct Constant {
     pub id: ConstantId,
 }
 
 /// A query as a member of a group.
 #[derive(Clone, Debug)]
-pub(super) struct Family {
+pub(in crate::extract) struct Family {
     pub id: GroupId,
     pub group: Arc<Group>,
     pub constants: Vec<Arc<Constant>>,
@@ -102,12 +102,12 @@ impl FamilyRef {
 }
 
 /// Returned paths of a [`Brief`] at most.
-pub(super) const BRIEF_COLUMNS: usize = 3;
+pub(in crate::extract) const BRIEF_COLUMNS: usize = 3;
 
 /// A group in brief, if one path is compared and the result is of columns, in numbers: a session looks thousands of
 /// groups up a message, and here they lie close together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Brief {
+pub(in crate::extract) struct Brief {
     /// Number of the binding path; [`NONE`]: the group is not of this kind.
     pub source: u32,
     /// Number of the compared path.
@@ -195,12 +195,12 @@ pub struct Interner {
 }
 
 impl Interner {
-    pub(super) fn expr(&mut self, expr: Expr) -> Arc<Expr> {
+    pub(in crate::extract) fn expr(&mut self, expr: Expr) -> Arc<Expr> {
         // Floats have no hash; the debugging form tells all expressions apart.
         Arc::clone(self.exprs.entry(format!("{expr:?}")).or_insert_with(|| Arc::new(expr)))
     }
 
-    pub(super) fn result(&mut self, op: Op) -> Arc<Op> {
+    pub(in crate::extract) fn result(&mut self, op: Op) -> Arc<Op> {
         Arc::clone(self.results.entry(format!("{op:?}")).or_insert_with(|| Arc::new(op)))
     }
 
@@ -219,32 +219,32 @@ impl Interner {
 
     /// A group in brief, if it can be put so.
     #[inline]
-    pub(super) fn brief(&self, group: GroupId) -> Option<Brief> {
+    pub(in crate::extract) fn brief(&self, group: GroupId) -> Option<Brief> {
         self.briefs.get(group as usize).copied().filter(|brief| brief.source != NONE)
     }
 
     /// The skeleton with a number.
-    pub(super) fn skeleton(&self, id: u32) -> Option<&Skeleton> {
+    pub(in crate::extract) fn skeleton(&self, id: u32) -> Option<&Skeleton> {
         self.skeleton_list.objects.get(id as usize)?.as_deref().map(|numbered| &numbered.object)
     }
 
     /// One past the largest number of a path.
-    pub(super) fn path_bound(&self) -> usize {
+    pub(in crate::extract) fn path_bound(&self) -> usize {
         self.path_list.objects.len()
     }
 
     /// The constant that is a text.
-    pub(super) fn text(&self, value: &str) -> Option<ConstantId> {
+    pub(in crate::extract) fn text(&self, value: &str) -> Option<ConstantId> {
         self.texts.get(value).copied()
     }
 
     /// The constant that is a number.
-    pub(super) fn number(&self, value: f64) -> Option<ConstantId> {
+    pub(in crate::extract) fn number(&self, value: f64) -> Option<ConstantId> {
         self.numbers.get(&bits(value)).copied()
     }
 
     /// Is any constant a number?
-    pub(super) fn has_numbers(&self) -> bool {
+    pub(in crate::extract) fn has_numbers(&self) -> bool {
         !self.numbers.is_empty()
     }
 
@@ -308,7 +308,7 @@ impl Interner {
     }
 
     /// The family of a query, if the bindings of one `for` clause decide everything.
-    pub(super) fn family(&mut self, body: &Op) -> Option<Family> {
+    pub(in crate::extract) fn family(&mut self, body: &Op) -> Option<Family> {
         let each = only_loop(body)?;
         let [clause] = &each.clauses[..] else { return None };
         let Bound::Message(source) = &clause.value else { return None };

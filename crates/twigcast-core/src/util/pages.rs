@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// A table in pages of `PAGE` entries. A clone costs a counter a page; a change to a table that has clones copies the one
 /// page that it touches. Growing never moves what is there, so no memory is kept in reserve for it.
 #[derive(Clone, Debug)]
-pub(super) struct Pages<T, const PAGE: usize> {
+pub(crate) struct Pages<T, const PAGE: usize> {
     pages: Vec<Arc<Vec<T>>>,
     len: usize,
 }
@@ -17,29 +17,29 @@ impl<T, const PAGE: usize> Default for Pages<T, PAGE> {
 }
 
 impl<T: Clone, const PAGE: usize> Pages<T, PAGE> {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     #[inline]
-    pub(super) fn get(&self, index: u32) -> Option<&T> {
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
         self.pages.get(index as usize / PAGE)?.get(index as usize % PAGE)
     }
 
     /// An entry to be changed.
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         Arc::make_mut(self.pages.get_mut(index as usize / PAGE)?).get_mut(index as usize % PAGE)
     }
 
     /// Change an entry that is there.
-    pub(super) fn set(&mut self, index: u32, value: T) {
+    pub(crate) fn set(&mut self, index: u32, value: T) {
         if let Some(entry) = self.get_mut(index) {
             *entry = value;
         }
     }
 
     /// Append an entry; its index.
-    pub(super) fn push(&mut self, value: T) -> u32 {
+    pub(crate) fn push(&mut self, value: T) -> u32 {
         let index = self.len;
         match self.pages.get_mut(index / PAGE) {
             Some(page) => Arc::make_mut(page).push(value),
@@ -49,7 +49,7 @@ impl<T: Clone, const PAGE: usize> Pages<T, PAGE> {
         index as u32
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.pages.iter().map(|page| page.capacity() * size_of::<T>() + 40).sum()
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::query::ast::Expr;
 
-use super::program::{Bound, ElementOp, Op, Part, is_path};
+use super::{Bound, ElementOp, Op, Part, is_path};
 
 /// The constant part of a result.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Skeleton {
+pub(in crate::extract) struct Skeleton {
     /// Before all bindings.
     pub prefix: Vec<u8>,
     /// The start tag of a binding's element if it has content, and the whole element if it has none.
@@ -26,7 +26,7 @@ pub(super) struct Skeleton {
 
 /// A part of the content of a binding's element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Piece {
+pub(in crate::extract) enum Piece {
     Constant(Vec<u8>),
     /// The entry of the column with this index.
     Column(usize),
@@ -40,7 +40,7 @@ impl Skeleton {
 }
 
 /// The skeleton of a program's body and the paths of its columns, if it is of this kind.
-pub(super) fn of(body: &Op) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
+pub(in crate::extract) fn of(body: &Op) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
     match body {
         Op::Loop(each) => match &*each.result {
             Op::Element(element) => of_element(element),

@@ -21,42 +21,42 @@ use rustc_hash::FxHashMap;
 use crate::eval::NodeRef;
 use crate::query::ast::Expr;
 
-use super::ExtractError;
-use super::family::{BRIEF_COLUMNS, Brief, ConstantId, Family, GroupId, NONE};
-use super::program::Op;
+use super::super::ExtractError;
+use super::super::program::family::{BRIEF_COLUMNS, Brief, ConstantId, Family, GroupId, NONE};
+use super::super::program::Op;
 
 /// An expression or result by its address. It outlives the session.
-pub(super) type ExprAddress = *const Expr;
-pub(super) type OpAddress = *const Op;
+pub(in crate::extract) type ExprAddress = *const Expr;
+pub(in crate::extract) type OpAddress = *const Op;
 
 /// Numbers of node lists and of sets of bindings.
-pub(super) type ListId = u32;
-pub(super) type SetId = u32;
+pub(in crate::extract) type ListId = u32;
+pub(in crate::extract) type SetId = u32;
 
 /// The set without bindings.
-pub(super) const EMPTY: SetId = 0;
+pub(in crate::extract) const EMPTY: SetId = 0;
 
 /// What an entry of a table takes, about.
-pub(super) const ENTRY_BYTES: usize = 64;
+pub(in crate::extract) const ENTRY_BYTES: usize = 64;
 
 /// Start and end in the kept bytes.
-pub(super) type Place = (usize, usize);
+pub(in crate::extract) type Place = (usize, usize);
 
 /// Number of a column, of the sets by constant that a path leads to, and of the payloads by set.
-pub(super) type ColumnId = u32;
-pub(super) type TableId = u32;
+pub(in crate::extract) type ColumnId = u32;
+pub(in crate::extract) type TableId = u32;
 
 /// A payload's number; `None`: no binding passes.
-pub(super) type Delivered = Result<Option<u32>, ExtractError>;
+pub(in crate::extract) type Delivered = Result<Option<u32>, ExtractError>;
 
 /// Two numbers as a key.
 #[inline]
-pub(super) fn key(a: u32, b: u32) -> u64 {
+pub(in crate::extract) fn key(a: u32, b: u32) -> u64 {
     u64::from(a) << 32 | u64::from(b)
 }
 
 /// A group on this message.
-pub(super) enum GroupState {
+pub(in crate::extract) enum GroupState {
     /// A condition that no binding can change does not hold.
     Never,
     /// What its queries have in common is too expensive to evaluate for all constants at once: each is run by itself.
@@ -68,73 +68,73 @@ pub(super) enum GroupState {
 
 /// A group with what its families are looked up in.
 #[derive(Clone, Copy)]
-pub(super) struct Ready {
-    pub(super) list: ListId,
+pub(in crate::extract) struct Ready {
+    pub(in crate::extract) list: ListId,
     /// The bindings that satisfy all other conditions; [`NONE`]: there are none.
-    pub(super) others: SetId,
-    pub(super) payloads: TableId,
+    pub(in crate::extract) others: SetId,
+    pub(in crate::extract) payloads: TableId,
     /// Where its columns begin among those of all groups; [`NONE`] if its result is not made of columns.
-    pub(super) columns: u32,
+    pub(in crate::extract) columns: u32,
 }
 
 /// Columns by place in the skeleton.
-pub(super) type Columns = [ColumnId; BRIEF_COLUMNS];
+pub(in crate::extract) type Columns = [ColumnId; BRIEF_COLUMNS];
 
 /// Skeleton, columns and set.
-pub(super) type BriefKey = (u32, Columns, SetId);
+pub(in crate::extract) type BriefKey = (u32, Columns, SetId);
 
 /// What became of a payload.
 #[derive(Clone, Copy)]
-pub(super) enum Made {
+pub(in crate::extract) enum Made {
     Payload(u32),
     /// Number of the error.
     Failed(u32),
 }
 
 /// The bindings to make a result of.
-pub(super) struct Bindings {
-    pub(super) list: ListId,
-    pub(super) set: SetId,
+pub(in crate::extract) struct Bindings {
+    pub(in crate::extract) list: ListId,
+    pub(in crate::extract) set: SetId,
     /// Others will ask for results of the same bindings.
-    pub(super) keeps: bool,
+    pub(in crate::extract) keeps: bool,
 }
 
 /// Results kept for one message.
-pub(super) struct Shared {
-    pub(super) groups: FxHashMap<GroupId, GroupState>,
+pub(in crate::extract) struct Shared {
+    pub(in crate::extract) groups: FxHashMap<GroupId, GroupState>,
     /// By path; [`NONE`] where it is not known.
-    pub(super) sources: Vec<ListId>,
-    pub(super) lists: Vec<Rc<[NodeRef]>>,
-    pub(super) list_ids: FxHashMap<Rc<[NodeRef]>, ListId>,
-    pub(super) sets: Vec<Rc<[u32]>>,
-    pub(super) set_ids: FxHashMap<Rc<[u32]>, SetId>,
+    pub(in crate::extract) sources: Vec<ListId>,
+    pub(in crate::extract) lists: Vec<Rc<[NodeRef]>>,
+    pub(in crate::extract) list_ids: FxHashMap<Rc<[NodeRef]>, ListId>,
+    pub(in crate::extract) sets: Vec<Rc<[u32]>>,
+    pub(in crate::extract) set_ids: FxHashMap<Rc<[u32]>, SetId>,
     /// By list and path.
-    pub(super) tables: FxHashMap<u64, TableId>,
-    pub(super) table_count: TableId,
+    pub(in crate::extract) tables: FxHashMap<u64, TableId>,
+    pub(in crate::extract) table_count: TableId,
     /// By table and constant.
-    pub(super) by_constant: FxHashMap<u64, SetId>,
-    pub(super) passing: FxHashMap<(ListId, ExprAddress), SetId>,
+    pub(in crate::extract) by_constant: FxHashMap<u64, SetId>,
+    pub(in crate::extract) passing: FxHashMap<(ListId, ExprAddress), SetId>,
     /// By list and path; `None`: not to be had.
-    pub(super) columns: FxHashMap<u64, Option<ColumnId>>,
+    pub(in crate::extract) columns: FxHashMap<u64, Option<ColumnId>>,
     /// By list and nodes.
-    pub(super) column_ids: FxHashMap<Vec<u32>, ColumnId>,
+    pub(in crate::extract) column_ids: FxHashMap<Vec<u32>, ColumnId>,
     /// By column, where its entries begin in `entries`.
-    pub(super) column_starts: Vec<usize>,
-    pub(super) entries: Vec<Place>,
+    pub(in crate::extract) column_starts: Vec<usize>,
+    pub(in crate::extract) entries: Vec<Place>,
     /// Columns of the groups, one after the other.
-    pub(super) group_columns: Vec<ColumnId>,
-    pub(super) payload_tables: FxHashMap<Vec<u32>, TableId>,
+    pub(in crate::extract) group_columns: Vec<ColumnId>,
+    pub(in crate::extract) payload_tables: FxHashMap<Vec<u32>, TableId>,
     /// By table and set.
-    pub(super) payloads: FxHashMap<u64, Made>,
+    pub(in crate::extract) payloads: FxHashMap<u64, Made>,
     /// Of groups that are put in brief: by skeleton, columns and set.
-    pub(super) brief_payloads: FxHashMap<BriefKey, Made>,
-    pub(super) errors: Vec<ExtractError>,
-    pub(super) path_bytes: FxHashMap<(ExprAddress, NodeRef), Place>,
+    pub(in crate::extract) brief_payloads: FxHashMap<BriefKey, Made>,
+    pub(in crate::extract) errors: Vec<ExtractError>,
+    pub(in crate::extract) path_bytes: FxHashMap<(ExprAddress, NodeRef), Place>,
     /// Where in `bytes` the result for each binding is.
-    pub(super) rendered: FxHashMap<(OpAddress, ListId), Vec<Option<Place>>>,
-    pub(super) bytes: Vec<u8>,
+    pub(in crate::extract) rendered: FxHashMap<(OpAddress, ListId), Vec<Option<Place>>>,
+    pub(in crate::extract) bytes: Vec<u8>,
     /// Bytes that may still be kept, in all.
-    pub(super) room: usize,
+    pub(in crate::extract) room: usize,
 }
 
 impl Shared {
@@ -168,7 +168,7 @@ impl Shared {
     }
 
     /// Takes room for something to keep; `false` if there is none.
-    pub(super) fn take_room(&mut self, bytes: usize) -> bool {
+    pub(in crate::extract) fn take_room(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.room;
         if fits {
             self.room -= bytes;
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     /// Keeps the bytes of a result, if there is room.
-    pub(super) fn keep(&mut self, bytes: &[u8]) -> Option<Place> {
+    pub(in crate::extract) fn keep(&mut self, bytes: &[u8]) -> Option<Place> {
         if !self.take_room(bytes.len()) {
             return None;
         }
@@ -187,7 +187,7 @@ impl Shared {
     }
 
     /// The number of a set; `None`: there is no room for it.
-    pub(super) fn set_id(&mut self, set: Vec<u32>) -> Option<SetId> {
+    pub(in crate::extract) fn set_id(&mut self, set: Vec<u32>) -> Option<SetId> {
         if let Some(&known) = self.set_ids.get(&set[..]) {
             return Some(known);
         }
@@ -202,7 +202,7 @@ impl Shared {
     }
 
     /// What two sets have in common.
-    pub(super) fn both(&mut self, a: SetId, b: SetId) -> Option<SetId> {
+    pub(in crate::extract) fn both(&mut self, a: SetId, b: SetId) -> Option<SetId> {
         if a == b || a == EMPTY {
             return Some(a);
         }
@@ -211,19 +211,19 @@ impl Shared {
     }
 
     /// The table of the payloads that the same is made in of bindings in the same list.
-    pub(super) fn payload_table(&mut self, key: Vec<u32>) -> TableId {
+    pub(in crate::extract) fn payload_table(&mut self, key: Vec<u32>) -> TableId {
         let next = self.payload_tables.len() as TableId;
         *self.payload_tables.entry(key).or_insert(next)
     }
 
-    pub(super) fn outcome(&self, made: Made) -> Result<u32, ExtractError> {
+    pub(in crate::extract) fn outcome(&self, made: Made) -> Result<u32, ExtractError> {
         match made {
             Made::Payload(number) => Ok(number),
             Made::Failed(error) => Err(self.errors[error as usize].clone()),
         }
     }
 
-    pub(super) fn made(&mut self, payload: &Result<u32, ExtractError>) -> Made {
+    pub(in crate::extract) fn made(&mut self, payload: &Result<u32, ExtractError>) -> Made {
         match payload {
             Ok(number) => Made::Payload(*number),
             Err(error) => {
@@ -235,7 +235,7 @@ impl Shared {
 
     /// The payload of a family that is told in brief, as far as its parts are known.
     #[inline]
-    pub(super) fn look_up(&self, brief: Brief, constant: ConstantId) -> Option<Found> {
+    pub(in crate::extract) fn look_up(&self, brief: Brief, constant: ConstantId) -> Option<Found> {
         let list = *self.sources.get(brief.source as usize).filter(|&&list| list != NONE)?;
         let table = *self.tables.get(&key(list, brief.compared))?;
         let Some(&set) = self.by_constant.get(&key(table, constant)) else { return Some(Found::Nothing) };
@@ -252,7 +252,7 @@ impl Shared {
 }
 
 /// What is known of a payload.
-pub(super) enum Found {
+pub(in crate::extract) enum Found {
     /// No binding passes.
     Nothing,
     Made(Made),
@@ -262,7 +262,7 @@ pub(super) enum Found {
 
 impl Shared {
     /// The bindings of a family in a group that is ready; `None`: there is no room for another set.
-    pub(super) fn bindings_of(&mut self, ready: Ready, family: &Family) -> Option<SetId> {
+    pub(in crate::extract) fn bindings_of(&mut self, ready: Ready, family: &Family) -> Option<SetId> {
         let mut set = ready.others;
         for (path, constant) in family.group.compared.iter().zip(&family.constants) {
             let table = *self.tables.get(&key(ready.list, path.id))?;

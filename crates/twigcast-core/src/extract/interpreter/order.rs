@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::program::Key;
+use super::super::program::Key;
 
 /// What a binding is ordered by.
 #[derive(Debug)]
-pub(super) enum KeyValue {
+pub(in crate::extract) enum KeyValue {
     Empty,
     Boolean(bool),
     Number(f64),
@@ -14,7 +14,7 @@ pub(super) enum KeyValue {
 }
 
 /// Orders two bindings by their keys, most significant first.
-pub(super) fn compare_keys(order: &[Key], a: &[KeyValue], b: &[KeyValue]) -> Ordering {
+pub(in crate::extract) fn compare_keys(order: &[Key], a: &[KeyValue], b: &[KeyValue]) -> Ordering {
     order
         .iter()
         .zip(a.iter().zip(b))

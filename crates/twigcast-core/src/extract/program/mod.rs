@@ -1,5 +1,8 @@
 //! A query compiled for running: what can be prepared is prepared.
 
+pub(crate) mod family;
+pub(super) mod template;
+
 use std::sync::Arc;
 
 use crate::query::ast::{CompareOp, Expr, VariableId};
@@ -8,7 +11,7 @@ use crate::query::matching::{all_variables, free_variables, relative};
 use crate::query::normal::{normalise, normalise_condition};
 use crate::vocabulary::Vocabulary;
 
-use super::family::{Family, FamilyRef, Interner};
+use self::family::{Family, FamilyRef, Interner};
 use super::output::escaped;
 
 /// A compiled For-Where-Return query.
@@ -36,7 +39,7 @@ pub(super) enum Op {
     Markup(Box<[u8]>),
     /// The nodes or the value of an expression.
     Value(Bound),
-    /// A result for each binding found elsewhere: see [`super::family`].
+    /// A result for each binding found elsewhere: see [`self::family`].
     Bindings { variable: VariableId, result: Arc<Op> },
 }
 
@@ -126,7 +129,7 @@ impl Program {
             group: family.id,
             constant: match &family.constants[..] {
                 [only] => only.id,
-                _ => super::family::NONE,
+                _ => self::family::NONE,
             },
         })
     }

@@ -6,22 +6,23 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::document::NO_NODE;
-use crate::eval::{Context, EvalError, NodeRef, number};
+use crate::eval::{Context, EvalError, NodeRef};
+use crate::util::number;
 use crate::query::ast::Expr;
 
-use super::ExtractError;
-use super::family::{ConstantId, Family, FamilyRef, NONE, SharedPath};
-use super::program::Program;
-use super::run::Session;
+use super::super::ExtractError;
+use super::super::program::family::{ConstantId, Family, FamilyRef, NONE, SharedPath};
+use super::super::program::Program;
+use super::super::interpreter::Session;
 use super::shared::{
     Bindings, ColumnId, Delivered, EMPTY, ENTRY_BYTES, Found, GroupState, ListId, Place, Ready, SetId, TableId, key,
 };
-use super::template::{Piece, Skeleton};
+use super::super::program::template::{Piece, Skeleton};
 
 /// References to what only one program uses, at most: its own, the interner's, and its group's.
 const SOLE_USER_MAX: usize = 3;
 
-pub(super) fn is_shared<T>(object: &Arc<T>) -> bool {
+pub(in crate::extract) fn is_shared<T>(object: &Arc<T>) -> bool {
     Arc::strong_count(object) > SOLE_USER_MAX
 }
 
@@ -311,7 +312,7 @@ impl<'a> Session<'a> {
     }
 
     /// Appends the copy of an element to `kept`. Nothing else may be under construction.
-    pub(super) fn keep_copy(&mut self, element: u32, kept: &mut Vec<u8>) -> Result<(), ExtractError> {
+    pub(in crate::extract) fn keep_copy(&mut self, element: u32, kept: &mut Vec<u8>) -> Result<(), ExtractError> {
         self.output.begin();
         let start = self.output.position();
         let copied = self.copy(NodeRef::Node(element));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Number of a text.
-pub(super) type TextId = u32;
+pub(crate) type TextId = u32;
 
 const UNIT: usize = 4;
 const CHUNK_BYTES: usize = 1 << 14;
@@ -17,13 +17,13 @@ const LONG: u8 = 255;
 
 /// The texts. A clone shares all chunks; what is changed after that is copied first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Texts {
+pub(crate) struct Texts {
     chunks: Vec<Arc<Vec<u8>>>,
 }
 
 /// Where texts can be put.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(crate) struct Room {
     /// Units left in the last chunk.
     left: u32,
     /// What removed texts left, by size in units.
@@ -52,7 +52,7 @@ fn write(place: &mut [u8], text: &str) {
 impl Texts {
     /// A text; empty if there is none of that number.
     #[inline]
-    pub(super) fn get(&self, id: TextId) -> &str {
+    pub(crate) fn get(&self, id: TextId) -> &str {
         self.bytes_of(id).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
@@ -66,14 +66,14 @@ impl Texts {
         }
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.capacity() + 40).sum()
     }
 }
 
 impl Room {
     /// Put a text; its number.
-    pub(super) fn put(&mut self, texts: &mut Texts, text: &str) -> TextId {
+    pub(crate) fn put(&mut self, texts: &mut Texts, text: &str) -> TextId {
         let needed = units(text);
         if needed > CHUNK_UNITS {
             return self.put_long(texts, text, needed);
@@ -143,7 +143,7 @@ impl Room {
     }
 
     /// Remove a text.
-    pub(super) fn remove(&mut self, texts: &mut Texts, id: TextId) {
+    pub(crate) fn remove(&mut self, texts: &mut Texts, id: TextId) {
         let size = units(texts.get(id));
         if size > CHUNK_UNITS {
             let number = id / CHUNK_UNITS;
