@@ -8,7 +8,7 @@ use std::time::Instant;
 use std::{env, fs};
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::extract::Payloads;
+use twigcast_core::rewrite::Payloads;
 use twigcast_core::limits::Limits;
 
 use measuring::{processor_seconds, read_folder};

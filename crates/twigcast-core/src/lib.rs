@@ -16,14 +16,14 @@
 #![forbid(unsafe_code)]
 
 pub mod automaton;
-pub mod certainty;
+pub mod analysis;
 pub mod document;
 pub mod engine;
 pub mod error;
 pub mod eval;
 pub mod explain;
-pub mod extract;
-pub mod instructions;
+pub mod rewrite;
+pub mod simd;
 pub mod limits;
 pub mod plan;
 pub mod predicate;

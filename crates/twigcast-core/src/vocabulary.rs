@@ -5,7 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::util::local_names::{LocalNames, NameKey};
+use crate::util::packed_name::{LocalNames, NameKey};
 
 /// A namespace name (URI). Equal ids mean equal URIs, except [`NamespaceId::UNKNOWN`], which stands for every URI that
 /// no query mentions.

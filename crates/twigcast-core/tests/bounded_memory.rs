@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::extract::Payloads;
+use twigcast_core::rewrite::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::Dialect;
 

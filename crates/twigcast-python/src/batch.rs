@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Delivered, Matcher};
 use twigcast_core::error::MessageError;
-use twigcast_core::extract::Payloads;
+use twigcast_core::rewrite::Payloads;
 
-use crate::gather::{self, Found, InOrder, Made, Matches, Together};
+use crate::ordered_output::{self, Found, InOrder, Made, Matches, Together};
 use crate::keys::{Groups, Keys, KeysAtHand};
-use crate::shared::{Engine, key_of};
+use crate::engine_handle::{Engine, key_of};
 
 /// Messages that a thread takes at a time.
 const SHARE: usize = 4;
@@ -142,8 +142,8 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Want
         (shares, matches.slots.into(), matches.payloads.into(), Made::of(payloads))
     } else {
         let lists = (rooms.matches.take(), rooms.matches.take());
-        let ((parts, payloads), found, numbers) = gather::in_order(lists, &rooms.scratch, |in_order| {
-            gather::together(bytes, |together| on_threads(threads, &|| work.take_gathered(in_order, together)))
+        let ((parts, payloads), found, numbers) = ordered_output::in_order(lists, &rooms.scratch, |in_order| {
+            ordered_output::together(bytes, |together| on_threads(threads, &|| work.take_gathered(in_order, together)))
         });
         let mut shares: Vec<Share> = parts.into_iter().flatten().collect();
         shares.sort_unstable_by_key(|share| share.number);

@@ -7,8 +7,8 @@ use twigcast_core::error::MessageErrorKind;
 
 use crate::batch::{Answered, Share};
 use crate::errors;
-use crate::numbers::{Bytes, Numbers};
-use crate::shared::Engine;
+use crate::buffers::{Bytes, Numbers};
+use crate::engine_handle::Engine;
 
 /// See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
 use twigcast_core::engine::{AddError, Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
-use twigcast_core::extract::Payloads;
+use twigcast_core::rewrite::Payloads;
 use twigcast_core::snapshot;
 
 use crate::answer::Answer;
@@ -23,7 +23,7 @@ use crate::pairs::{Pair, pair, refusals};
 use crate::payloads::ToPython;
 use crate::queries;
 use crate::results::Results;
-use crate::shared::{Engine, key_of, slots_of};
+use crate::engine_handle::{Engine, key_of, slots_of};
 use crate::stream::{NameDictionary, with_dictionary};
 
 impl Engine {

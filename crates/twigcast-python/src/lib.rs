@@ -6,19 +6,19 @@ mod batch_result;
 mod engine;
 mod errors;
 mod events;
-mod gather;
-mod instructions;
+mod ordered_output;
+mod simd;
 mod keys;
-mod lent;
+mod borrowed_bytes;
 mod limits;
-mod numbers;
+mod buffers;
 mod packets;
 mod pairs;
 mod payloads;
 mod queries;
 mod results;
 mod routing;
-mod shared;
+mod engine_handle;
 mod stream;
 
 use pyo3::prelude::*;
@@ -33,7 +33,7 @@ mod _core {
     #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]
-    use super::numbers::{Bytes, Numbers};
+    use super::buffers::{Bytes, Numbers};
     #[pymodule_export]
     use super::packets::{SpanCodec, packet_frames, packet_of};
     #[pymodule_export]
@@ -43,7 +43,7 @@ mod _core {
     #[pymodule_export]
     use super::routing::{RoutingTable, WantedLabels};
     #[pymodule_export]
-    use super::shared::Engine;
+    use super::engine_handle::Engine;
     #[pymodule_export]
     use super::stream::{NameDictionary, ParsedMessage};
 
@@ -51,7 +51,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        instructions::choose();
+        simd::choose();
         module.add("PACKET_FORM", twigcast_packets::FORM)?;
         module.add("PACKET_BYTES_MAX", twigcast_packets::PACKET_BYTES_MAX)?;
         module.add("PACKET_FRAMES_MAX", twigcast_packets::FRAMES_MAX)?;

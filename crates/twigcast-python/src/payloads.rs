@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList};
-use twigcast_core::extract::Sink;
+use twigcast_core::rewrite::Sink;
 
 /// What a sink leaves for the end: what it made, and the first error of Python.
 #[derive(Default)]

@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PyString};
 use twigcast_core::engine::{KeysThen, PreparedDeliveries};
-use twigcast_core::extract::{ExtractError, Payloads};
+use twigcast_core::rewrite::{ExtractError, Payloads};
 
 use crate::batch_result::{numbers as numbers_as_bytes, payload_offsets};
-use crate::gather::Made;
-use crate::numbers::{Bytes, Room};
+use crate::ordered_output::Made;
+use crate::buffers::{Bytes, Room};
 
 /// Bytes of memory that are kept for the next result, about.
 const MEMORY_MAX: usize = 1 << 16;

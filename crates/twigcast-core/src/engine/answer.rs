@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::book::{Book, Subscribers};
+use super::subscribers::{Book, Subscribers};
 use super::query_set::{self, QuerySet};
 use super::{Engine, Matcher, Slot};
 

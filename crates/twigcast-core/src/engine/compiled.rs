@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::population::{Layer, Registration, Slab};
+use super::query_index::{Layer, Registration, Slab};
 use super::{Needs, Warning};
 use crate::automaton::nfa::{Item, sole_item, state_of_sole};
 use crate::util::chunked::Chunked;
-use crate::extract::Program;
+use crate::rewrite::Program;
 use crate::query::ast::Expr;
 
 /// What of a query is kept for evaluating it by itself.

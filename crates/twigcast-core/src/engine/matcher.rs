@@ -1,19 +1,19 @@
 //! One message against all queries.
 
 use super::Engine;
-use super::deciding::{Decisions, Run};
-use super::following::{Followed, Follower};
-use super::layer::LearntPaths;
-use super::population::Population;
+use super::decide::{Decisions, Run};
+use super::stream_matcher::{Followed, Follower};
+use super::path_cache::LearntPaths;
+use super::query_index::Population;
 use super::query_set::QuerySet;
-use super::walk::{Layers, PlaceId, Walk};
-use super::watch::{Unwatched, Watch};
+use super::product::{Layers, PlaceId, Walk};
+use super::early_stop::{Unwatched, Watch};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
-use crate::extract::Payloads;
-use crate::extract::guided::Guide;
-use crate::predicate::narrowed::Narrowed;
+use crate::rewrite::Payloads;
+use crate::rewrite::batch::Guide;
+use crate::predicate::shape_lists::Narrowed;
 use crate::scan::{Scanner, Want};
 use crate::stream::decode::{Checks, Decoder, Reading};
 use crate::stream::dictionary::Dictionary;
@@ -57,8 +57,8 @@ pub struct Matcher {
     shape_of: Vec<ShapeId>,
     pub(super) decisions: Decisions,
     pub(super) guide: Guide,
-    pub(super) parsed: super::selection::ParsedQueries,
-    pub(super) in_order: super::ordering::InOrder,
+    pub(super) parsed: super::node_selection::ParsedQueries,
+    pub(super) in_order: super::slot_order::InOrder,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
 }

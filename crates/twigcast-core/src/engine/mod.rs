@@ -4,26 +4,26 @@
 //! [`Matcher`] holds what one thread changes while it matches. A matcher follows the engine's changes by itself, before
 //! the next message, so a change counts from the next message on and never stops anybody.
 
-mod adding;
+mod bulk_insert;
 mod answer;
-mod book;
+mod subscribers;
 mod compiled;
-mod compiling;
-mod deciding;
-mod following;
-mod layer;
+mod compile;
+mod decide;
+mod stream_matcher;
+mod path_cache;
 mod matcher;
-mod ordering;
-mod population;
-mod preparing;
+mod slot_order;
+mod query_index;
+mod prepared_deliveries;
 mod query_set;
-mod registration;
-mod registry;
-mod renewal;
+mod subscribe;
+mod subscription_table;
+mod vocabulary_gc;
 pub mod routing;
-mod selection;
-mod walk;
-mod watch;
+mod node_selection;
+mod product;
+mod early_stop;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,9 +32,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
-use crate::extract::program::family::FamilyRef;
-use crate::extract::guided::Classes;
-use crate::extract::{Interner, Program};
+use crate::rewrite::program::family::FamilyRef;
+use crate::rewrite::batch::Classes;
+use crate::rewrite::{Interner, Program};
 use crate::limits::Limits;
 use crate::plan::LinearStep;
 use crate::query::Dialect;
@@ -45,15 +45,15 @@ use crate::vocabulary::Vocabulary;
 pub use answer::{Answer, KeysThen};
 use compiled::CompiledQueries;
 pub use compiled::Evaluated;
-pub use compiling::{Check, check};
+pub use compile::{Check, check};
 pub use matcher::Matcher;
-use population::Population;
-pub use preparing::PreparedDeliveries;
+use query_index::Population;
+pub use prepared_deliveries::PreparedDeliveries;
 pub use query_set::QuerySet;
 pub(crate) use query_set::{AppendMembers, append_members};
-use registry::Registry;
-pub use registry::{QueryContext, Slot};
-pub use selection::{Delivered, Selected};
+use subscription_table::Registry;
+pub use subscription_table::{QueryContext, Slot};
+pub use node_selection::{Delivered, Selected};
 
 /// What matching a query asks of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Sets of query numbers.
 
-use crate::instructions::Instructions;
+use crate::simd::Instructions;
 
 /// Words of a set that are looked at together.
 const SPAN: usize = 64;

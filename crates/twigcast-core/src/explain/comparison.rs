@@ -5,7 +5,7 @@ use crate::eval::{EvalError, Evaluator, NodeRef, Value};
 use crate::util::number;
 use crate::query::ast::CompareOp;
 
-use super::place::{place, shortened};
+use super::location::{place, shortened};
 use super::report::{Hint, HintKind};
 
 /// Values that are looked at for near misses.

@@ -8,7 +8,7 @@ mod comparison;
 pub mod json;
 mod names;
 mod paths;
-mod place;
+mod location;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -88,7 +88,7 @@ impl<'a> Explainer<'a> {
         let verdict = self.verdict(expr, Context::DOCUMENT, 0)?;
         let (node_count, nodes) = match self.evaluator.value(expr, Context::DOCUMENT)? {
             Value::Nodes(nodes) => {
-                let places = nodes.iter().take(NODES_MAX).map(|&node| place::place(&self.evaluator, node));
+                let places = nodes.iter().take(NODES_MAX).map(|&node| location::place(&self.evaluator, node));
                 (Some(nodes.len()), places.collect::<Result<_, _>>()?)
             }
             Value::Boolean(_) | Value::Number(_) | Value::String(_) => (None, Vec::new()),
@@ -115,7 +115,7 @@ fn shown(value: &Value<'_>) -> (&'static str, String) {
     match value {
         Value::Boolean(truth) => ("boolean", truth.to_string()),
         Value::Number(value) => ("number", number::format(*value).into_owned()),
-        Value::String(text) => ("string", place::shortened(text)),
+        Value::String(text) => ("string", location::shortened(text)),
         Value::Nodes(nodes) => ("nodes", nodes.len().to_string()),
     }
 }

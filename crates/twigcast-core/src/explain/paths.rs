@@ -4,7 +4,7 @@ use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
 use super::names::{self, Census};
-use super::place::{place, shortened};
+use super::location::{place, shortened};
 use super::report::{Example, Hint, HintKind, PathReport, StepReport, Verdict};
 use super::{Explainer, report};
 

@@ -3,7 +3,7 @@
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
 
-use super::place::place;
+use super::location::place;
 use super::report::{Detail, Hint, HintKind, Operand, Verdict};
 use super::{Explainer, comparison, shown};
 

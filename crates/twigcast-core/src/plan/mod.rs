@@ -14,13 +14,13 @@
 //! The query matches a message when any of its routes does.
 
 mod condition;
-mod key;
+mod value_condition;
 mod path;
 mod trigger;
 
 use crate::query::ast::{Axis, Expr, NameTest, Step};
 
-pub use key::{Constant, Distance, Key, KeyValue, number_key};
+pub use value_condition::{Constant, Distance, Key, KeyValue, number_key};
 
 /// One step of a route's linear path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

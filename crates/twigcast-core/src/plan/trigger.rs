@@ -1,7 +1,7 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
 use super::condition::{as_path, is_structural};
-use super::key::{self, Distance, Key, KeyValue};
+use super::value_condition::{self, Distance, Key, KeyValue};
 use super::path::{Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
 use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash};
 use crate::query::ast::{Axis, Expr, PathStart, Step};
@@ -107,7 +107,7 @@ fn spine_trigger(spine: &Trunk) -> Option<Trigger> {
     let mut best: Option<Trigger> = None;
     for (at, check) in spine.iter().enumerate() {
         for (which, condition) in check.conditions.iter().enumerate() {
-            let Some((value, covers)) = key::of_condition(condition) else { continue };
+            let Some((value, covers)) = value_condition::of_condition(condition) else { continue };
             if value.selectivity() == 0 {
                 continue;
             }
@@ -134,7 +134,7 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<Trigger> {
             return None;
         }
         for condition in &check.conditions {
-            match key::of_condition(condition) {
+            match value_condition::of_condition(condition) {
                 Some((value, true)) if value.is_attribute() || at == end => {
                     keys.push(Key { distance: known_distance(spine, at, end)?, value });
                 }
@@ -204,7 +204,7 @@ fn further_keys(spine: &mut Trunk) -> Vec<Key> {
     let mut keys = Vec::new();
     for at in 0..spine.len() {
         let distance = known_distance(spine, at, spine.len() - 1).unwrap_or(Distance::Any);
-        spine[at].conditions.retain(|condition| match key::of_condition(condition) {
+        spine[at].conditions.retain(|condition| match value_condition::of_condition(condition) {
             Some((value, covers)) if value.is_attribute() && value.selectivity() > 0 => {
                 keys.push(Key { distance, value });
                 !covers || distance == Distance::Any

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::attributes::{AttributeAtoms, AttributeValue};
 use super::comparisons::{self, Comparisons};
-use super::key::{self, AtomId};
+use super::packed::{self, AtomId};
 use super::values::{NONE, Values};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
 use crate::util::number;
@@ -93,12 +93,12 @@ impl Atoms {
     }
 
     fn entry(&self, id: AtomId) -> Option<&Atom> {
-        let atoms = if key::is_comparison(id) { &self.comparisons } else { &self.atoms };
+        let atoms = if packed::is_comparison(id) { &self.comparisons } else { &self.atoms };
         atoms.get((id >> 1) as usize)?.as_ref()
     }
 
     fn entry_mut(&mut self, id: AtomId) -> Option<&mut Atom> {
-        let atoms = if key::is_comparison(id) { &mut self.comparisons } else { &mut self.atoms };
+        let atoms = if packed::is_comparison(id) { &mut self.comparisons } else { &mut self.atoms };
         atoms.get_mut((id >> 1) as usize)?.as_mut()
     }
 
@@ -124,7 +124,7 @@ impl Atoms {
         if atom.uses > 0 {
             return;
         }
-        let (atoms, free) = match key::is_comparison(id) {
+        let (atoms, free) = match packed::is_comparison(id) {
             true => (&mut self.comparisons, &mut self.free_comparisons),
             false => (&mut self.atoms, &mut self.free),
         };

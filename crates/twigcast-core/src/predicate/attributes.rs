@@ -1,7 +1,7 @@
 //! Which atoms an attribute satisfies: one look-up by its name, and mostly one by its value.
 
 use super::comparisons::Comparisons;
-use super::key::AtomId;
+use super::packed::AtomId;
 use super::values::{NONE, Values};
 use crate::document::{Attribute, Message};
 use crate::plan::Constant;

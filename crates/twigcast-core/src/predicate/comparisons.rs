@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::key::AtomId;
+use super::packed::AtomId;
 use crate::util::number;
 use crate::plan::{Constant, number_key};
 use crate::query::ast::CompareOp;

@@ -7,12 +7,12 @@
 pub mod atoms;
 mod attributes;
 mod comparisons;
-pub mod key;
-pub mod levels;
-pub mod narrowed;
-pub mod table;
+pub mod packed;
+pub mod held;
+pub mod shape_lists;
+pub mod trigger_table;
 #[cfg(test)]
 mod tests;
 mod values;
-pub mod waiting;
-mod words;
+pub mod waiters;
+mod word_table;

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use super::key::{ATOMS_MAX, pack, pack_content, unpack};
-use super::narrowed::Narrowed;
-use super::table::KeyTable;
-use super::waiting::{KeyedTrigger, Waiting};
+use super::packed::{ATOMS_MAX, pack, pack_content, unpack};
+use super::shape_lists::Narrowed;
+use super::trigger_table::KeyTable;
+use super::waiters::{KeyedTrigger, Waiting};
 use crate::plan::Distance;
 
 fn entry(n: u32) -> KeyedTrigger {

@@ -7,8 +7,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::key::AtomId;
-use super::words::{Atoms, NO_ATOMS, Words, is_plain_integer, short, short_within, small_integer};
+use super::packed::AtomId;
+use super::word_table::{Atoms, NO_ATOMS, Words, is_plain_integer, short, short_within, small_integer};
 use crate::document::Span;
 use crate::util::number;
 use crate::plan::number_key;

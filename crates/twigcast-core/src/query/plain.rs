@@ -167,7 +167,7 @@ mod tests {
                 let parsed = query::parse(text, &options, &mut vocabulary);
                 let Ok(Query::XPath(expr)) = parsed else { panic!("{text} is not a query: {parsed:?}") };
                 let expr = normal::normalise(expr);
-                assert_eq!(crate::certainty::truth(&expr), None, "{text}");
+                assert_eq!(crate::analysis::truth(&expr), None, "{text}");
                 let mut routes = plan::plan(&expr);
                 assert!(matches!(routes.as_slice(), [plan::Route { action: Action::Accept, .. }]), "{text}");
                 routes.remove(0).path

@@ -4,7 +4,7 @@
 //! These are short and their lengths hard to predict, so a loop over their bytes costs a branch misprediction each. The
 //! searches by [`lanes`] have no branch that depends on where among sixteen bytes they end.
 
-use crate::util::local_names::NameKey;
+use crate::util::packed_name::NameKey;
 use crate::scan::lanes::{self, LANES};
 
 /// May start a name (the colon is handled by the caller).

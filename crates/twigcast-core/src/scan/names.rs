@@ -1,6 +1,6 @@
 //! Names (XML 1.0, fifth edition; Namespaces in XML 1.0).
 
-use crate::util::local_names::NameKey;
+use crate::util::packed_name::NameKey;
 use crate::scan::bytes::{NAME_START, byte, is, name_at};
 use crate::scan::characters::Checked;
 use crate::scan::fault::{Fault, Step, found, shown};

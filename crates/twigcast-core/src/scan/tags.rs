@@ -1,7 +1,7 @@
 //! Start and end tags: names, attributes, namespace declarations.
 
 use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, Span};
-use crate::util::local_names::NameKey;
+use crate::util::packed_name::NameKey;
 use crate::scan::bytes::{NAME_START, SPACE, byte, is, skip_spaces, value_stop};
 use crate::scan::fault::{Fault, Step, found, shown};
 use crate::scan::lanes::{self, LANES};

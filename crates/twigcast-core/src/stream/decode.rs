@@ -1,8 +1,8 @@
 //! An element stream to a document. Nothing in a stream is trusted: what comes out could have been scanned from a text.
 
 use super::dictionary::Dictionary;
-use super::lead::Lead;
-use super::parts::{Parts, parts};
+use super::element_walker::Lead;
+use super::header::{Parts, parts};
 use super::reader::Reader;
 use super::section::{Section, Strings, Written};
 use crate::document::{Document, NodeId};

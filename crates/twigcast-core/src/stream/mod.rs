@@ -32,9 +32,9 @@
 pub mod decode;
 pub mod dictionary;
 pub mod encode;
-pub(crate) mod lead;
+pub(crate) mod element_walker;
 mod number;
-mod parts;
+mod header;
 pub mod reader;
 mod section;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::document::{Attribute, Document, Node, NodeId, NodeKind, Span};
 use crate::error::MessageError;
-use crate::util::local_names::NameKey;
+use crate::util::packed_name::NameKey;
 use crate::scan::bytes::{byte, plain_text_end};
 use crate::scan::fault::{Fault, Step};
 use crate::scan::tags::Open;

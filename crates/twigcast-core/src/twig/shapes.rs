@@ -2,7 +2,7 @@
 
 use super::NameMask;
 use crate::document::{Document, NodeId, NodeKind};
-use crate::util::hashed::{HashIndex, Hashing};
+use crate::util::hash_index::{HashIndex, Hashing};
 use crate::vocabulary::{Name, NamespaceId};
 
 /// Number of a shape.

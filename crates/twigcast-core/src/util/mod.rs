@@ -8,8 +8,8 @@
 //! - [`texts`]: an arena of short strings
 
 pub(crate) mod chunked;
-pub(crate) mod hashed;
-pub(crate) mod local_names;
+pub(crate) mod hash_index;
+pub(crate) mod packed_name;
 pub mod number;
-pub(crate) mod pages;
-pub(crate) mod texts;
+pub(crate) mod cow_table;
+pub(crate) mod string_arena;

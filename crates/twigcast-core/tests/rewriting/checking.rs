@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use twigcast_core::document::{Document, Message};
 use twigcast_core::engine::{Delivered, Engine, Matcher, QueryContext, Slot};
 use twigcast_core::eval::{Context, Evaluator};
-use twigcast_core::extract::Payloads;
+use twigcast_core::rewrite::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};

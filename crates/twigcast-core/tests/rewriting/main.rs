@@ -1,7 +1,7 @@
 //! Many For-Where-Return queries at once, however they are decided and delivered, against each query by itself.
 
 mod checking;
-mod instructions;
+mod simd;
 mod making;
 mod values;
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use twigcast_core::engine::{Engine, Matcher};
-use twigcast_core::extract::{Payloads, Sink};
+use twigcast_core::rewrite::{Payloads, Sink};
 use twigcast_core::limits::Limits;
 
 use checking::{All, alone, check, context, delivered, key, prepared};

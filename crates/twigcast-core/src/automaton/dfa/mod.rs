@@ -10,22 +10,22 @@
 //! ones ([`lasting`]). What leads on from a state is prepared when something first does: most states are reached by
 //! elements without children.
 
-mod lasting;
-mod lists;
+mod descendant_sets;
+mod list_pool;
 mod transitions;
-mod undecided;
+mod state_decisions;
 
 use std::num::NonZeroU32;
 
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
-use self::lasting::{LastingId, LastingSets};
-use self::lists::{List, Lists};
+use self::descendant_sets::{LastingId, LastingSets};
+use self::list_pool::{List, Lists};
 pub(crate) use self::transitions::Transitions;
-pub use self::undecided::DfaState;
+pub use self::state_decisions::DfaState;
 use super::nfa::{EdgeFilter, INITIAL, Item, Nfa, Position, StateId};
-use crate::predicate::waiting::KeyedTrigger;
+use crate::predicate::waiters::KeyedTrigger;
 use crate::vocabulary::Name;
 
 /// Number of a DFA state.
@@ -300,9 +300,9 @@ impl LazyDfa {
         if self.made.is_empty() {
             self.position = nfa.position();
             self.scratch.collected.clear();
-            self.add(nfa, keys, lasting::NONE);
+            self.add(nfa, keys, descendant_sets::NONE);
             self.scratch.collected.push(nfa, INITIAL);
-            self.add(nfa, keys, lasting::NONE);
+            self.add(nfa, keys, descendant_sets::NONE);
         }
     }
 

@@ -6,7 +6,7 @@
 
 mod filter;
 mod items;
-pub(crate) mod known;
+pub(crate) mod label_paths;
 mod labels;
 mod state;
 

@@ -9,14 +9,14 @@
 //! A conjunction waits at one of its paths, that with the fewest other users at the time, and is looked at only when
 //! this one matches.
 
-mod reaching;
+mod target_run;
 
 use hashbrown::HashMap;
 
-use self::reaching::Reaching;
-use super::population::Slab;
+use self::target_run::Reaching;
+use super::query_index::Slab;
 use super::query_set::QuerySet;
-use super::watch::Watch;
+use super::early_stop::Watch;
 use super::{Engine, Matcher, QueryContext};
 use crate::error::{MessageError, QueryError};
 use crate::limits::Limits;

@@ -1,0 +1,117 @@
+//! Many subscriptions at a time.
+//!
+//! What adding one to many others takes is waiting for memory, mostly: its key's place in the table of keys, and the
+//! states that its path leads along, each of which is known only once the one before is there. So blocks of subscriptions
+//! are read ahead, and of a block all keys are looked for at once, and of all paths one step after the other
+//! ([`Nfa::find_many`](crate::automaton::nfa::Nfa::find_many)). What is found stays in the cache until each is added.
+
+use std::sync::Arc;
+
+use super::subscribe::ReadPath;
+use super::subscription_table::QueryContext;
+use super::{AddError, Engine};
+use crate::automaton::nfa::StateId;
+use crate::plan::LinearStep;
+use crate::query::{ParseOptions, plain, plain::Spelling};
+
+/// Subscriptions that are read ahead.
+const BLOCK: usize = 32;
+
+/// A subscription that was read ahead.
+#[derive(Default)]
+struct Ahead {
+    key_hash: u64,
+    /// Whether the key was taken.
+    is_known: bool,
+    /// `None`: the query is no plain path.
+    spelling: Option<Spelling>,
+    steps: Vec<LinearStep>,
+}
+
+/// What of reading ahead is used again for the next block.
+#[derive(Default)]
+struct Block {
+    ahead: Vec<Ahead>,
+    /// Where the paths lead, in a version of the bulk's automaton.
+    in_bulk: Vec<Option<StateId>>,
+    version: u64,
+}
+
+impl Engine {
+    /// Add many subscriptions of one context, as [`Engine::add`] would one after the other: pairs of key and query.
+    /// Returns those that were refused, by their place among those given.
+    pub fn add_many<T: AsRef<str>>(
+        &mut self,
+        given: &[(T, T)],
+        context: &QueryContext,
+        replace: bool,
+    ) -> Vec<(usize, AddError)> {
+        let mut refused = Vec::new();
+        let mut block =
+            Block { ahead: (0..BLOCK.min(given.len())).map(|_| Ahead::default()).collect(), ..Block::default() };
+        for (number, pairs) in given.chunks(BLOCK).enumerate() {
+            self.renew_if_due();
+            let (identity, id) = (self.identity, self.registry.intern_context(context));
+            self.read_ahead(pairs, id, &mut block);
+            for (index, (key, text)) in pairs.iter().enumerate() {
+                let (key, text) = (key.as_ref(), text.as_ref());
+                // Once the names are numbered anew, what was read ahead means something else.
+                let added = match self.identity == identity {
+                    true => self.add_read(key, text, id, replace, (&block, index)),
+                    false => self.add(key, text, context, replace).map(|_| ()),
+                };
+                if let Err(error) = added {
+                    refused.push((number * BLOCK + index, error));
+                }
+            }
+        }
+        refused
+    }
+
+    fn read_ahead<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut Block) {
+        let context = Arc::clone(self.registry.context(context));
+        let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
+        for ((key, text), ahead) in pairs.iter().zip(&mut block.ahead) {
+            ahead.key_hash = self.registry.key_hash(key.as_ref());
+            ahead.spelling = plain::read(text.as_ref(), &options, &mut self.vocabulary, &mut ahead.steps);
+        }
+        for ((key, _), ahead) in pairs.iter().zip(&mut block.ahead) {
+            ahead.is_known = self.registry.slot_at(key.as_ref(), ahead.key_hash).is_some();
+        }
+        let paths = block.ahead[..pairs.len()].iter().map(|ahead| match ahead.spelling {
+            Some(_) => ahead.steps.as_slice(),
+            None => &[],
+        });
+        let bulk = &self.population.main.nfa;
+        bulk.find_many(paths, &mut block.in_bulk);
+        block.version = bulk.version();
+    }
+
+    fn add_read(
+        &mut self,
+        key: &str,
+        text: &str,
+        context: u32,
+        replace: bool,
+        (block, index): (&Block, usize),
+    ) -> Result<(), AddError> {
+        let ahead = &block.ahead[index];
+        if ahead.is_known && !replace {
+            return Err(AddError::DuplicateKey);
+        }
+        // One of the same key may have come or gone since.
+        let known = self.registry.slot_at(key, ahead.key_hash);
+        if known.is_some() && !replace {
+            return Err(AddError::DuplicateKey);
+        }
+        let query = match ahead.spelling {
+            Some(spelling) => {
+                let in_bulk = Some((block.version, block.in_bulk[index]));
+                self.path_query(text, context, &ReadPath { steps: &ahead.steps, spelling, in_bulk })
+            }
+            None => self.other_query(text, context).map_err(AddError::Query)?,
+        };
+        self.subscribe(key, ahead.key_hash, known, query);
+        Ok(())
+    }
+}

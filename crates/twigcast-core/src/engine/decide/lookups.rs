@@ -1,0 +1,121 @@
+//! Looking up what waits for the values of elements, for several elements at once.
+
+use std::ops::Range;
+
+use super::{Decisions, Run};
+use crate::document::NodeId;
+use crate::predicate::packed::PackedKey;
+use crate::predicate::shape_lists::Sought;
+use crate::predicate::trigger_table::KeyTable;
+
+/// What waits at some elements for the values that they have themselves.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Lookups {
+    keys: Vec<PackedKey>,
+    places: Vec<u32>,
+    elements: Vec<Element>,
+}
+
+#[derive(Debug)]
+struct Element {
+    /// Range in `keys`.
+    keys: Range<usize>,
+    /// Where the range in `places` ends, which begins where that of the keys does.
+    places_end: usize,
+    /// What is left at elements of its shape: the hash by which that is found, where it may stand, and where it begins.
+    hash: Option<u32>,
+    candidate: Option<u32>,
+    known: Option<u32>,
+}
+
+/// What waits at one element for the values that it has itself.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Asked<'a> {
+    /// Keys that it has and that something may wait for.
+    pub(super) keys: &'a [PackedKey],
+    /// The places of what waits for them.
+    pub(super) places: &'a [u32],
+    /// In place of these: where the list begins of what waits at elements of this shape (see
+    /// [`crate::predicate::narrowed`]).
+    pub(super) known: Option<u32>,
+}
+
+impl Asked<'_> {
+    /// Does nothing wait?
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty() && self.known.is_none()
+    }
+}
+
+impl Lookups {
+    /// What waits at one of the elements.
+    #[inline]
+    pub(in crate::engine) fn asked(&self, index: usize) -> Asked<'_> {
+        let Element { keys, places_end, known, .. } = &self.elements[index];
+        Asked { keys: &self.keys[keys.clone()], places: &self.places[keys.start..*places_end], known: *known }
+    }
+}
+
+impl Run<'_, '_> {
+    /// Find what waits at elements for the values that they have themselves. That is done for several elements at once,
+    /// one kind of look-up after the other: of tables that are not in the processor's cache, the parts that are needed
+    /// come in at the same time.
+    pub(in crate::engine) fn look_up<'k>(
+        &self,
+        decisions: &mut Decisions,
+        tables: impl Iterator<Item = (NodeId, &'k KeyTable)> + Clone,
+        lookups: &mut Lookups,
+    ) {
+        let Lookups { keys, places, elements } = lookups;
+        keys.clear();
+        elements.clear();
+        std::hint::black_box(tables.clone().fold(0, |seen, (_, keyed)| seen ^ keyed.look_at_itself()));
+        for (node, keyed) in tables.clone() {
+            let start = keys.len();
+            self.own_keys(decisions, node, keyed, keys);
+            let keys = start..keys.len();
+            elements.push(Element { keys, places_end: start, hash: None, candidate: None, known: None });
+        }
+        places.resize(places.len().max(keys.len()), 0);
+        let seen = elements.iter().zip(tables.clone());
+        let seen = seen.fold(0, |seen, (element, (_, keyed))| seen ^ keyed.look_at_filter(&keys[element.keys.clone()]));
+        std::hint::black_box(seen);
+        for (element, (node, keyed)) in elements.iter_mut().zip(tables.clone()) {
+            let start = element.keys.start;
+            element.keys.end = start + keyed.sieve(&mut keys[element.keys.clone()]);
+            element.places_end = start;
+            element.hash =
+                self.sought(node, keyed, &keys[element.keys.clone()]).map(|sought| self.narrowed.hash(sought));
+        }
+        self.narrowed.look_at_hashes(elements.iter().filter_map(|element| element.hash));
+        for element in elements.iter_mut() {
+            element.candidate = element.hash.and_then(|hash| self.narrowed.candidate(hash));
+        }
+        self.narrowed.look_at_candidates(elements.iter().filter_map(|element| element.candidate));
+        for (element, (node, keyed)) in elements.iter_mut().zip(tables.clone()) {
+            if let (Some(hash), Some(candidate)) = (element.hash, element.candidate) {
+                let sought = self.sought(node, keyed, &keys[element.keys.clone()]);
+                element.known = sought.and_then(|sought| self.narrowed.find(sought, hash, candidate));
+            }
+        }
+        for (element, (_, keyed)) in elements.iter_mut().zip(tables.clone()) {
+            if element.known.is_none() {
+                let Range { start, end } = element.keys;
+                element.places_end = start + keyed.locate(&keys[start..end], &mut places[start..end]);
+            }
+        }
+        for (element, (_, keyed)) in elements.iter().zip(tables) {
+            keyed.look_at(&places[element.keys.start..element.places_end]);
+        }
+    }
+
+    /// By what it is found what is left at elements of a shape, where that may be known.
+    #[inline]
+    fn sought<'k>(&self, node: NodeId, keyed: &'k KeyTable, keys: &'k [PackedKey]) -> Option<Sought<'k>> {
+        if keys.is_empty() || !keyed.asks_branches() {
+            return None;
+        }
+        Some((keyed, keys, self.known_shape(node)?))
+    }
+}

@@ -1,0 +1,149 @@
+//! What remains to be decided where the automaton accepts: twigs, triggers, whole expressions.
+
+mod trigger_tables;
+mod ancestors;
+mod lookups;
+mod simulation;
+mod triggers;
+mod twigs;
+mod upward;
+mod satisfied_atoms;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use self::trigger_tables::Above;
+use self::ancestors::Lineage;
+pub(super) use self::lookups::{Asked, Lookups};
+use self::satisfied_atoms::Found;
+use super::Engine;
+use super::query_index::{Paths, Population};
+use super::query_set::QuerySet;
+use crate::automaton::dfa::DfaState;
+use crate::document::{Message, NodeId};
+use crate::eval::{EvalError, Evaluator};
+use crate::predicate::packed::{AtomId, PackedKey};
+use crate::predicate::held::AtomLevels;
+use crate::predicate::shape_lists::Narrowed;
+use crate::predicate::waiters::Waiting;
+use crate::twig::conditions::Decided;
+use crate::twig::memo::Memo;
+use crate::twig::satisfied::Satisfied;
+use crate::twig::shapes::{ShapeId, Shapes};
+
+/// What is known so far of the message in hand.
+#[derive(Debug, Default)]
+pub(super) struct Decisions {
+    pub(super) matched: QuerySet,
+    /// Queries whose whole expression was evaluated and false.
+    refuted: QuerySet,
+    pub(super) failures: Vec<(u32, EvalError)>,
+    failed: QuerySet,
+    attribute_atoms: Found,
+    /// Those that their text satisfies.
+    content_atoms: Found,
+    /// Which keys hold for the element in hand.
+    levels: AtomLevels,
+    /// What was read for values of elements, in visits, and the tables of which no value is read any more.
+    values_read: u64,
+    without_values: FxHashSet<usize>,
+    compared_atoms: Vec<AtomId>,
+    twig_matches: Vec<u32>,
+    /// The element in hand and its ancestors.
+    lineage: Lineage,
+    /// Keys that an element satisfies, and those that its ancestors do.
+    asked: Vec<PackedKey>,
+    lookups: Lookups,
+    asked_above: Vec<PackedKey>,
+    /// What waits for keys that the ancestors of an element satisfy and needs further tests at the element itself.
+    above: Vec<Waiting>,
+    /// What the ancestors of an element say, by table and parent: siblings have the same ancestors, so they are asked
+    /// once for all.
+    above_range: FxHashMap<(usize, NodeId), Above>,
+    /// What may still be decided of long lists of candidates, by where these are; and how long they are together.
+    open: FxHashMap<usize, Vec<u32>>,
+    open_count: usize,
+}
+
+impl Decisions {
+    pub(super) fn reset(&mut self, query_bound: usize) {
+        self.matched.reset(query_bound);
+        self.refuted.clear();
+        self.failures.clear();
+        self.failed.clear();
+        self.levels.reset(&self.attribute_atoms.atoms, &self.content_atoms.atoms);
+        self.attribute_atoms.clear();
+        self.content_atoms.clear();
+        self.values_read = 0;
+        self.without_values.clear();
+        self.above.clear();
+        self.above_range.clear();
+        self.lineage.clear();
+        self.open.clear();
+        self.open_count = 0;
+    }
+
+    /// Nobody asks for these queries any more: they count as decided.
+    pub(super) fn rule_out(&mut self, queries: &QuerySet) {
+        self.refuted.insert_all(queries);
+    }
+
+    /// Looks at ancestors so far.
+    pub(super) fn looks_up(&self) -> u64 {
+        self.lineage.looks
+    }
+
+    fn fail(&mut self, query: u32, error: EvalError) {
+        // One record a query and message; it is not tried again on this message.
+        self.refuted.insert_growing(query);
+        if self.failed.insert_new(query) {
+            self.failures.push((query, error));
+        }
+    }
+
+    fn is_decided(&self, query: u32) -> bool {
+        self.matched.contains(query) || self.refuted.contains(query)
+    }
+}
+
+/// One message in hand.
+pub(super) struct Run<'a, 't> {
+    pub(super) engine: &'a Engine,
+    pub(super) population: &'a Population,
+    pub(super) evaluator: Evaluator<'a>,
+    pub(super) message: Message<'a>,
+    pub(super) budget: usize,
+    /// What may be read for values of elements, in visits.
+    pub(super) values_max: u64,
+    pub(super) shape_of: &'t [ShapeId],
+    pub(super) shapes: &'t Shapes,
+    pub(super) satisfied: &'t mut Satisfied,
+    pub(super) narrowed: &'t mut Narrowed,
+    pub(super) decided: &'t mut Decided,
+}
+
+impl<'a> Run<'a, '_> {
+    /// Decide all that waits at an element whose DFA state is `state`. `asked`: what [`Self::look_up`] found for it.
+    pub(super) fn decide(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        state: &DfaState,
+        paths: &Paths,
+        memo: &mut Memo,
+        asked: Option<Asked<'_>>,
+    ) {
+        if state.has_twigs() {
+            self.decide_twigs(decisions, node, state, memo);
+        }
+        match asked {
+            _ if state.keyed.is_empty() => {}
+            Some(asked) => self.decide_keyed(decisions, node, &state.keyed, asked),
+            None => self.decide_alone(decisions, node, &state.keyed),
+        }
+        let Some(others) = &state.others else { return };
+        for attached in &others.attached {
+            self.decide_crowd(decisions, node, paths, *attached);
+        }
+        self.decide_candidates(decisions, node, &others.candidates);
+    }
+}

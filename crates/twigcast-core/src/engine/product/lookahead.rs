@@ -1,0 +1,133 @@
+//! What came lately is found at all places at once, not where messages lead one by one.
+//!
+//! Only for places to which there is but one way, which on ordinary feeds are nearly all: of others it is not known which
+//! of the ways a message comes.
+
+use super::{Layers, NOWHERE, OUTSET, Origin, PLACES_MAX, PlaceId, UNLED, Walk};
+use crate::automaton::nfa::label_paths::{Added, PathNode, PathTree, Step};
+
+/// Before all places are looked at, as many transitions are led along as take about half the time of that: each as much as
+/// so many places, or half as many states, at once.
+const PLACES_A_STEP: usize = 256;
+const STATES_A_STEP: usize = 128;
+/// Transitions to lead along before it is worth thinking of all.
+const STEPS_MIN: usize = 16;
+/// Steps of sets for each place and state, at most: more are not worth it.
+const STEPS_EACH_MAX: usize = 32;
+/// Places that no message asks for may have a part of the cache, one of so many.
+pub(super) const BUDGET_PART: usize = 4;
+
+/// In place of how many were led along: all places were looked at.
+pub(super) const HAS_LOOKED: usize = usize::MAX;
+
+/// In place of a node: the path to a place is not known, or there are several.
+const NO_NODE: PathNode = PathNode::MAX;
+
+/// The paths to places.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) tree: PathTree,
+    /// By node, behind the first: its place, and where the transition to it is kept.
+    nodes: Vec<(PlaceId, usize)>,
+    /// By place: its node, or [`NO_NODE`].
+    node_of: Vec<PathNode>,
+    /// Of which version of the walk they are.
+    version: u64,
+    pub(super) are_found: bool,
+    /// Another way to one of the places was found since.
+    pub(super) is_broken: bool,
+    pub(super) added: Added,
+}
+
+impl Known {
+    pub(super) fn bytes(&self) -> usize {
+        self.tree.bytes()
+            + self.nodes.len() * size_of::<(PlaceId, usize)>()
+            + self.node_of.len() * size_of::<PathNode>()
+            + self.added.bytes()
+    }
+
+    /// The place of a node behind the first.
+    pub(super) fn place(&self, node: PathNode) -> PlaceId {
+        self.nodes[node as usize - 1].0
+    }
+
+    /// Is the path to a place one of them?
+    pub(super) fn has(&self, place: PlaceId) -> bool {
+        self.node_of.get(place as usize).is_some_and(|&node| node != NO_NODE)
+    }
+
+    /// There is another way to a place.
+    pub(super) fn note_other_way(&mut self, place: PlaceId) {
+        self.is_broken |= self.has(place);
+    }
+}
+
+impl Walk {
+    /// Note that a transition of an earlier edition is about to be led along; whether so many were by now that looking at
+    /// all places at once costs no more. It is tried once an edition.
+    pub(super) fn is_led_again_enough(&mut self, layers: &Layers<'_>) -> bool {
+        if self.led_again == HAS_LOOKED {
+            return false;
+        }
+        self.led_again += 1;
+        let states = layers.population.recent.nfa.state_count();
+        self.led_again > STEPS_MIN + self.places.len() / PLACES_A_STEP + states / STATES_A_STEP
+    }
+
+    /// Let all places to which there is but one way be of this edition, or as many as there is room for.
+    pub(super) fn look_ahead(&mut self, layers: &mut Layers<'_>) {
+        self.led_again = HAS_LOOKED;
+        self.looks_ahead += 1;
+        if !self.has_all_paths() {
+            self.find_paths();
+        }
+        let mark = self.mark();
+        let Layers { population, recent, budget, .. } = layers;
+        let budget = recent.dfa.bytes() + *budget / BUDGET_PART;
+        let nfa = &population.recent.nfa;
+        let steps_max = (self.paths.nodes.len() + nfa.state_count()) * STEPS_EACH_MAX;
+        let Some(reached) = self.paths.tree.reached(nfa, steps_max) else { return };
+        for (node, &(id, kept_at)) in (1..).zip(&self.paths.nodes) {
+            let place = &mut self.places[id as usize];
+            if place.edition != self.edition {
+                let Ok(told) = recent.dfa.tell(nfa, *population, reached.of(node), budget) else { return };
+                place.renew(self.edition, UNLED, told);
+                self.transitions.set_at(kept_at, mark | id);
+            }
+        }
+        self.is_level = true;
+    }
+
+    /// Are the paths that are known those of all places, as they are now?
+    pub(super) fn has_all_paths(&self) -> bool {
+        self.paths.are_found && self.paths.version == self.version
+    }
+
+    /// Find the paths to all places, as they are now.
+    pub(super) fn find_paths(&mut self) {
+        let is_only = |to: PlaceId| to != NOWHERE && to != OUTSET && self.origins[to as usize].is_only;
+        let ways = self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & PLACES_MAX));
+        let mut kept = vec![0; self.places.len()];
+        let mut steps = Vec::with_capacity(self.transitions.len());
+        for (kept_at, from, name, to) in ways.filter(|&(.., to)| is_only(to)) {
+            kept[to as usize] = kept_at;
+            steps.push(Step { from, name, to });
+        }
+        let tree = PathTree::new(&mut steps, OUTSET, self.places.len());
+        let places = tree.steps.iter().skip(1).map(|&step| steps[step as usize].to);
+        let nodes: Vec<_> = places.map(|place| (place, kept[place as usize])).collect();
+        let mut node_of = vec![NO_NODE; self.places.len()];
+        (1..).zip(&nodes).for_each(|(node, &(place, _))| node_of[place as usize] = node);
+        let before = std::mem::take(&mut self.paths);
+        let mut added = before.added;
+        added.clear();
+        self.paths = Known { tree, nodes, node_of, version: self.version, are_found: true, is_broken: false, added };
+        for (place, _) in before.nodes.into_iter().filter(|&(place, _)| !self.paths.has(place)) {
+            // On the path that was known until now.
+            if let Some(Origin { from, name, .. }) = self.origins.get(place as usize) {
+                self.fresh.push((*from, *name));
+            }
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! The queries by what they ask of bindings, laid out to be walked.
+//!
+//! On the label paths known, a *condition* is a column that is compared with a constant, however the paths to it are
+//! spelt. Queries with the same conditions lie next to each other. Those with several are in a tree, as branches below the
+//! first condition: a branch asks for one condition more, or for two if nothing branches off between them. A message walks
+//! the trees of the conditions that it satisfies, with the set of bindings that satisfy all conditions so far, and leaves
+//! a branch as soon as that set is empty: which decides conjunctions for all queries that begin with the same conditions
+//! at once. Branches of one place lie next to each other, and are looked at without a jump: which of them have a binding
+//! is hard to foretell. The first condition of a query is the one that held least often so far: so most queries are on
+//! trees that are not walked.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use super::super::program::family::{ConstantId, NONE};
+use super::catalog::{Class, ClassId, Classes, key};
+use super::bindings::Held;
+use super::data_guide::{ColumnId, ListId, Meaning};
+
+pub(super) type ConditionId = u32;
+
+/// Places of a table of conditions, at most: so many, and so many for each condition.
+const TABLE_FREE: usize = 1 << 16;
+const TABLE_PER_CONDITION: usize = 8;
+
+/// Start and end of members.
+pub(super) type Members = (u32, u32);
+
+/// A query, and the number of its recipe among those of the list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub query: u32,
+    pub row: u32,
+    /// Which of [`Selector::rows`] it is.
+    pub place: u32,
+}
+
+/// Queries that ask for certain conditions, and the branches of those that ask for more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Branch {
+    members: Members,
+    below: (u32, u32),
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Selector {
+    /// By column and constant.
+    condition_of: FxHashMap<u64, ConditionId>,
+    table: Table,
+    /// By condition: the queries that begin with it.
+    tops: Vec<Branch>,
+    /// By list: the queries that ask for nothing.
+    unconditional: Vec<Members>,
+    /// By branch below others: the conditions that it asks for, twice the same if it is one.
+    asks: Vec<[ConditionId; 2]>,
+    branches: Vec<Branch>,
+    members: Vec<Member>,
+    /// The recipes of members that are next to each other, ascending, each once.
+    rows: Vec<u32>,
+    several_count: usize,
+    /// By list: where there is room for all conditions of it, and for one more; and where there is none any more.
+    rooms: Vec<u32>,
+}
+
+/// The conditions by constant and column, as a table; empty where it would be nearly so.
+#[derive(Debug, Default)]
+struct Table {
+    /// Which row is that of a constant.
+    rows: FxHashMap<ConstantId, u32>,
+    /// How many columns there are, which is how long a row is.
+    columns: usize,
+    conditions: Vec<ConditionId>,
+}
+
+impl Table {
+    fn of(condition_of: &FxHashMap<u64, ConditionId>, columns: usize) -> Self {
+        let mut table = Self { columns, ..Self::default() };
+        for &place in condition_of.keys() {
+            let next = table.rows.len() as u32;
+            table.rows.entry(place as u32).or_insert(next);
+        }
+        let size = table.rows.len() * columns;
+        if size <= TABLE_FREE + TABLE_PER_CONDITION * condition_of.len() {
+            table.conditions.resize(size, condition_of.len() as ConditionId);
+            for (&place, &condition) in condition_of {
+                let row = table.rows[&(place as u32)] as usize;
+                table.conditions[row * columns + (place >> 32) as usize] = condition;
+            }
+        }
+        table
+    }
+}
+
+/// A constant that is compared with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    constant: ConstantId,
+    /// Where its conditions begin.
+    start: u32,
+}
+
+impl Row {
+    /// Where the condition of a column is in [`Selector::table`].
+    #[inline]
+    pub fn place(self, column: ColumnId) -> usize {
+        self.start as usize + column as usize
+    }
+}
+
+/// A query with several conditions, ascending.
+type Several = (Box<[ConditionId]>, u32, u32);
+
+/// Queries on their way into a selector.
+#[derive(Default)]
+struct Sorted {
+    /// List, make and query.
+    unconditional: Vec<(ListId, u32, u32)>,
+    /// Condition, make and query.
+    single: Vec<(ConditionId, u32, u32)>,
+    several: Vec<Several>,
+}
+
+impl Selector {
+    /// `how_often`: on how many of the messages so far a value was as a class asks for, if that is known.
+    pub fn of(classes: &Classes, meaning: &Meaning, how_often: impl Fn(&Class) -> u32) -> Self {
+        let mut selector = Self::default();
+        selector.number_conditions(classes, meaning, how_often);
+        let mut sorted = Sorted::default();
+        for (_, class) in classes.classes.iter() {
+            selector.sort(classes, meaning, class, &mut sorted);
+        }
+        sorted.unconditional.sort_unstable();
+        sorted.single.sort_unstable();
+        sorted.several.sort_unstable();
+        selector.several_count = sorted.several.len();
+        selector.unconditional = vec![(0, 0); meaning.lists.len()];
+        for same in sorted.unconditional.chunk_by(|a, b| a.0 == b.0) {
+            let members = selector.add_members(same.iter().map(|&(_, row, query)| (query, row)));
+            selector.unconditional[same[0].0 as usize] = members;
+        }
+        selector.lay_out(&sorted);
+        selector.table = Table::of(&selector.condition_of, meaning.columns.len());
+        selector
+    }
+
+    /// Numbers the conditions, those that hold least often first.
+    fn number_conditions(&mut self, classes: &Classes, meaning: &Meaning, how_often: impl Fn(&Class) -> u32) {
+        let mut conditions: Vec<(u32, u64, ListId)> = Vec::new();
+        for (_, class) in classes.classes.iter().filter(|(_, class)| class.pair != NONE) {
+            let column = meaning.column_of_pair[class.pair as usize];
+            if column != NONE {
+                let list = meaning.list_of_source[class.source as usize];
+                conditions.push((how_often(class), key(column, class.constant), list));
+            }
+        }
+        conditions.sort_unstable();
+        self.rooms = vec![0; meaning.lists.len() + 1];
+        for (_, place, list) in conditions {
+            let next = self.condition_of.len() as ConditionId;
+            self.condition_of.entry(place).or_insert_with(|| {
+                self.rooms[list as usize + 1] += 1;
+                next
+            });
+        }
+        for list in 0..meaning.lists.len() {
+            self.rooms[list + 1] += self.rooms[list] + 1;
+        }
+    }
+
+    /// The condition of a class; `None`: there is none.
+    pub fn condition(&self, meaning: &Meaning, class: &Class) -> Option<ConditionId> {
+        let column = *meaning.column_of_pair.get(class.pair as usize)?;
+        self.condition_of.get(&key(column, class.constant)).copied()
+    }
+
+    /// How many queries have several conditions.
+    pub fn several_count(&self) -> usize {
+        self.several_count
+    }
+
+    fn sort(&mut self, classes: &Classes, meaning: &Meaning, class: &Class, sorted: &mut Sorted) {
+        let list = meaning.list_of_source[class.source as usize];
+        if list == NONE {
+            return;
+        }
+        let row = |make: u32| meaning.make_of[make as usize];
+        if class.pair == NONE {
+            sorted.unconditional.extend(class.members.iter().map(|member| (list, row(member.make), member.query)));
+            return;
+        }
+        let Some(first) = self.condition(meaning, class) else { return };
+        for member in &class.members {
+            let others: &[ClassId] = classes.also.get(member.also).map_or(&[], |others| others);
+            let mut conditions = vec![first];
+            conditions.extend(others.iter().filter_map(|&class| self.condition(meaning, classes.classes.get(class)?)));
+            conditions.sort_unstable();
+            conditions.dedup();
+            match conditions[..] {
+                [only] => sorted.single.push((only, row(member.make), member.query)),
+                _ => sorted.several.push((conditions.into(), row(member.make), member.query)),
+            }
+        }
+    }
+
+    fn lay_out(&mut self, sorted: &Sorted) {
+        let (mut single, mut several) = (&sorted.single[..], &sorted.several[..]);
+        for condition in 0..self.condition_of.len() as ConditionId {
+            let mine;
+            (mine, single) = single.split_at(single.partition_point(|&(of, ..)| of == condition));
+            let more;
+            (more, several) = several.split_at(several.partition_point(|(of, ..)| of[0] == condition));
+            let members = self.add_members(mine.iter().map(|&(_, row, query)| (query, row)));
+            let below = self.lay_out_below(more);
+            self.tops.push(Branch { members, below });
+        }
+    }
+
+    /// Lays out queries that begin with the same condition and have others; returns their first branches.
+    fn lay_out_below(&mut self, several: &[Several]) -> (u32, u32) {
+        let first = self.branches.len() as u32;
+        let mut open = Vec::new();
+        self.add_branches(several, 1, &mut open);
+        let below = (first, self.branches.len() as u32);
+        while let Some((branch, queries, depth)) = open.pop() {
+            let queries: &[Several] = queries;
+            let (here, more) = queries.split_at(queries.partition_point(|(of, ..)| of.len() == depth));
+            let members = self.add_members(here.iter().map(|&(_, row, query)| (query, row)));
+            let first = self.branches.len() as u32;
+            self.add_branches(more, depth, &mut open);
+            self.branches[branch] = Branch { members, below: (first, self.branches.len() as u32) };
+        }
+        below
+    }
+
+    /// Adds the branches of queries that have so many conditions in common and others; what each is to lead to is `open`.
+    fn add_branches<'a>(
+        &mut self,
+        several: &'a [Several],
+        depth: usize,
+        open: &mut Vec<(usize, &'a [Several], usize)>,
+    ) {
+        for same in several.chunk_by(|(a, ..), (b, ..)| a[depth] == b[depth]) {
+            let (least, greatest) = (&same[0].0, &same[same.len() - 1].0);
+            let ask = least[depth];
+            let is_alone = least.len() > depth + 1 && least[depth + 1] == greatest[depth + 1];
+            let next = if is_alone { least[depth + 1] } else { ask };
+            open.push((self.branches.len(), same, depth + 1 + usize::from(is_alone)));
+            self.asks.push([ask, next]);
+            self.branches.push(Branch::default());
+        }
+    }
+
+    /// Adds queries that ask for the same, each with its recipe, in the order of these.
+    fn add_members(&mut self, members: impl Iterator<Item = (u32, u32)>) -> Members {
+        let (start, mut last) = (self.members.len() as u32, None);
+        for (query, row) in members {
+            if last != Some(row) {
+                self.rows.push(row);
+                last = Some(row);
+            }
+            self.members.push(Member { query, row, place: self.rows.len() as u32 - 1 });
+        }
+        (start, self.members.len() as u32)
+    }
+
+    /// How many conditions there are.
+    pub fn condition_count(&self) -> usize {
+        self.tops.len()
+    }
+
+    /// How many lists there are.
+    pub fn list_count(&self) -> usize {
+        self.unconditional.len()
+    }
+
+    /// Where there is room for all conditions of a list, and for one more.
+    #[inline]
+    pub fn room_of_list(&self, list: ListId) -> Range<usize> {
+        self.rooms[list as usize] as usize..self.rooms[list as usize + 1] as usize
+    }
+
+    /// How much room that is for all lists.
+    pub fn room_of_lists(&self) -> usize {
+        self.rooms.last().map_or(0, |&end| end as usize)
+    }
+
+    /// The conditions that ask for a constant, if there are any.
+    #[inline]
+    pub fn row(&self, constant: ConstantId) -> Option<Row> {
+        let row = *self.table.rows.get(&constant)?;
+        // Where there is no table, that means nothing.
+        Some(Row { constant, start: (row as usize * self.table.columns) as u32 })
+    }
+
+    /// By [`Row::place`], the condition that a column is equal to the constant of a row; [`Self::condition_count`] where no
+    /// query asks for it. `None`: there would be hardly any.
+    #[inline]
+    pub fn table(&self) -> Option<&[ConditionId]> {
+        Some(&self.table.conditions[..]).filter(|conditions| !conditions.is_empty())
+    }
+
+    /// The condition that a column is equal to the constant of a row; [`Self::condition_count`]: no query asks for it.
+    #[inline]
+    pub fn condition_at(&self, row: Row, column: ColumnId) -> ConditionId {
+        if let Some(&condition) = self.table.conditions.get(row.place(column)) {
+            return condition;
+        }
+        let known = self.condition_of.get(&key(column, row.constant)).copied();
+        known.unwrap_or(self.condition_count() as ConditionId)
+    }
+
+    /// The queries that ask nothing of the bindings of a list.
+    pub fn unconditional(&self, list: ListId) -> Members {
+        self.unconditional[list as usize]
+    }
+
+    #[inline]
+    pub fn members(&self, (start, end): Members) -> &[Member] {
+        &self.members[start as usize..end as usize]
+    }
+
+    /// The different recipes of members, ascending, by number among those of the list.
+    #[inline]
+    pub fn rows(&self, members: &[Member]) -> &[u32] {
+        match members {
+            [first, .., last] => &self.rows[first.place as usize..=last.place as usize],
+            [only] => &self.rows[only.place as usize..=only.place as usize],
+            [] => &[],
+        }
+    }
+
+    /// Calls back with the queries that satisfied conditions of one list lead to, and the bindings that satisfy all that
+    /// they ask for. `stack` is scratch.
+    pub fn walk(
+        &self,
+        satisfied: &[ConditionId],
+        held: Held<'_>,
+        stack: &mut Stack,
+        mut found: impl FnMut(&[u64], Members),
+    ) {
+        if held.words > 1 {
+            return satisfied.iter().for_each(|&condition| self.walk_wide(condition, held, stack, &mut found));
+        }
+        for &condition in satisfied {
+            let (Branch { members, below }, set) = (self.tops[condition as usize], held.narrow[condition as usize]);
+            if members.0 < members.1 {
+                found(&[set], members);
+            }
+            if below.0 < below.1 {
+                self.walk_below(below, set, held.narrow, stack, &mut found);
+            }
+        }
+    }
+
+    fn walk_below(
+        &self,
+        below: (u32, u32),
+        set: u64,
+        held: &[u64],
+        stack: &mut Stack,
+        found: &mut impl FnMut(&[u64], Members),
+    ) {
+        self.look(below, set, held, stack);
+        while let Some((branch, set)) = stack.pop() {
+            let Branch { members, below } = self.branches[branch as usize];
+            if members.0 < members.1 {
+                found(&[set], members);
+            }
+            if below.0 < below.1 {
+                self.look(below, set, held, stack);
+            }
+        }
+    }
+
+    /// Puts branches on the stack that ask for what is satisfied by bindings of a set.
+    #[inline]
+    fn look(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut Stack) {
+        stack.looks += u64::from(end - start);
+        let asks = &self.asks[start as usize..end as usize];
+        let room = stack.room(asks.len());
+        let mut count = 0;
+        for (branch, &[first, second]) in (start..).zip(asks) {
+            let common = set & held[first as usize] & held[second as usize];
+            room[count] = (branch, common);
+            count += usize::from(common != 0);
+        }
+        stack.length += count;
+    }
+
+    /// Like [`Self::walk`], where sets take several words.
+    fn walk_wide(
+        &self,
+        condition: ConditionId,
+        held: Held<'_>,
+        stack: &mut Stack,
+        found: &mut impl FnMut(&[u64], Members),
+    ) {
+        let Some(set) = held.wide(condition) else { return };
+        let Branch { members, below } = self.tops[condition as usize];
+        if members.0 < members.1 {
+            found(set, members);
+        }
+        stack.wide.clear();
+        self.look_wide(below, set, held, stack);
+        let mut set = Vec::with_capacity(held.words);
+        while let Some((branch, _)) = stack.pop() {
+            let rest = stack.wide.len() - held.words;
+            set.clear();
+            set.extend(stack.wide.drain(rest..));
+            let Branch { members, below } = self.branches[branch as usize];
+            if members.0 < members.1 {
+                found(&set, members);
+            }
+            self.look_wide(below, &set, held, stack);
+        }
+    }
+
+    fn look_wide(&self, (start, end): (u32, u32), set: &[u64], held: Held<'_>, stack: &mut Stack) {
+        stack.looks += u64::from(end - start);
+        for branch in start..end {
+            let [first, second] = self.asks[branch as usize];
+            let (Some(first), Some(second)) = (held.wide(first), held.wide(second)) else { continue };
+            let before = stack.wide.len();
+            stack.wide.extend(set.iter().zip(first).zip(second).map(|((set, first), second)| set & first & second));
+            if stack.wide[before..].iter().all(|&word| word == 0) {
+                stack.wide.truncate(before);
+            } else {
+                stack.room(1)[0] = (branch, 0);
+                stack.length += 1;
+            }
+        }
+    }
+}
+
+/// Branches that are still to be looked below, with the bindings that satisfy all that they ask for.
+#[derive(Debug, Default)]
+pub(super) struct Stack {
+    narrow: Vec<(u32, u64)>,
+    length: usize,
+    /// Where sets take several words.
+    wide: Vec<u64>,
+    /// How many branches were looked at.
+    pub looks: u64,
+}
+
+impl Stack {
+    /// So many places behind those in use, at least.
+    #[inline]
+    fn room(&mut self, count: usize) -> &mut [(u32, u64)] {
+        let end = self.length + count;
+        if self.narrow.len() < end {
+            self.narrow.resize(end, (0, 0));
+        }
+        &mut self.narrow[self.length..end]
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(u32, u64)> {
+        self.length = self.length.checked_sub(1)?;
+        Some(self.narrow[self.length])
+    }
+}

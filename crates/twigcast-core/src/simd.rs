@@ -1,0 +1,50 @@
+//! Which instructions the innermost loops are made of: the same code, made for several kinds of processor.
+
+use std::sync::OnceLock;
+
+use crate::engine::{AppendMembers, append_members};
+use crate::rewrite::PutTogether;
+
+/// What depends on the kind of processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Instructions {
+    /// Puts results together.
+    pub(crate) put_together: PutTogether,
+    /// Lists the members of a set.
+    pub(crate) append_members: AppendMembers,
+}
+
+/// What [`Instructions::choose`] chose.
+static CHOSEN: OnceLock<Instructions> = OnceLock::new();
+
+impl Instructions {
+    /// Those that each processor has.
+    const PLAIN: Self = Self {
+        put_together: |joined, first, out, ends| joined.put_together(first, out, ends),
+        append_members: |words, members| append_members(words, members),
+    };
+
+    /// Those of processors with AVX2, which copy twice as much at once, and count bits and go from bit to bit in one step.
+    ///
+    /// # Safety
+    /// None of its own: Rust lets this be called where it knows that the processor has AVX2, BMI1, BMI2 and POPCNT, and
+    /// elsewhere the caller has to make sure of it.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub fn avx2() -> Self {
+        Self {
+            put_together: |joined, first, out, ends| joined.put_together(first, out, ends),
+            append_members: |words, members| append_members(words, members),
+        }
+    }
+
+    /// These are used from now on, in all of the process, unless others were chosen before.
+    pub fn choose(self) {
+        // Whoever chose before had the same processor.
+        let _ = CHOSEN.set(self);
+    }
+
+    pub(crate) fn chosen() -> Self {
+        CHOSEN.get().copied().unwrap_or(Self::PLAIN)
+    }
+}
