@@ -9,7 +9,7 @@ use std::time::Instant;
 use quick_xml::events::Event;
 use twigcast_core::document::Document;
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{Scanner, RecordOptions};
 use twigcast_core::vocabulary::Vocabulary;
 
 const PASSES: usize = 40;
@@ -60,7 +60,7 @@ fn main() -> std::io::Result<()> {
     let (mut scanner, mut document, limits) = (Scanner::new(), Document::default(), Limits::default());
     let mut known = Vocabulary::new();
     messages.retain(|message| {
-        if scanner.scan(message, &Vocabulary::new(), &limits, Want::ALL, &mut document).is_err() {
+        if scanner.scan(message, &Vocabulary::new(), &limits, RecordOptions::ALL, &mut document).is_err() {
             return false;
         }
         for attribute in &document.attributes {
@@ -79,7 +79,7 @@ fn main() -> std::io::Result<()> {
     let bytes: usize = messages.iter().map(Vec::len).sum();
     println!("{} of {count} messages, {} bytes each", messages.len(), bytes / messages.len().max(1));
     for (label, vocabulary) in [("no name known", &Vocabulary::new()), ("every name known", &known)] {
-        for want in [Want { attributes: false, text: false }, Want { attributes: true, text: false }, Want::ALL] {
+        for want in [RecordOptions { attributes: false, text: false }, RecordOptions { attributes: true, text: false }, RecordOptions::ALL] {
             time(&format!("{label}, {want:?}"), &messages, |message| {
                 scanner.scan(message, vocabulary, &limits, want, &mut document).expect("checked before");
                 std::hint::black_box(&document);

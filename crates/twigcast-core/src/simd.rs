@@ -2,22 +2,22 @@
 
 use std::sync::OnceLock;
 
-use crate::engine::{AppendMembers, append_members};
-use crate::rewrite::PutTogether;
+use crate::engine::{AppendMembersFn, append_members};
+use crate::rewrite::AssembleFn;
 
 /// What depends on the kind of processor.
 #[derive(Clone, Copy, Debug)]
-pub struct Instructions {
+pub struct SimdKernels {
     /// Puts results together.
-    pub(crate) put_together: PutTogether,
+    pub(crate) put_together: AssembleFn,
     /// Lists the members of a set.
-    pub(crate) append_members: AppendMembers,
+    pub(crate) append_members: AppendMembersFn,
 }
 
 /// What [`Instructions::choose`] chose.
-static CHOSEN: OnceLock<Instructions> = OnceLock::new();
+static CHOSEN: OnceLock<SimdKernels> = OnceLock::new();
 
-impl Instructions {
+impl SimdKernels {
     /// Those that each processor has.
     const PLAIN: Self = Self {
         put_together: |joined, first, out, ends| joined.put_together(first, out, ends),

@@ -7,7 +7,7 @@ use twigcast_core::engine::{AddError, Engine, Matcher, QueryContext};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{self, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{Scanner, RecordOptions};
 use twigcast_core::snapshot;
 use twigcast_core::vocabulary::Vocabulary;
 
@@ -152,7 +152,7 @@ fn oracle(text: &str, source: &str) -> bool {
     let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &limits };
     let Query::XPath(expr) = query::parse(text, &options, &mut vocabulary).expect(text) else { panic!("{text}") };
     let mut document = Document::default();
-    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect(source);
+    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect(source);
     let message = Message { source: source.as_bytes(), document: &document };
     Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect(text)
 }

@@ -21,7 +21,7 @@ mod tests;
 
 use std::fmt;
 
-pub use span::{Carried, Span, frame_header};
+pub use span::{CarriedMessage, Span, frame_header};
 
 /// Version of the form of packets.
 pub const FORM: u8 = 1;

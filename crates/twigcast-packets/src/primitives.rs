@@ -58,14 +58,14 @@ fn long_number(bytes: &[u8], at: &mut usize) -> Result<u64, PacketError> {
 
 /// Reads the parts of one frame.
 #[derive(Clone, Copy)]
-pub struct Parts<'a> {
+pub struct FrameReader<'a> {
     /// Up to the end of the frame.
     pub bytes: &'a [u8],
     /// Where the next part begins.
     pub at: usize,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> FrameReader<'a> {
     #[inline(always)]
     pub fn number(&mut self) -> Result<u64, PacketError> {
         number(self.bytes, &mut self.at)

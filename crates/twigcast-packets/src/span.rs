@@ -1,6 +1,6 @@
 //! Spans: what goes down the trees, with a message or with silence.
 
-use super::primitives::{NUMBER_BYTES_MAX, Parts, put_number, put_signed, put_text};
+use super::primitives::{NUMBER_BYTES_MAX, FrameReader, put_number, put_signed, put_text};
 use super::{BODY_BYTES_MAX, BROKERS_MAX, NAME_BYTES_MAX, PacketError, REDUCED_BYTES_MAX};
 
 /// All there is to know of the numbers of a root above `after` up to `upto`.
@@ -13,12 +13,12 @@ pub struct Span<'a> {
     /// Where it ends.
     pub upto: i64,
     /// The message of the number `upto`.
-    pub message: Option<Carried<'a>>,
+    pub message: Option<CarriedMessage<'a>>,
 }
 
 /// A message on its way.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carried<'a> {
+pub struct CarriedMessage<'a> {
     /// The broker that stored it first.
     pub root: u64,
     /// Its number there.
@@ -49,9 +49,9 @@ impl<'a> Span<'a> {
     /// # Errors
     /// It ends too early, breaks a bound, or says what no span says.
     pub fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), PacketError> {
-        let mut parts = Parts { bytes, at: at.min(bytes.len()) };
+        let mut parts = FrameReader { bytes, at: at.min(bytes.len()) };
         let (root, after, upto) = (parts.number()?, parts.signed()?, parts.signed()?);
-        let message = if parts.flag()? { Some(Carried::read(&mut parts)?) } else { None };
+        let message = if parts.flag()? { Some(CarriedMessage::read(&mut parts)?) } else { None };
         Ok((Self { root, after, upto, message }, parts.at))
     }
 
@@ -73,8 +73,8 @@ impl<'a> Span<'a> {
     }
 }
 
-impl<'a> Carried<'a> {
-    fn read(parts: &mut Parts<'a>) -> Result<Self, PacketError> {
+impl<'a> CarriedMessage<'a> {
+    fn read(parts: &mut FrameReader<'a>) -> Result<Self, PacketError> {
         Ok(Self {
             root: parts.number()?,
             number: parts.signed()?,

@@ -1,6 +1,6 @@
 //! What is written is read again; whatever else comes is refused.
 
-use super::{Carried, FORM, Frame, HEADER_BYTES, Span, frame_header, frames, header};
+use super::{CarriedMessage, FORM, Frame, HEADER_BYTES, Span, frame_header, frames, header};
 
 fn written(span: &Span<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -16,7 +16,7 @@ fn packet(frames: &[&[u8]]) -> Vec<u8> {
 }
 
 fn message() -> Span<'static> {
-    let message = Carried {
+    let message = CarriedMessage {
         root: u64::MAX,
         number: i64::MAX,
         scope: "default",

@@ -13,41 +13,41 @@ const KEPT_BYTES_MAX: usize = 16 << 20;
 ///
 /// Those of a `bytes` are looked at where they are. Any other buffer may be written to by another thread while the GIL
 /// is released, so it is copied, into memory that has been used before: new memory is slow at first.
-pub enum Lent<'a> {
+pub enum BorrowedBytes<'a> {
     Bytes(&'a [u8]),
     Copied(Vec<u8>),
 }
 
-impl Lent<'_> {
+impl BorrowedBytes<'_> {
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Lent::Bytes(bytes) => bytes,
-            Lent::Copied(bytes) => bytes,
+            BorrowedBytes::Bytes(bytes) => bytes,
+            BorrowedBytes::Copied(bytes) => bytes,
         }
     }
 }
 
 /// Memory for copies, between calls.
 #[derive(Default)]
-pub struct Lender(Mutex<Vec<u8>>);
+pub struct CopyBuffer(Mutex<Vec<u8>>);
 
-impl Lender {
+impl CopyBuffer {
     /// What is in a `bytes`, or in another buffer of unsigned bytes.
-    pub fn lend<'a>(&self, given: &'a Bound<'_, PyAny>) -> PyResult<Lent<'a>> {
+    pub fn lend<'a>(&self, given: &'a Bound<'_, PyAny>) -> PyResult<BorrowedBytes<'a>> {
         if let Ok(bytes) = given.cast::<PyBytes>() {
-            return Ok(Lent::Bytes(bytes.as_bytes()));
+            return Ok(BorrowedBytes::Bytes(bytes.as_bytes()));
         }
         let buffer = PyBuffer::<u8>::get(given)?;
         let mut copy = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         copy.resize(buffer.item_count(), 0);
         buffer.copy_to_slice(given.py(), &mut copy)?;
-        Ok(Lent::Copied(copy))
+        Ok(BorrowedBytes::Copied(copy))
     }
 
     /// Takes back what was lent.
-    pub fn take_back(&self, lent: Lent<'_>) {
+    pub fn take_back(&self, lent: BorrowedBytes<'_>) {
         match lent {
-            Lent::Copied(copy) if copy.capacity() <= KEPT_BYTES_MAX => {
+            BorrowedBytes::Copied(copy) if copy.capacity() <= KEPT_BYTES_MAX => {
                 *self.0.lock().unwrap_or_else(PoisonError::into_inner) = copy;
             }
             _ => {}

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::ordered_output::Found;
+use crate::ordered_output::ThreadMatches;
 
 /// Lists that are kept, at most, and how much memory they may take together.
 const LISTS_MAX: usize = 8;
@@ -22,22 +22,22 @@ const SPARING_MAX: usize = 8;
 const SPARE_MAX: usize = 32 << 20;
 
 /// Memory of lists that are in no use any more.
-pub struct Room<T>(Arc<Mutex<Kept<T>>>);
+pub struct BufferPool<T>(Arc<Mutex<PooledBuffer<T>>>);
 
-struct Kept<T> {
+struct PooledBuffer<T> {
     lists: Vec<Vec<T>>,
     /// Lists with memory to spare that are looked at, and how much of that they hold.
     sparing: usize,
     spare: usize,
 }
 
-impl<T> Default for Room<T> {
+impl<T> Default for BufferPool<T> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Kept { lists: Vec::new(), sparing: 0, spare: 0 })))
+        Self(Arc::new(Mutex::new(PooledBuffer { lists: Vec::new(), sparing: 0, spare: 0 })))
     }
 }
 
-impl<T> Clone for Room<T> {
+impl<T> Clone for BufferPool<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
@@ -47,7 +47,7 @@ fn memory_of<T>(list: &Vec<T>) -> usize {
     list.capacity() * size_of::<T>()
 }
 
-impl<T> Kept<T> {
+impl<T> PooledBuffer<T> {
     /// Lets a list be looked at that has so much memory to spare, unless that is too much with what others have.
     fn lend(&mut self, spare: usize) -> bool {
         let fits = self.sparing < SPARING_MAX && self.spare + spare <= SPARE_MAX;
@@ -83,8 +83,8 @@ impl<T> Kept<T> {
     }
 }
 
-impl<T: Copy> Room<T> {
-    fn kept(&self) -> MutexGuard<'_, Kept<T>> {
+impl<T: Copy> BufferPool<T> {
+    fn kept(&self) -> MutexGuard<'_, PooledBuffer<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,35 +105,35 @@ impl<T: Copy> Room<T> {
     /// The first so many of a list. They may be looked at for long, and many such lists at once: then they should not hold
     /// much more memory than they need. A few may. Answers differ in length, so that most have memory that a longer one
     /// needed, and to copy each of them out of it took a thirtieth of the time of matching and rewriting.
-    fn hold(&self, list: Vec<T>, count: usize) -> Held<T> {
+    fn hold(&self, list: Vec<T>, count: usize) -> PooledPrefix<T> {
         let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
         let spare = if is_sparse { memory_of(&list) - count * size_of::<T>() } else { 0 };
         let room = self.clone();
         if spare == 0 || self.kept().lend(spare) {
-            return Held { list, count, spare, room };
+            return PooledPrefix { list, count, spare, room };
         }
         let few = list[..count].to_vec();
         self.give_back(list);
-        Held { list: few, count, spare: 0, room }
+        PooledPrefix { list: few, count, spare: 0, room }
     }
 }
 
 /// The first so many of a list whose memory goes back to the room in the end.
-struct Held<T: Copy> {
+struct PooledPrefix<T: Copy> {
     list: Vec<T>,
     count: usize,
     /// Memory that it has to spare, if that is much.
     spare: usize,
-    room: Room<T>,
+    room: BufferPool<T>,
 }
 
-impl<T: Copy> Held<T> {
+impl<T: Copy> PooledPrefix<T> {
     fn list(&self) -> &[T] {
         &self.list[..self.count]
     }
 }
 
-impl<T: Copy> Drop for Held<T> {
+impl<T: Copy> Drop for PooledPrefix<T> {
     fn drop(&mut self) {
         if self.spare > 0 {
             self.room.kept().end_lending(self.spare);
@@ -157,12 +157,12 @@ unsafe fn fill_view<T>(list: &[T], owner: &Bound<'_, PyAny>, view: *mut ffi::Py_
 }
 
 /// 32-bit numbers as a buffer of bytes. See the stub file.
-#[pyclass(frozen, module = "twigcast._core")]
-pub struct Numbers(Held<u32>);
+#[pyclass(frozen, name = "Numbers", module = "twigcast._core")]
+pub struct Int32Buffer(PooledPrefix<u32>);
 
-impl Numbers {
+impl Int32Buffer {
     /// What a batch found. The memory goes back to the room in the end.
-    pub fn new(found: Found<u32>, room: &Room<u32>) -> Self {
+    pub fn new(found: ThreadMatches<u32>, room: &BufferPool<u32>) -> Self {
         let (list, count) = found.into_parts();
         Self(room.hold(list, count))
     }
@@ -173,7 +173,7 @@ impl Numbers {
 }
 
 #[pymethods]
-impl Numbers {
+impl Int32Buffer {
     fn __len__(&self) -> usize {
         self.0.list().len()
     }
@@ -189,19 +189,19 @@ impl Numbers {
 }
 
 /// Bytes as a buffer. See the stub file.
-#[pyclass(frozen, module = "twigcast._core")]
-pub struct Bytes(Held<u8>);
+#[pyclass(frozen, name = "Bytes", module = "twigcast._core")]
+pub struct ByteBuffer(PooledPrefix<u8>);
 
-impl Bytes {
+impl ByteBuffer {
     /// Payloads that a batch made. The memory goes back to the room in the end.
-    pub fn new(made: Found<u8>, room: &Room<u8>) -> Self {
+    pub fn new(made: ThreadMatches<u8>, room: &BufferPool<u8>) -> Self {
         let (list, count) = made.into_parts();
         Self(room.hold(list, count))
     }
 }
 
 #[pymethods]
-impl Bytes {
+impl ByteBuffer {
     fn __len__(&self) -> usize {
         self.0.list().len()
     }

@@ -17,10 +17,10 @@ use crate::answer::Answer;
 use crate::batch;
 use crate::batch_result::BatchResult;
 use crate::errors;
-use crate::keys::{Groups, Keys, KeysAtHand};
+use crate::keys::{GroupBuffers, KeyBuffers, KeyTableVersion};
 use crate::limits;
-use crate::pairs::{Pair, pair, refusals};
-use crate::payloads::ToPython;
+use crate::pairs::{KeyQueryPair, pair, refusals};
+use crate::payloads::PythonSink;
 use crate::queries;
 use crate::results::Results;
 use crate::engine_handle::{Engine, key_of, slots_of};
@@ -31,7 +31,7 @@ impl Engine {
     fn add_all<'py>(
         &self,
         py: Python<'py>,
-        pairs: &[Pair],
+        pairs: &[KeyQueryPair],
         add: impl FnOnce(&mut core::Engine) -> Vec<(usize, AddError)> + Send,
     ) -> PyResult<Bound<'py, PyList>> {
         let refused = py.detach(|| {
@@ -148,11 +148,11 @@ impl Engine {
     /// See the stub file.
     #[allow(clippy::type_complexity)]
     #[pyo3(signature = (known=(-1, 0, 0)))]
-    fn key_table(&self, py: Python<'_>, known: KeysAtHand) -> PyResult<(u64, usize, Py<PyBytes>, Py<PyBytes>)> {
+    fn key_table(&self, py: Python<'_>, known: KeyTableVersion) -> PyResult<(u64, usize, Py<PyBytes>, Py<PyBytes>)> {
         let (version, first, keys) = py.detach(|| {
             let engine = self.read();
-            let known = if Keys::are_at_hand(&engine, known) { known } else { (-1, 0, 0) };
-            (engine.keys_version(), known.1, Keys::beyond(&engine, known))
+            let known = if KeyBuffers::are_at_hand(&engine, known) { known } else { (-1, 0, 0) };
+            (engine.keys_version(), known.1, KeyBuffers::beyond(&engine, known))
         });
         let (offsets, text) = keys.buffers(py)?;
         Ok((version, first, offsets, text))
@@ -163,7 +163,7 @@ impl Engine {
     fn group_table(&self, py: Python<'_>) -> PyResult<(u64, Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)> {
         let (version, groups) = py.detach(|| {
             let engine = self.read();
-            (engine.version(), Groups::by_query(&engine))
+            (engine.version(), GroupBuffers::by_query(&engine))
         });
         let (ends, offsets, text) = groups.buffers(py)?;
         Ok((version, ends, offsets, text))
@@ -292,7 +292,7 @@ impl Engine {
         py: Python<'py>,
         xml: &[u8],
     ) -> PyResult<(Vec<Slot>, Vec<Option<u32>>, Bound<'py, PyList>, Vec<(String, String)>)> {
-        let sent = ToPython::default();
+        let sent = PythonSink::default();
         let (slots, numbers, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
@@ -303,7 +303,7 @@ impl Engine {
                     let unmade = delivered.failures.into_iter().map(|(slot, reason)| (slot, reason.to_string()));
                     let failed = engine.failures(matcher).into_iter().chain(unmade);
                     let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    let number = |number| Some(number).filter(|&number| number != core::Delivered::WHOLE);
+                    let number = |number| Some(number).filter(|&number| number != core::MessageDeliveries::WHOLE);
                     Ok((delivered.slots, delivered.numbers.into_iter().map(number).collect(), failures))
                 })
             })
@@ -313,7 +313,7 @@ impl Engine {
 
     /// See the stub file.
     fn results<'py>(&self, py: Python<'py>, xml: Bound<'py, PyBytes>) -> PyResult<(Results, Vec<(String, String)>)> {
-        let sent = ToPython::default();
+        let sent = PythonSink::default();
         let source = xml.as_bytes();
         let (found, keys, failures) = py
             .detach(|| {
@@ -344,15 +344,15 @@ impl Engine {
         deliver: bool,
         nodes: bool,
         threads: usize,
-        known: Option<KeysAtHand>,
+        known: Option<KeyTableVersion>,
         grouped: bool,
     ) -> PyResult<BatchResult> {
         if grouped && (deliver || nodes) {
             return Err(PyValueError::new_err("payloads and nodes are told by key, not by group"));
         }
-        let wanted = batch::Wanted { deliver, nodes, grouped };
+        let wanted = batch::BatchOptions { deliver, nodes, grouped };
         let data = self.lender().lend(data)?;
-        let rows = batch::Rows::new(offsets, data.bytes(), count, validity)
+        let rows = batch::MessageRows::new(offsets, data.bytes(), count, validity)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
         let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
         self.lender().take_back(data);

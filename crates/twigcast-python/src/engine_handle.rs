@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, Slot};
 
-use crate::borrowed_bytes::Lender;
-use crate::buffers::Room;
+use crate::borrowed_bytes::CopyBuffer;
+use crate::buffers::BufferPool;
 
 /// Matchers kept for the next call; more are made and dropped when more threads match at once.
 const IDLE_MATCHERS_MAX: usize = 16;
@@ -19,12 +19,12 @@ const MANY: usize = 128;
 /// Memory for what batches find, for payloads of single messages, which are far fewer, and for what several threads have
 /// found and not put in its place.
 #[derive(Default)]
-pub struct Rooms {
-    pub matches: Room<u32>,
-    pub payloads: Room<u8>,
-    pub payloads_of_one: Room<u8>,
-    pub scratch: Room<u32>,
-    pub scratch_payloads: Room<u8>,
+pub struct EngineBuffers {
+    pub matches: BufferPool<u32>,
+    pub payloads: BufferPool<u8>,
+    pub payloads_of_one: BufferPool<u8>,
+    pub scratch: BufferPool<u32>,
+    pub scratch_payloads: BufferPool<u8>,
 }
 
 /// A subscription population. See the stub file.
@@ -34,8 +34,8 @@ pub struct Engine {
     idle: Mutex<Vec<Matcher>>,
     /// Additions since matchers learnt of them.
     added: AtomicUsize,
-    lender: Lender,
-    rooms: Rooms,
+    lender: CopyBuffer,
+    rooms: EngineBuffers,
 }
 
 // A panic while a lock was held leaves the lock poisoned but the data as consistent as Rust keeps it: matchers are
@@ -90,12 +90,12 @@ impl Engine {
     }
 
     /// What copies bytes that Python lends.
-    pub fn lender(&self) -> &Lender {
+    pub fn lender(&self) -> &CopyBuffer {
         &self.lender
     }
 
     /// Memory for what batches find.
-    pub fn rooms(&self) -> &Rooms {
+    pub fn rooms(&self) -> &EngineBuffers {
         &self.rooms
     }
 
@@ -105,8 +105,8 @@ impl Engine {
             engine: RwLock::new(engine),
             idle: Mutex::new(Vec::new()),
             added: AtomicUsize::new(0),
-            lender: Lender::default(),
-            rooms: Rooms::default(),
+            lender: CopyBuffer::default(),
+            rooms: EngineBuffers::default(),
         }
     }
 }

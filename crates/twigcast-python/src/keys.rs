@@ -11,17 +11,17 @@ const KEY_BYTES: usize = 16;
 
 /// A table of keys by slot that somebody has: the engine's [`core::Engine::keys_version`] when it was made, how many keys are
 /// in it, and how long their text is.
-pub type KeysAtHand = (i64, usize, usize);
+pub type KeyTableVersion = (i64, usize, usize);
 
 /// The keys of some slots, one after the other.
-pub struct Keys {
+pub struct KeyBuffers {
     offsets: Vec<u8>,
     text: Vec<u8>,
     /// Bytes of text that stand elsewhere, before these.
     before: usize,
 }
 
-impl Keys {
+impl KeyBuffers {
     /// The keys of all slots; those in no use have an empty one.
     pub fn by_slot(engine: &core::Engine) -> Self {
         let mut keys = Self::with_room(engine.slot_bound());
@@ -30,12 +30,12 @@ impl Keys {
     }
 
     /// Whether the keys in a table are right, so far as there are any.
-    pub fn are_at_hand(engine: &core::Engine, (version, ..): KeysAtHand) -> bool {
+    pub fn are_at_hand(engine: &core::Engine, (version, ..): KeyTableVersion) -> bool {
         u64::try_from(version) == Ok(engine.keys_version())
     }
 
     /// The keys of all slots that a table has not yet.
-    pub fn beyond(engine: &core::Engine, (_, count, bytes): KeysAtHand) -> Self {
+    pub fn beyond(engine: &core::Engine, (_, count, bytes): KeyTableVersion) -> Self {
         let mut keys = Self::with_room(engine.slot_bound().saturating_sub(count));
         keys.before = bytes;
         keys.offsets.clear();
@@ -86,16 +86,16 @@ impl Keys {
 }
 
 /// Keys grouped by the query that they share, as the buffers of an Arrow array of lists of strings.
-pub struct Groups {
+pub struct GroupBuffers {
     /// Where each group begins among the keys, and where the last one ends.
     ends: Vec<u8>,
     count: u32,
-    keys: Keys,
+    keys: KeyBuffers,
 }
 
-impl Groups {
+impl GroupBuffers {
     fn empty() -> Self {
-        Self { ends: 0_i32.to_le_bytes().to_vec(), count: 0, keys: Keys::with_room(0) }
+        Self { ends: 0_i32.to_le_bytes().to_vec(), count: 0, keys: KeyBuffers::with_room(0) }
     }
 
     /// The subscriptions of each query, by its number.

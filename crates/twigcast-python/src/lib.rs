@@ -33,7 +33,7 @@ mod _core {
     #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]
-    use super::buffers::{Bytes, Numbers};
+    use super::buffers::{ByteBuffer, Int32Buffer};
     #[pymodule_export]
     use super::packets::{SpanCodec, packet_frames, packet_of};
     #[pymodule_export]
@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
-    use super::routing::{RoutingTable, WantedLabels};
+    use super::routing::{ConjunctionIndex, LabelRequest};
     #[pymodule_export]
     use super::engine_handle::Engine;
     #[pymodule_export]

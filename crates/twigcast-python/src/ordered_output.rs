@@ -9,23 +9,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use twigcast_core::rewrite::Payloads;
 
-use crate::buffers::Room;
+use crate::buffers::BufferPool;
 
 /// What was found, in memory that may hold more.
 #[derive(Default)]
-pub struct Found<T> {
+pub struct ThreadMatches<T> {
     list: Vec<T>,
     count: usize,
 }
 
-impl<T> From<Vec<T>> for Found<T> {
+impl<T> From<Vec<T>> for ThreadMatches<T> {
     /// All of a list.
     fn from(list: Vec<T>) -> Self {
         Self { count: list.len(), list }
     }
 }
 
-impl<T> Found<T> {
+impl<T> ThreadMatches<T> {
     /// The first so many of a list.
     pub fn new(list: Vec<T>, count: usize) -> Self {
         Self { list, count }
@@ -48,13 +48,13 @@ impl<T> Found<T> {
 }
 
 /// Memory that parts are put into one after the other; whatever was in it is written over.
-struct Filling<'a, T> {
+struct FillBuffer<'a, T> {
     rest: &'a mut [T],
     /// All from where the memory did not suffice.
     more: Vec<T>,
 }
 
-impl<'a, T: Copy> Filling<'a, T> {
+impl<'a, T: Copy> FillBuffer<'a, T> {
     fn new(rest: &'a mut [T]) -> Self {
         Self { rest, more: Vec::new() }
     }
@@ -83,10 +83,10 @@ fn filled<T: Copy + Default>(mut list: Vec<T>) -> Vec<T> {
 }
 
 /// The list that was filled, with what found no room behind.
-fn finished<T: Copy>(mut list: Vec<T>, (unused, more): (usize, Vec<T>)) -> Found<T> {
+fn finished<T: Copy>(mut list: Vec<T>, (unused, more): (usize, Vec<T>)) -> ThreadMatches<T> {
     let count = list.len() - unused;
     if more.is_empty() {
-        return Found::new(list, count);
+        return ThreadMatches::new(list, count);
     }
     list.truncate(count);
     list.reserve_exact(more.len());
@@ -109,14 +109,14 @@ pub struct Matches {
 
 impl Matches {
     /// None yet, in memory that was used before.
-    pub fn within(room: &Room<u32>) -> Self {
+    pub fn within(room: &BufferPool<u32>) -> Self {
         let mut matches = Self { slots: room.take(), payloads: room.take() };
         matches.slots.clear();
         matches.payloads.clear();
         matches
     }
 
-    fn give_back(self, room: &Room<u32>) {
+    fn give_back(self, room: &BufferPool<u32>) {
         room.give_back(self.slots);
         room.give_back(self.payloads);
     }
@@ -126,17 +126,17 @@ impl Matches {
 /// is not in place yet.
 pub fn in_order<T>(
     (slots, payloads): (Vec<u32>, Vec<u32>),
-    scratch: &Room<u32>,
-    work: impl FnOnce(&InOrder<'_>) -> T,
-) -> (T, Found<u32>, Found<u32>) {
+    scratch: &BufferPool<u32>,
+    work: impl FnOnce(&OrderedOutput<'_>) -> T,
+) -> (T, ThreadMatches<u32>, ThreadMatches<u32>) {
     let (mut slots, mut payloads) = (filled(slots), filled(payloads));
     let state = Turn {
         next: 0,
-        slots: Filling::new(&mut slots),
-        payloads: Filling::new(&mut payloads),
+        slots: FillBuffer::new(&mut slots),
+        payloads: FillBuffer::new(&mut payloads),
         early: BTreeMap::new(),
     };
-    let gathering = InOrder { turn: Mutex::new(state), scratch };
+    let gathering = OrderedOutput { turn: Mutex::new(state), scratch };
     let answer = work(&gathering);
     let turn = gathering.turn.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (of_slots, of_payloads) = (turn.slots.into_parts(), turn.payloads.into_parts());
@@ -144,21 +144,21 @@ pub fn in_order<T>(
 }
 
 /// Where threads put what they find.
-pub struct InOrder<'a> {
+pub struct OrderedOutput<'a> {
     turn: Mutex<Turn<'a>>,
-    scratch: &'a Room<u32>,
+    scratch: &'a BufferPool<u32>,
 }
 
 struct Turn<'a> {
     /// The share whose matches come next.
     next: usize,
-    slots: Filling<'a, u32>,
-    payloads: Filling<'a, u32>,
+    slots: FillBuffer<'a, u32>,
+    payloads: FillBuffer<'a, u32>,
     /// What was found in shares before one in front of them was done.
     early: BTreeMap<usize, Matches>,
 }
 
-impl<'a> InOrder<'a> {
+impl<'a> OrderedOutput<'a> {
     /// No matches, in memory that was used before.
     pub fn no_matches(&self) -> Matches {
         Matches::within(self.scratch)
@@ -207,39 +207,39 @@ impl<'a> Turn<'a> {
 
 /// Bytes of payloads, and where each ends.
 #[derive(Default)]
-pub struct Made {
-    pub bytes: Found<u8>,
+pub struct ThreadPayloads {
+    pub bytes: ThreadMatches<u8>,
     pub ends: Vec<u64>,
 }
 
-impl Made {
+impl ThreadPayloads {
     /// All that one thread made.
     pub fn of(payloads: Payloads) -> Self {
         let (bytes, ends) = payloads.into_parts();
         let count = ends.last().map_or(0, |&end| end as usize);
-        Self { bytes: Found::new(bytes, count), ends }
+        Self { bytes: ThreadMatches::new(bytes, count), ends }
     }
 }
 
 /// Let threads put payloads together, in no order, in the memory of a list.
-pub fn together<T>(bytes: Vec<u8>, work: impl FnOnce(&Together<'_>) -> T) -> (T, Made) {
+pub fn together<T>(bytes: Vec<u8>, work: impl FnOnce(&OrderedPayloads<'_>) -> T) -> (T, ThreadPayloads) {
     let mut bytes = filled(bytes);
-    let together = Together(Mutex::new(Parts { bytes: Filling::new(&mut bytes), ends: Vec::new() }));
+    let together = OrderedPayloads(Mutex::new(OutputParts { bytes: FillBuffer::new(&mut bytes), ends: Vec::new() }));
     let answer = work(&together);
-    let Parts { bytes: filling, ends } = together.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let OutputParts { bytes: filling, ends } = together.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     let of_bytes = filling.into_parts();
-    (answer, Made { bytes: finished(bytes, of_bytes), ends })
+    (answer, ThreadPayloads { bytes: finished(bytes, of_bytes), ends })
 }
 
 /// Where threads put payloads.
-pub struct Together<'a>(Mutex<Parts<'a>>);
+pub struct OrderedPayloads<'a>(Mutex<OutputParts<'a>>);
 
-struct Parts<'a> {
-    bytes: Filling<'a, u8>,
+struct OutputParts<'a> {
+    bytes: FillBuffer<'a, u8>,
     ends: Vec<u64>,
 }
 
-impl Together<'_> {
+impl OrderedPayloads<'_> {
     /// Put payloads with the others, and count on from them in the numbers of those that `numbers` means: [`WHOLE`] is
     /// none. The payloads are gone afterwards, but not their memory.
     ///
@@ -248,14 +248,14 @@ impl Together<'_> {
         if payloads.is_empty() {
             return;
         }
-        let Made { bytes, ends } = Made::of(std::mem::take(payloads));
+        let ThreadPayloads { bytes, ends } = ThreadPayloads::of(std::mem::take(payloads));
         let mut parts = lock(&self.0);
         let (first, before) = (parts.ends.len() as u32, parts.ends.last().copied().unwrap_or_default());
         parts.ends.extend(ends.iter().map(|end| before + end));
         let place = parts.bytes.take(bytes.all());
         drop(parts);
         write(place, bytes.all());
-        for number in numbers.iter_mut().filter(|number| **number != twigcast_core::engine::Delivered::WHOLE) {
+        for number in numbers.iter_mut().filter(|number| **number != twigcast_core::engine::MessageDeliveries::WHOLE) {
             *number += first;
         }
         *payloads = Payloads::default().with_room(bytes.into_parts().0);

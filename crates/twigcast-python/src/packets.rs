@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
-use twigcast_packets::{Carried, Frame, PacketError, Span};
+use twigcast_packets::{CarriedMessage, Frame, PacketError, Span};
 
 /// Packets from this size on are summed without the GIL.
 const LARGE_BYTES: usize = 64 << 10;
@@ -17,9 +17,9 @@ const FIELDS: usize = 12;
 const LASTING: usize = 4;
 
 /// A frame as Python is told of it: kind, start and end.
-type Told = (u64, usize, usize);
+type FrameTuple = (u64, usize, usize);
 /// A string that Python has, and what it says.
-type Last = (String, Py<PyString>);
+type LastString = (String, Py<PyString>);
 
 fn refused(error: PacketError) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -27,7 +27,7 @@ fn refused(error: PacketError) -> PyErr {
 
 /// The frames of a packet: kind, start and end. See the stub file.
 #[pyfunction]
-pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Told>> {
+pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<FrameTuple>> {
     Ok(frames_in(py, packet)?.iter().map(told).collect())
 }
 
@@ -37,7 +37,7 @@ fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
     found.map_err(refused)
 }
 
-fn told(frame: &Frame) -> Told {
+fn told(frame: &Frame) -> FrameTuple {
     (frame.kind, frame.start, frame.end)
 }
 
@@ -78,7 +78,7 @@ pub struct SpanCodec {
     make: Py<PyAny>,
     empty: Py<PyString>,
     /// By field, the string that stood there last: most messages have the same scope, source and type.
-    last: Mutex<[Option<Last>; LASTING]>,
+    last: Mutex<[Option<LastString>; LASTING]>,
 }
 
 #[pymethods]
@@ -115,7 +115,7 @@ impl SpanCodec {
         kind: u64,
         packet: &[u8],
         agreed: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<(Bound<'py, PyList>, Vec<Told>)> {
+    ) -> PyResult<(Bound<'py, PyList>, Vec<FrameTuple>)> {
         let frames = frames_in(py, packet)?;
         let spans = frames.iter().take_while(|frame| frame.kind == kind);
         let list = PyList::empty(py);
@@ -152,7 +152,7 @@ impl SpanCodec {
     fn carried<'py>(
         &self,
         py: Python<'py>,
-        message: &Carried<'_>,
+        message: &CarriedMessage<'_>,
         agreed: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let [scope, source, content_type, mut form] =
@@ -216,7 +216,7 @@ fn joined<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyBytes>
 }
 
 /// The fields of a message. Of its lexicon, the name travels behind the form.
-type Fields<'py> = (
+type MessageFields<'py> = (
     u64,
     i64,
     Bound<'py, PyString>,
@@ -237,7 +237,7 @@ fn with_span<'py, T>(span: &Bound<'py, PyTuple>, work: impl FnOnce(&Span<'_>) ->
     let Some(message) = message else {
         return work(&Span { root, after, upto, message: None });
     };
-    let (of, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon): Fields<
+    let (of, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon): MessageFields<
         'py,
     > = extracted(&message)?;
     let mut named = Cow::Borrowed(form.to_str()?);
@@ -245,7 +245,7 @@ fn with_span<'py, T>(span: &Bound<'py, PyTuple>, work: impl FnOnce(&Span<'_>) ->
         let name = lexicon.getattr(intern!(span.py(), "name"))?;
         named = Cow::Owned(format!("{named}:{}", name.cast::<PyString>()?.to_str()?));
     }
-    let message = Carried {
+    let message = CarriedMessage {
         root: of,
         number,
         scope: scope.to_str()?,

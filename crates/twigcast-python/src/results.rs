@@ -6,12 +6,12 @@ use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PyString};
-use twigcast_core::engine::{KeysThen, PreparedDeliveries};
+use twigcast_core::engine::{KeySnapshot, PreparedDeliveries};
 use twigcast_core::rewrite::{ExtractError, Payloads};
 
 use crate::batch_result::{numbers as numbers_as_bytes, payload_offsets};
-use crate::ordered_output::Made;
-use crate::buffers::{Bytes, Room};
+use crate::ordered_output::ThreadPayloads;
+use crate::buffers::{ByteBuffer, BufferPool};
 
 /// Bytes of memory that are kept for the next result, about.
 const MEMORY_MAX: usize = 1 << 16;
@@ -22,17 +22,17 @@ pub struct Results {
     /// The message that they are made of.
     source: Py<PyBytes>,
     found: PreparedDeliveries,
-    keys: KeysThen,
+    keys: KeySnapshot,
     /// Those that were made at once; they come first.
     others: Py<PyList>,
-    looked_at: Mutex<LookedAt>,
+    looked_at: Mutex<ResultCache>,
     /// Memory for all results at once.
-    room: Room<u8>,
+    room: BufferPool<u8>,
 }
 
 /// What was looked at.
 #[derive(Default)]
-struct LookedAt {
+struct ResultCache {
     /// By number: whoever gets the same gets the same object.
     results: Vec<Option<Py<PyBytes>>>,
     /// Memory in which results are put together.
@@ -42,9 +42,9 @@ struct LookedAt {
 impl Results {
     pub fn new(
         source: Py<PyBytes>,
-        (found, keys): (PreparedDeliveries, KeysThen),
+        (found, keys): (PreparedDeliveries, KeySnapshot),
         others: Bound<'_, PyList>,
-        room: &Room<u8>,
+        room: &BufferPool<u8>,
     ) -> Self {
         Self { source, found, keys, others: others.unbind(), looked_at: Mutex::default(), room: room.clone() }
     }
@@ -101,7 +101,7 @@ impl Results {
         };
         // Nothing else of Python runs while this is held.
         let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let LookedAt { results, memory } = &mut *looked_at;
+        let ResultCache { results, memory } = &mut *looked_at;
         if results.is_empty() {
             results.resize_with(self.found.result_count(), || None);
         }
@@ -125,7 +125,7 @@ impl Results {
     }
 
     /// See the stub file.
-    fn joined<'py>(&self, py: Python<'py>) -> PyResult<(Bytes, Bound<'py, PyBytes>)> {
+    fn joined<'py>(&self, py: Python<'py>) -> PyResult<(ByteBuffer, Bound<'py, PyBytes>)> {
         let others: Vec<PyBackedBytes> = self.others.extract(py)?;
         let source = self.source.as_bytes(py);
         let mut payloads = Payloads::default().with_room(self.room.take());
@@ -135,7 +135,7 @@ impl Results {
                 error => PyRuntimeError::new_err(error.to_string()),
             },
         )?;
-        let Made { bytes, ends } = Made::of(payloads);
-        Ok((Bytes::new(bytes, &self.room), payload_offsets(py, &ends)?))
+        let ThreadPayloads { bytes, ends } = ThreadPayloads::of(payloads);
+        Ok((ByteBuffer::new(bytes, &self.room), payload_offsets(py, &ends)?))
     }
 }

@@ -9,7 +9,7 @@ pub fn choose() {
         if has!("avx2") && has!("bmi1") && has!("bmi2") && has!("popcnt") {
             // SAFETY: the processor has what this is made for. It is all that the core, which is without unsafe code, cannot
             // find out by itself; and it spares a tenth of the time of putting results together.
-            unsafe { twigcast_core::simd::Instructions::avx2() }.choose();
+            unsafe { twigcast_core::simd::SimdKernels::avx2() }.choose();
         }
     }
 }

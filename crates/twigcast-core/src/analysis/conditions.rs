@@ -2,14 +2,14 @@
 
 use crate::query::ast::{CompareOp, Expr, Function};
 
-use super::values::Value;
-use super::{Context, value};
+use super::values::AbstractValue;
+use super::{StaticContext, value};
 
 /// Longer lists are not compared each with each: it would take quadratic time.
 const COMPARED_MAX: usize = 32;
 
 /// The truth of `a or b or ...`.
-pub(super) fn any(operands: &[Expr], context: Context) -> Option<bool> {
+pub(super) fn any(operands: &[Expr], context: StaticContext) -> Option<bool> {
     let truths = operands.iter().map(|operand| value(operand, context).truth());
     match fold(truths, true) {
         None if pairs(operands).any(|(a, b)| is_negation(a, b) || is_negation(b, a)) => Some(true),
@@ -18,7 +18,7 @@ pub(super) fn any(operands: &[Expr], context: Context) -> Option<bool> {
 }
 
 /// The truth of `a and b and ...`.
-pub(super) fn all(operands: &[Expr], context: Context) -> Option<bool> {
+pub(super) fn all(operands: &[Expr], context: StaticContext) -> Option<bool> {
     let truths = operands.iter().map(|operand| value(operand, context).truth());
     match fold(truths, false) {
         None if exclude_each_other(operands.iter(), context) => Some(false),
@@ -40,7 +40,7 @@ fn fold(truths: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bo
 }
 
 /// Are there two of these conditions on a node that cannot hold together?
-pub(super) fn exclude_each_other<'e>(conditions: impl Iterator<Item = &'e Expr>, context: Context) -> bool {
+pub(super) fn exclude_each_other<'e>(conditions: impl Iterator<Item = &'e Expr>, context: StaticContext) -> bool {
     let conditions: Vec<&Expr> = conditions.take(COMPARED_MAX).collect();
     if conditions.len() < 2 {
         return false;
@@ -93,7 +93,7 @@ enum Bound {
 }
 
 impl<'e> Demand<'e> {
-    fn of(condition: &'e Expr, context: Context) -> Option<Self> {
+    fn of(condition: &'e Expr, context: StaticContext) -> Option<Self> {
         let Expr::Compare { op, left, right } = condition else { return None };
         let (a, b) = (value(left, context), value(right, context));
         let (subject, found, op, constant) = match (a.number(), b.number()) {
@@ -102,15 +102,15 @@ impl<'e> Demand<'e> {
             _ => return None,
         };
         let (of_nodes, single) = match &found {
-            Value::Nodes(nodes) => (true, nodes.single),
-            Value::Text(_) | Value::Number(_) => (false, true),
-            Value::Boolean(_) | Value::Unknown => return None,
+            AbstractValue::Nodes(nodes) => (true, nodes.single),
+            AbstractValue::Text(_) | AbstractValue::Number(_) => (false, true),
+            AbstractValue::Boolean(_) | AbstractValue::Unknown => return None,
         };
         let bound = match (op, &constant) {
-            (CompareOp::Equal, Value::Text(Some(text))) if !matches!(found, Value::Number(_)) => {
+            (CompareOp::Equal, AbstractValue::Text(Some(text))) if !matches!(found, AbstractValue::Number(_)) => {
                 Bound::Is(text.to_string())
             }
-            (CompareOp::NotEqual, Value::Text(Some(text))) if !matches!(found, Value::Number(_)) => {
+            (CompareOp::NotEqual, AbstractValue::Text(Some(text))) if !matches!(found, AbstractValue::Number(_)) => {
                 Bound::IsNot(text.to_string())
             }
             _ => Bound::Number(op, constant.number()?),

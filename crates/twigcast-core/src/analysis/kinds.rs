@@ -7,9 +7,9 @@ use crate::query::ast::{Axis, NameTest, NodeTest};
 
 /// A set of kinds of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kinds(u8);
+pub(super) struct NodeKinds(u8);
 
-impl Kinds {
+impl NodeKinds {
     pub const NONE: Self = Self(0);
     pub const DOCUMENT: Self = Self(1);
     pub const ELEMENT: Self = Self(2);
@@ -42,7 +42,7 @@ impl Kinds {
     }
 }
 
-impl BitOr for Kinds {
+impl BitOr for NodeKinds {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -51,74 +51,74 @@ impl BitOr for Kinds {
 }
 
 /// The kinds that a step may reach from nodes of some kinds.
-pub(super) fn reached(from: Kinds, axis: Axis, test: &NodeTest) -> Kinds {
+pub(super) fn reached(from: NodeKinds, axis: Axis, test: &NodeTest) -> NodeKinds {
     let principal = match axis {
-        Axis::Attribute => Kinds::ATTRIBUTE,
-        Axis::Namespace => Kinds::NAMESPACE,
-        _ => Kinds::ELEMENT,
+        Axis::Attribute => NodeKinds::ATTRIBUTE,
+        Axis::Namespace => NodeKinds::NAMESPACE,
+        _ => NodeKinds::ELEMENT,
     };
     along(from, axis).only(match test {
-        NodeTest::Node => Kinds::ALL,
+        NodeTest::Node => NodeKinds::ALL,
         NodeTest::Name(_) => principal,
-        NodeTest::Text => Kinds::TEXT,
-        NodeTest::Comment => Kinds::COMMENT,
-        NodeTest::ProcessingInstruction(_) => Kinds::INSTRUCTION,
+        NodeTest::Text => NodeKinds::TEXT,
+        NodeTest::Comment => NodeKinds::COMMENT,
+        NodeTest::ProcessingInstruction(_) => NodeKinds::INSTRUCTION,
     })
 }
 
-fn along(from: Kinds, axis: Axis) -> Kinds {
-    let whenever = |some: Kinds, then: Kinds| if from.has(some) { then } else { Kinds::NONE };
+fn along(from: NodeKinds, axis: Axis) -> NodeKinds {
+    let whenever = |some: NodeKinds, then: NodeKinds| if from.has(some) { then } else { NodeKinds::NONE };
     match axis {
-        Axis::Child => whenever(Kinds::ELEMENT, Kinds::CONTENT) | whenever(Kinds::DOCUMENT, Kinds::OUTERMOST),
-        Axis::Descendant => whenever(Kinds::PARENTS, Kinds::CONTENT),
-        Axis::DescendantOrSelf => from | whenever(Kinds::PARENTS, Kinds::CONTENT),
+        Axis::Child => whenever(NodeKinds::ELEMENT, NodeKinds::CONTENT) | whenever(NodeKinds::DOCUMENT, NodeKinds::OUTERMOST),
+        Axis::Descendant => whenever(NodeKinds::PARENTS, NodeKinds::CONTENT),
+        Axis::DescendantOrSelf => from | whenever(NodeKinds::PARENTS, NodeKinds::CONTENT),
         Axis::SelfAxis => from,
-        Axis::Attribute => whenever(Kinds::ELEMENT, Kinds::ATTRIBUTE),
-        Axis::Namespace => whenever(Kinds::ELEMENT, Kinds::NAMESPACE),
-        Axis::Parent => whenever(Kinds::INNER, Kinds::ELEMENT) | whenever(Kinds::OUTERMOST, Kinds::PARENTS),
+        Axis::Attribute => whenever(NodeKinds::ELEMENT, NodeKinds::ATTRIBUTE),
+        Axis::Namespace => whenever(NodeKinds::ELEMENT, NodeKinds::NAMESPACE),
+        Axis::Parent => whenever(NodeKinds::INNER, NodeKinds::ELEMENT) | whenever(NodeKinds::OUTERMOST, NodeKinds::PARENTS),
         Axis::Ancestor => above(from),
         Axis::AncestorOrSelf => from | above(from),
-        Axis::FollowingSibling | Axis::PrecedingSibling => whenever(Kinds::CONTENT, Kinds::CONTENT),
+        Axis::FollowingSibling | Axis::PrecedingSibling => whenever(NodeKinds::CONTENT, NodeKinds::CONTENT),
         Axis::Following | Axis::Preceding => {
-            whenever(Kinds::CONTENT | Kinds::ATTRIBUTE | Kinds::NAMESPACE, Kinds::CONTENT)
+            whenever(NodeKinds::CONTENT | NodeKinds::ATTRIBUTE | NodeKinds::NAMESPACE, NodeKinds::CONTENT)
         }
     }
 }
 
-fn above(from: Kinds) -> Kinds {
-    if from.within(Kinds::DOCUMENT) { Kinds::NONE } else { Kinds::PARENTS }
+fn above(from: NodeKinds) -> NodeKinds {
+    if from.within(NodeKinds::DOCUMENT) { NodeKinds::NONE } else { NodeKinds::PARENTS }
 }
 
 /// Kinds of which the step certainly reaches a node, from any node of the kinds given; none: perhaps it reaches nothing.
-pub(super) fn certain(from: Kinds, axis: Axis, test: &NodeTest) -> Kinds {
+pub(super) fn certain(from: NodeKinds, axis: Axis, test: &NodeTest) -> NodeKinds {
     let any_element = match test {
         NodeTest::Node => false,
         NodeTest::Name(NameTest::Any) => true,
-        _ => return Kinds::NONE,
+        _ => return NodeKinds::NONE,
     };
-    let is_certain = from != Kinds::NONE
+    let is_certain = from != NodeKinds::NONE
         && match axis {
             // The node itself.
             Axis::SelfAxis | Axis::DescendantOrSelf | Axis::AncestorOrSelf if !any_element => return from,
-            Axis::SelfAxis => from.within(Kinds::ELEMENT),
-            Axis::DescendantOrSelf => from.within(Kinds::PARENTS),
-            Axis::AncestorOrSelf => from.within(Kinds::ELEMENT | Kinds::INNER),
+            Axis::SelfAxis => from.within(NodeKinds::ELEMENT),
+            Axis::DescendantOrSelf => from.within(NodeKinds::PARENTS),
+            Axis::AncestorOrSelf => from.within(NodeKinds::ELEMENT | NodeKinds::INNER),
             // A document has an element.
-            Axis::Child | Axis::Descendant => from.within(Kinds::DOCUMENT),
-            Axis::Parent | Axis::Ancestor if any_element => from.within(Kinds::INNER),
-            Axis::Parent | Axis::Ancestor => !from.has(Kinds::DOCUMENT),
+            Axis::Child | Axis::Descendant => from.within(NodeKinds::DOCUMENT),
+            Axis::Parent | Axis::Ancestor if any_element => from.within(NodeKinds::INNER),
+            Axis::Parent | Axis::Ancestor => !from.has(NodeKinds::DOCUMENT),
             _ => false,
         };
-    if is_certain { reached(from, axis, test) } else { Kinds::NONE }
+    if is_certain { reached(from, axis, test) } else { NodeKinds::NONE }
 }
 
 /// Does the step reach no more than one node from any node of these kinds?
-pub(super) fn is_single(from: Kinds, axis: Axis, test: &NodeTest) -> bool {
+pub(super) fn is_single(from: NodeKinds, axis: Axis, test: &NodeTest) -> bool {
     match (axis, test) {
         (Axis::SelfAxis | Axis::Parent, _) => true,
         (Axis::Attribute, NodeTest::Name(NameTest::Name(_))) => true,
         // A document has no more than one element.
-        (Axis::Child, NodeTest::Name(_)) => from.within(Kinds::DOCUMENT),
+        (Axis::Child, NodeTest::Name(_)) => from.within(NodeKinds::DOCUMENT),
         _ => false,
     }
 }

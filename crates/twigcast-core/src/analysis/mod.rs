@@ -17,68 +17,68 @@ use crate::query::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart
 use crate::query::normal::is_positional;
 use crate::vocabulary::Vocabulary;
 
-use kinds::Kinds;
-use values::{Nodes, Number, Value};
+use kinds::NodeKinds;
+use values::{AbstractNodes, AbstractNumber, AbstractValue};
 
 /// The truth of an expression in normal form on every message, if it is the same on all of them.
 pub fn truth(expr: &Expr) -> Option<bool> {
-    value(expr, Context { kinds: Kinds::DOCUMENT, alone: true }).truth()
+    value(expr, StaticContext { kinds: NodeKinds::DOCUMENT, alone: true }).truth()
 }
 
 /// Where an expression is evaluated.
 #[derive(Clone, Copy)]
-struct Context {
+struct StaticContext {
     /// Kinds that the context node may be of.
-    kinds: Kinds,
+    kinds: NodeKinds,
     /// The context size is 1.
     alone: bool,
 }
 
-fn value<'e>(expr: &'e Expr, context: Context) -> Value<'e> {
+fn value<'e>(expr: &'e Expr, context: StaticContext) -> AbstractValue<'e> {
     match expr {
-        Expr::Or(operands) => Value::Boolean(conditions::any(operands, context)),
-        Expr::And(operands) => Value::Boolean(conditions::all(operands, context)),
-        Expr::Compare { op, left, right } => Value::Boolean(compare(*op, left, right, context)),
+        Expr::Or(operands) => AbstractValue::Boolean(conditions::any(operands, context)),
+        Expr::And(operands) => AbstractValue::Boolean(conditions::all(operands, context)),
+        Expr::Compare { op, left, right } => AbstractValue::Boolean(compare(*op, left, right, context)),
         Expr::Arithmetic { op, left, right } => arithmetic(*op, value(left, context), value(right, context)),
         Expr::Negate(operand) => match value(operand, context) {
-            Value::Number(Number::Is(number)) => Value::Number(Number::Is(-number)),
-            _ => Value::Number(Number::ANY),
+            AbstractValue::Number(AbstractNumber::Is(number)) => AbstractValue::Number(AbstractNumber::Is(-number)),
+            _ => AbstractValue::Number(AbstractNumber::ANY),
         },
         Expr::Union(members) => union(members, context),
         Expr::Path(path) => self::path(path, context),
-        Expr::Number(number) => Value::Number(Number::Is(*number)),
-        Expr::Literal(text) => Value::Text(Some((&**text).into())),
+        Expr::Number(number) => AbstractValue::Number(AbstractNumber::Is(*number)),
+        Expr::Literal(text) => AbstractValue::Text(Some((&**text).into())),
         Expr::Call { function, arguments } => call(*function, arguments, context),
     }
 }
 
-fn union<'e>(members: &[Expr], context: Context) -> Value<'e> {
-    let mut nodes = Nodes::NONE;
+fn union<'e>(members: &[Expr], context: StaticContext) -> AbstractValue<'e> {
+    let mut nodes = AbstractNodes::NONE;
     for member in members {
         match value(member, context) {
-            Value::Nodes(more) => {
+            AbstractValue::Nodes(more) => {
                 nodes.single = (nodes.is_none() && more.single) || (more.is_none() && nodes.single);
                 nodes.kinds = nodes.kinds | more.kinds;
                 nodes.sure = if nodes.is_sure() { nodes.sure } else { more.sure };
             }
-            _ => return Value::Nodes(Nodes::ANY),
+            _ => return AbstractValue::Nodes(AbstractNodes::ANY),
         }
     }
-    Value::Nodes(nodes)
+    AbstractValue::Nodes(nodes)
 }
 
 // Paths ---------------------------------------------------------------------------------------------------------------
 
-fn path<'e>(path: &'e Path, context: Context) -> Value<'e> {
+fn path<'e>(path: &'e Path, context: StaticContext) -> AbstractValue<'e> {
     let mut nodes = match &path.start {
-        PathStart::Root => Nodes::one(Kinds::DOCUMENT),
-        PathStart::Context => Nodes::one(context.kinds),
-        PathStart::Variable(_) if path.steps.is_empty() => return Value::Unknown,
-        PathStart::Variable(_) => Nodes::ANY,
+        PathStart::Root => AbstractNodes::one(NodeKinds::DOCUMENT),
+        PathStart::Context => AbstractNodes::one(context.kinds),
+        PathStart::Variable(_) if path.steps.is_empty() => return AbstractValue::Unknown,
+        PathStart::Variable(_) => AbstractNodes::ANY,
         PathStart::Filter { primary, predicates } => match value(primary, context) {
-            Value::Nodes(nodes) => filtered(nodes, predicates),
+            AbstractValue::Nodes(nodes) => filtered(nodes, predicates),
             other if path.steps.is_empty() && predicates.is_empty() => return other,
-            _ => Nodes::ANY,
+            _ => AbstractNodes::ANY,
         },
     };
     for step in &path.steps {
@@ -87,40 +87,40 @@ fn path<'e>(path: &'e Path, context: Context) -> Value<'e> {
         }
         nodes = walk(nodes, step);
     }
-    Value::Nodes(nodes)
+    AbstractValue::Nodes(nodes)
 }
 
-fn walk(from: Nodes, step: &Step) -> Nodes {
+fn walk(from: AbstractNodes, step: &Step) -> AbstractNodes {
     let kinds = kinds::reached(from.kinds, step.axis, &step.test);
-    let each = Nodes {
+    let each = AbstractNodes {
         kinds,
         sure: kinds::certain(from.sure, step.axis, &step.test),
         single: kinds::is_single(from.kinds, step.axis, &step.test),
     };
     let kept = filtered(each, &step.predicates);
-    Nodes { single: from.single && kept.single, ..kept }
+    AbstractNodes { single: from.single && kept.single, ..kept }
 }
 
 /// The nodes that pass all predicates.
-fn filtered(mut nodes: Nodes, predicates: &[Expr]) -> Nodes {
-    let all_nodes = Context { kinds: nodes.kinds, alone: nodes.single };
+fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
+    let all_nodes = StaticContext { kinds: nodes.kinds, alone: nodes.single };
     for predicate in predicates {
         if nodes.is_none() {
-            return Nodes::NONE;
+            return AbstractNodes::NONE;
         }
-        match value(predicate, Context { kinds: nodes.kinds, alone: nodes.single }).truth() {
+        match value(predicate, StaticContext { kinds: nodes.kinds, alone: nodes.single }).truth() {
             Some(true) => {}
-            Some(false) => return Nodes::NONE,
+            Some(false) => return AbstractNodes::NONE,
             None => {
                 if !keeps_one(predicate) {
-                    nodes.sure = Kinds::NONE;
+                    nodes.sure = NodeKinds::NONE;
                 }
                 nodes.single |= is_position(predicate);
             }
         }
     }
     let lasting = || predicates.iter().filter(|predicate| !is_positional(predicate));
-    if predicates.len() > 1 && conditions::exclude_each_other(lasting(), all_nodes) { Nodes::NONE } else { nodes }
+    if predicates.len() > 1 && conditions::exclude_each_other(lasting(), all_nodes) { AbstractNodes::NONE } else { nodes }
 }
 
 /// Is the predicate true of one node of whatever there is: the first, or the last?
@@ -149,7 +149,7 @@ fn is_position(predicate: &Expr) -> bool {
 
 // Comparisons and arithmetic ------------------------------------------------------------------------------------------
 
-fn compare(op: CompareOp, left: &Expr, right: &Expr, context: Context) -> Option<bool> {
+fn compare(op: CompareOp, left: &Expr, right: &Expr, context: StaticContext) -> Option<bool> {
     if let (Expr::Call { function: one, .. }, Expr::Call { function: other, .. }) = (left, right) {
         match (one, other) {
             (Function::Position, Function::Last) => return within_size(op),
@@ -158,19 +158,19 @@ fn compare(op: CompareOp, left: &Expr, right: &Expr, context: Context) -> Option
         }
     }
     let (left, right) = (value(left, context), value(right, context));
-    let is_boolean = |value: &Value<'_>| matches!(value, Value::Boolean(_));
+    let is_boolean = |value: &AbstractValue<'_>| matches!(value, AbstractValue::Boolean(_));
     match (&left, &right) {
-        (Value::Unknown, _) | (_, Value::Unknown) => None,
+        (AbstractValue::Unknown, _) | (_, AbstractValue::Unknown) => None,
         _ if is_boolean(&left) || is_boolean(&right) => compare_truths(op, &left, &right),
         // With a node-set, a comparison asks for a node of which it is true.
-        (Value::Nodes(nodes), other) | (other, Value::Nodes(nodes)) => {
+        (AbstractValue::Nodes(nodes), other) | (other, AbstractValue::Nodes(nodes)) => {
             (nodes.is_none() || other.is_none() || never_holds(op, other)).then_some(false)
         }
         _ => match (left.constant(), right.constant()) {
             (Some(a), Some(b)) => folded(Expr::Compare { op, left: Box::new(a), right: Box::new(b) }).truth(),
             _ if never_holds(op, &left) || never_holds(op, &right) => Some(false),
             _ => match (left, right) {
-                (Value::Number(a), Value::Number(b)) => a.compare(op, b),
+                (AbstractValue::Number(a), AbstractValue::Number(b)) => a.compare(op, b),
                 _ => None,
             },
         },
@@ -187,9 +187,9 @@ fn within_size(op: CompareOp) -> Option<bool> {
 }
 
 /// A comparison with a boolean: of truths, or of these as numbers.
-fn compare_truths(op: CompareOp, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+fn compare_truths(op: CompareOp, left: &AbstractValue<'_>, right: &AbstractValue<'_>) -> Option<bool> {
     let ordered = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
-    let is_scalar = |value: &Value<'_>| matches!(value, Value::Number(_) | Value::Text(_));
+    let is_scalar = |value: &AbstractValue<'_>| matches!(value, AbstractValue::Number(_) | AbstractValue::Text(_));
     if ordered && (is_scalar(left) || is_scalar(right)) {
         return (never_holds(op, left) || never_holds(op, right)).then_some(false);
     }
@@ -198,61 +198,61 @@ fn compare_truths(op: CompareOp, left: &Value<'_>, right: &Value<'_>) -> Option<
 
 /// Is a comparison false whatever the other operand (no boolean, if it is for equality) is? Nothing is equal to NaN,
 /// less or greater; and a text that is no number becomes that in a comparison by size.
-fn never_holds(op: CompareOp, operand: &Value<'_>) -> bool {
+fn never_holds(op: CompareOp, operand: &AbstractValue<'_>) -> bool {
     match (op, operand) {
         (CompareOp::NotEqual, _) => false,
-        (_, Value::Number(Number::Is(number))) => number.is_nan(),
+        (_, AbstractValue::Number(AbstractNumber::Is(number))) => number.is_nan(),
         (CompareOp::Equal, _) => false,
-        (_, Value::Text(Some(text))) => crate::util::number::parse(text).is_nan(),
+        (_, AbstractValue::Text(Some(text))) => crate::util::number::parse(text).is_nan(),
         _ => false,
     }
 }
 
-fn arithmetic<'e>(op: ArithmeticOp, left: Value<'e>, right: Value<'e>) -> Value<'e> {
+fn arithmetic<'e>(op: ArithmeticOp, left: AbstractValue<'e>, right: AbstractValue<'e>) -> AbstractValue<'e> {
     match (left.constant(), right.constant()) {
         (Some(a), Some(b)) => folded(Expr::Arithmetic { op, left: Box::new(a), right: Box::new(b) }),
-        _ => Value::Number(Number::ANY),
+        _ => AbstractValue::Number(AbstractNumber::ANY),
     }
 }
 
 // Functions -----------------------------------------------------------------------------------------------------------
 
-fn call<'e>(function: Function, arguments: &'e [Expr], context: Context) -> Value<'e> {
-    let given: Vec<Value<'e>> = arguments.iter().map(|argument| value(argument, context)).collect();
-    let size = Number::counted(1.0, if context.alone { 1.0 } else { f64::INFINITY });
+fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -> AbstractValue<'e> {
+    let given: Vec<AbstractValue<'e>> = arguments.iter().map(|argument| value(argument, context)).collect();
+    let size = AbstractNumber::counted(1.0, if context.alone { 1.0 } else { f64::INFINITY });
     match (function, &given[..]) {
-        (Function::True, _) => return Value::Boolean(Some(true)),
-        (Function::False, _) => return Value::Boolean(Some(false)),
-        (Function::Boolean, [given]) => return Value::Boolean(given.truth()),
-        (Function::Not, [given]) => return Value::Boolean(given.truth().map(|truth| !truth)),
-        (Function::Position | Function::Last, _) => return Value::Number(size),
-        (Function::Count, [Value::Nodes(nodes)]) => return Value::Number(nodes.count()),
-        (Function::Sum, [Value::Nodes(nodes)]) if nodes.is_none() => return Value::Number(Number::Is(0.0)),
+        (Function::True, _) => return AbstractValue::Boolean(Some(true)),
+        (Function::False, _) => return AbstractValue::Boolean(Some(false)),
+        (Function::Boolean, [given]) => return AbstractValue::Boolean(given.truth()),
+        (Function::Not, [given]) => return AbstractValue::Boolean(given.truth().map(|truth| !truth)),
+        (Function::Position | Function::Last, _) => return AbstractValue::Number(size),
+        (Function::Count, [AbstractValue::Nodes(nodes)]) => return AbstractValue::Number(nodes.count()),
+        (Function::Sum, [AbstractValue::Nodes(nodes)]) if nodes.is_none() => return AbstractValue::Number(AbstractNumber::Is(0.0)),
         // Both ask the message, whatever the argument.
-        (Function::Lang, _) => return Value::Boolean(None),
-        (Function::Id, _) => return Value::Nodes(Nodes { kinds: Kinds::ELEMENT, ..Nodes::ANY }),
+        (Function::Lang, _) => return AbstractValue::Boolean(None),
+        (Function::Id, _) => return AbstractValue::Nodes(AbstractNodes { kinds: NodeKinds::ELEMENT, ..AbstractNodes::ANY }),
         (Function::Contains | Function::StartsWith, [_, part]) if part.is_empty_text() => {
-            return Value::Boolean(Some(true));
+            return AbstractValue::Boolean(Some(true));
         }
         _ => {}
     }
-    let constants: Option<Vec<Expr>> = given.iter().map(Value::constant).collect();
+    let constants: Option<Vec<Expr>> = given.iter().map(AbstractValue::constant).collect();
     match constants {
         Some(arguments) if !given.is_empty() => folded(Expr::Call { function, arguments }),
-        _ if function == Function::StringLength => Value::Number(Number::counted(0.0, f64::INFINITY)),
-        _ => Value::unknown(function.result_type()),
+        _ if function == Function::StringLength => AbstractValue::Number(AbstractNumber::counted(0.0, f64::INFINITY)),
+        _ => AbstractValue::unknown(function.result_type()),
     }
 }
 
 /// The value of an expression of constants, from the evaluator itself.
-fn folded<'e>(expr: Expr) -> Value<'e> {
+fn folded<'e>(expr: Expr) -> AbstractValue<'e> {
     // Constants look at no node.
     let (document, vocabulary) = (Document::default(), Vocabulary::new());
     let evaluator = Evaluator::new(Message { source: b"", document: &document }, &vocabulary, &[]);
     match evaluator.value(&expr, eval::Context::DOCUMENT) {
-        Ok(eval::Value::Boolean(truth)) => Value::Boolean(Some(truth)),
-        Ok(eval::Value::Number(number)) => Value::Number(Number::Is(number)),
-        Ok(eval::Value::String(text)) => Value::Text(Some(text.into_owned().into())),
-        Ok(eval::Value::Nodes(_)) | Err(_) => Value::unknown(expr.static_type(&[])),
+        Ok(eval::Value::Boolean(truth)) => AbstractValue::Boolean(Some(truth)),
+        Ok(eval::Value::Number(number)) => AbstractValue::Number(AbstractNumber::Is(number)),
+        Ok(eval::Value::String(text)) => AbstractValue::Text(Some(text.into_owned().into())),
+        Ok(eval::Value::Nodes(_)) | Err(_) => AbstractValue::unknown(expr.static_type(&[])),
     }
 }

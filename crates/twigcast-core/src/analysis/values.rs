@@ -4,53 +4,53 @@ use std::borrow::Cow;
 
 use crate::util::number;
 use crate::query::ast::{CompareOp, Expr, Function};
-use crate::query::functions::Type;
+use crate::query::functions::ExprType;
 
-use super::kinds::Kinds;
+use super::kinds::NodeKinds;
 
 /// What is known of a node-set.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Nodes {
+pub(super) struct AbstractNodes {
     /// Kinds that nodes in it may be of; none: it is empty.
-    pub kinds: Kinds,
+    pub kinds: NodeKinds,
     /// There certainly is a node of one of these kinds; none: perhaps there is no node.
-    pub sure: Kinds,
+    pub sure: NodeKinds,
     /// There certainly is no more than one.
     pub single: bool,
 }
 
-impl Nodes {
-    pub const NONE: Self = Self { kinds: Kinds::NONE, sure: Kinds::NONE, single: true };
-    pub const ANY: Self = Self { kinds: Kinds::ALL, sure: Kinds::NONE, single: false };
+impl AbstractNodes {
+    pub const NONE: Self = Self { kinds: NodeKinds::NONE, sure: NodeKinds::NONE, single: true };
+    pub const ANY: Self = Self { kinds: NodeKinds::ALL, sure: NodeKinds::NONE, single: false };
 
     /// One node of one of these kinds.
-    pub fn one(kinds: Kinds) -> Self {
+    pub fn one(kinds: NodeKinds) -> Self {
         Self { kinds, sure: kinds, single: true }
     }
 
     /// Is there certainly a node?
     pub fn is_sure(self) -> bool {
-        self.sure != Kinds::NONE
+        self.sure != NodeKinds::NONE
     }
 
     /// Is it certainly empty?
     pub fn is_none(self) -> bool {
-        self.kinds == Kinds::NONE
+        self.kinds == NodeKinds::NONE
     }
 
-    pub fn count(self) -> Number {
+    pub fn count(self) -> AbstractNumber {
         let most = match (self.is_none(), self.single) {
             (true, _) => 0.0,
             (false, true) => 1.0,
             (false, false) => f64::INFINITY,
         };
-        Number::counted(if self.is_sure() { 1.0 } else { 0.0 }, most)
+        AbstractNumber::counted(if self.is_sure() { 1.0 } else { 0.0 }, most)
     }
 }
 
 /// What is known of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub(super) enum AbstractNumber {
     /// The number.
     Is(f64),
     /// A whole number, not NaN, from the first bound to the second.
@@ -59,7 +59,7 @@ pub(super) enum Number {
     Any,
 }
 
-impl Number {
+impl AbstractNumber {
     pub const ANY: Self = Self::Any;
 
     /// A number of things, so many at least and at most.
@@ -103,23 +103,23 @@ impl Number {
 
 /// What is known of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value<'e> {
-    Nodes(Nodes),
+pub(super) enum AbstractValue<'e> {
+    Nodes(AbstractNodes),
     Boolean(Option<bool>),
-    Number(Number),
+    Number(AbstractNumber),
     Text(Option<Cow<'e, str>>),
     /// Of a variable, not even the type.
     Unknown,
 }
 
-impl Value<'_> {
+impl AbstractValue<'_> {
     /// A value of which no more than the type is known.
-    pub fn unknown(of: Type) -> Self {
+    pub fn unknown(of: ExprType) -> Self {
         match of {
-            Type::NodeSet => Value::Nodes(Nodes::ANY),
-            Type::Boolean => Value::Boolean(None),
-            Type::Number => Value::Number(Number::ANY),
-            Type::String => Value::Text(None),
+            ExprType::NodeSet => AbstractValue::Nodes(AbstractNodes::ANY),
+            ExprType::Boolean => AbstractValue::Boolean(None),
+            ExprType::Number => AbstractValue::Number(AbstractNumber::ANY),
+            ExprType::String => AbstractValue::Text(None),
         }
     }
 
@@ -129,10 +129,10 @@ impl Value<'_> {
             Self::Nodes(nodes) if nodes.is_none() => Some(false),
             Self::Nodes(nodes) => nodes.is_sure().then_some(true),
             Self::Boolean(truth) => *truth,
-            Self::Number(Number::Is(number)) => Some(*number != 0.0 && !number.is_nan()),
-            Self::Number(Number::Whole(least, _)) => (*least > 0.0).then_some(true),
+            Self::Number(AbstractNumber::Is(number)) => Some(*number != 0.0 && !number.is_nan()),
+            Self::Number(AbstractNumber::Whole(least, _)) => (*least > 0.0).then_some(true),
             Self::Text(Some(text)) => Some(!text.is_empty()),
-            Self::Number(Number::Any) | Self::Text(None) | Self::Unknown => None,
+            Self::Number(AbstractNumber::Any) | Self::Text(None) | Self::Unknown => None,
         }
     }
 
@@ -148,7 +148,7 @@ impl Value<'_> {
     /// The value as an expression, where it is known.
     pub fn constant(&self) -> Option<Expr> {
         Some(match self {
-            Self::Number(Number::Is(number)) => Expr::Number(*number),
+            Self::Number(AbstractNumber::Is(number)) => Expr::Number(*number),
             Self::Text(Some(text)) => Expr::Literal(text.as_ref().into()),
             Self::Boolean(Some(truth)) => {
                 Expr::Call { function: if *truth { Function::True } else { Function::False }, arguments: Vec::new() }
@@ -160,7 +160,7 @@ impl Value<'_> {
     /// The value as a number, where it is a known text or number.
     pub fn number(&self) -> Option<f64> {
         match self {
-            Self::Number(Number::Is(number)) => Some(*number),
+            Self::Number(AbstractNumber::Is(number)) => Some(*number),
             Self::Text(Some(text)) => Some(number::parse(text)),
             _ => None,
         }

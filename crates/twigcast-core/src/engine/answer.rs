@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::subscribers::{Book, Subscribers};
+use super::subscribers::{SubscribersByQuery, Subscribers};
 use super::query_set::{self, QuerySet};
 use super::{Engine, Matcher, Slot};
 
@@ -15,14 +15,14 @@ impl Engine {
         let matched = matcher.matched();
         Answer {
             book: Arc::clone(self.registry.book()),
-            queries: Matched::of(matched, self.query_bound()),
+            queries: MatchedQueries::of(matched, self.query_bound()),
             count: self.subscription_count(matched),
         }
     }
 
     /// The keys of all slots as they are now.
-    pub fn keys_now(&self) -> KeysThen {
-        KeysThen { book: Arc::clone(self.registry.book()), version: self.keys_version() }
+    pub fn keys_now(&self) -> KeySnapshot {
+        KeySnapshot { book: Arc::clone(self.registry.book()), version: self.keys_version() }
     }
 
     /// How many subscriptions the last message matched.
@@ -113,12 +113,12 @@ fn put_in_order(slots: &mut [Slot], bound: usize) {
 
 /// The keys of all slots as they were at one moment; what comes and goes later changes nothing.
 #[derive(Clone, Debug)]
-pub struct KeysThen {
-    book: Arc<Book>,
+pub struct KeySnapshot {
+    book: Arc<SubscribersByQuery>,
     version: u64,
 }
 
-impl KeysThen {
+impl KeySnapshot {
     /// [`Engine::keys_version`] then.
     pub fn version(&self) -> u64 {
         self.version
@@ -134,19 +134,19 @@ impl KeysThen {
 /// them. Keys are looked up when they are asked for; what comes and goes later changes nothing.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    book: Arc<Book>,
-    queries: Matched,
+    book: Arc<SubscribersByQuery>,
+    queries: MatchedQueries,
     count: usize,
 }
 
 /// A set of queries, as bits or, where that takes less, one after the other, ascending.
 #[derive(Clone, Debug)]
-enum Matched {
+enum MatchedQueries {
     Bits(QuerySet),
     List(Box<[u32]>),
 }
 
-impl Matched {
+impl MatchedQueries {
     fn of(set: &QuerySet, bound: usize) -> Self {
         let members = set.len();
         if members < bound / 32 { Self::List(set.iter().collect()) } else { Self::Bits(set.clone()) }

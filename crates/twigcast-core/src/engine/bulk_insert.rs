@@ -7,31 +7,31 @@
 
 use std::sync::Arc;
 
-use super::subscribe::ReadPath;
+use super::subscribe::PlainPath;
 use super::subscription_table::QueryContext;
 use super::{AddError, Engine};
 use crate::automaton::nfa::StateId;
 use crate::plan::LinearStep;
-use crate::query::{ParseOptions, plain, plain::Spelling};
+use crate::query::{ParseOptions, plain, plain::PathSpelling};
 
 /// Subscriptions that are read ahead.
 const BLOCK: usize = 32;
 
 /// A subscription that was read ahead.
 #[derive(Default)]
-struct Ahead {
+struct ParsedSubscription {
     key_hash: u64,
     /// Whether the key was taken.
     is_known: bool,
     /// `None`: the query is no plain path.
-    spelling: Option<Spelling>,
+    spelling: Option<PathSpelling>,
     steps: Vec<LinearStep>,
 }
 
 /// What of reading ahead is used again for the next block.
 #[derive(Default)]
-struct Block {
-    ahead: Vec<Ahead>,
+struct ParseBlock {
+    ahead: Vec<ParsedSubscription>,
     /// Where the paths lead, in a version of the bulk's automaton.
     in_bulk: Vec<Option<StateId>>,
     version: u64,
@@ -48,7 +48,7 @@ impl Engine {
     ) -> Vec<(usize, AddError)> {
         let mut refused = Vec::new();
         let mut block =
-            Block { ahead: (0..BLOCK.min(given.len())).map(|_| Ahead::default()).collect(), ..Block::default() };
+            ParseBlock { ahead: (0..BLOCK.min(given.len())).map(|_| ParsedSubscription::default()).collect(), ..ParseBlock::default() };
         for (number, pairs) in given.chunks(BLOCK).enumerate() {
             self.renew_if_due();
             let (identity, id) = (self.identity, self.registry.intern_context(context));
@@ -68,7 +68,7 @@ impl Engine {
         refused
     }
 
-    fn read_ahead<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut Block) {
+    fn read_ahead<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut ParseBlock) {
         let context = Arc::clone(self.registry.context(context));
         let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
         for ((key, text), ahead) in pairs.iter().zip(&mut block.ahead) {
@@ -93,7 +93,7 @@ impl Engine {
         text: &str,
         context: u32,
         replace: bool,
-        (block, index): (&Block, usize),
+        (block, index): (&ParseBlock, usize),
     ) -> Result<(), AddError> {
         let ahead = &block.ahead[index];
         if ahead.is_known && !replace {
@@ -107,7 +107,7 @@ impl Engine {
         let query = match ahead.spelling {
             Some(spelling) => {
                 let in_bulk = Some((block.version, block.in_bulk[index]));
-                self.path_query(text, context, &ReadPath { steps: &ahead.steps, spelling, in_bulk })
+                self.path_query(text, context, &PlainPath { steps: &ahead.steps, spelling, in_bulk })
             }
             None => self.other_query(text, context).map_err(AddError::Query)?,
         };

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::compiled::{CompiledQuery, Evaluated, Evaluation, Places};
-use super::query_index::Layer;
-use super::{Engine, Needs, QueryContext, Warning};
+use super::compiled::{CompiledQuery, EvaluationSource, EvaluationPlan, Registrations};
+use super::query_index::Segment;
+use super::{Engine, ScanNeeds, QueryContext, QueryWarning};
 use crate::analysis;
 use crate::error::QueryError;
 use crate::rewrite::Program;
@@ -16,7 +16,7 @@ use crate::query::matching::matching_condition;
 use crate::query::{self, Dialect, ParseOptions, Query, normal};
 
 impl Engine {
-    pub(super) fn compile(&mut self, text: &str, context: u32) -> Result<NewQuery, QueryError> {
+    pub(super) fn compile(&mut self, text: &str, context: u32) -> Result<UnregisteredQuery, QueryError> {
         let (expr, program) = match self.parse(text, context)? {
             Query::XPath(expr) => (expr, None),
             Query::Flwr(flwr) => {
@@ -37,13 +37,13 @@ impl Engine {
             matches!(&route.action, Action::Always | Action::Trigger { verify: Verify { whole: true, .. }, .. })
         });
         let program = program.map(|(program, _)| program);
-        let needs = Needs { rewrites: program.is_some(), ..needs(&routes) };
+        let needs = ScanNeeds { rewrites: program.is_some(), ..needs(&routes) };
         let evaluated = match &program {
-            Some(program) if necessary => Evaluated::Bindings(Arc::clone(program)),
-            _ if whole => Evaluated::Expr(Arc::new(expr)),
-            _ => Evaluated::Nothing,
+            Some(program) if necessary => EvaluationSource::Bindings(Arc::clone(program)),
+            _ if whole => EvaluationSource::Expr(Arc::new(expr)),
+            _ => EvaluationSource::Nothing,
         };
-        Ok(NewQuery { routes, evaluated, program, needs, warning })
+        Ok(UnregisteredQuery { routes, evaluated, program, needs, warning })
     }
 
     pub(super) fn parse(&mut self, text: &str, context: u32) -> Result<Query, QueryError> {
@@ -52,22 +52,22 @@ impl Engine {
         query::parse(text, &options, &mut self.vocabulary)
     }
 
-    pub(super) fn register(&mut self, context: u32, new: NewQuery) -> u32 {
+    pub(super) fn register(&mut self, context: u32, new: UnregisteredQuery) -> u32 {
         let query = self.registry.add_query(context);
         self.register_as(query, context, new);
         query
     }
 
     /// Register a query that has its number already.
-    pub(super) fn register_as(&mut self, query: u32, context: u32, mut new: NewQuery) {
+    pub(super) fn register_as(&mut self, query: u32, context: u32, mut new: UnregisteredQuery) {
         let mut routes = std::mem::take(&mut new.routes);
         if self.is_guided(query, context, new.program.as_deref()) {
             routes.clear();
             (new.needs.attributes, new.needs.text) = (true, true);
         }
         let layer = self.layer();
-        let places = Places::from(self.population.insert(query, routes, layer));
-        if layer == Layer::Recent && !places.as_slice().is_empty() {
+        let places = Registrations::from(self.population.insert(query, routes, layer));
+        if layer == Segment::Recent && !places.as_slice().is_empty() {
             self.recent.push(query);
         }
         self.count_needs(new.needs, true);
@@ -87,7 +87,7 @@ impl Engine {
         is_own && program.is_some_and(|program| self.classes.add(query, program))
     }
 
-    pub(super) fn count_needs(&mut self, needs: Needs, added: bool) {
+    pub(super) fn count_needs(&mut self, needs: ScanNeeds, added: bool) {
         let (attributes, text) = (usize::from(needs.attributes), usize::from(needs.text));
         let rewrites = usize::from(needs.rewrites);
         if added {
@@ -103,32 +103,32 @@ impl Engine {
 }
 
 /// A query compiled but not registered yet.
-pub(super) struct NewQuery {
+pub(super) struct UnregisteredQuery {
     routes: Vec<Route>,
-    evaluated: Evaluated,
+    evaluated: EvaluationSource,
     program: Option<Arc<Program>>,
-    needs: Needs,
-    warning: Option<Warning>,
+    needs: ScanNeeds,
+    warning: Option<QueryWarning>,
 }
 
-impl NewQuery {
-    fn compiled(self, places: Places) -> CompiledQuery {
+impl UnregisteredQuery {
+    fn compiled(self, places: Registrations) -> CompiledQuery {
         let Self { evaluated, program, needs, warning, .. } = self;
-        CompiledQuery { places, evaluation: Evaluation::of(evaluated, program), needs, warning }
+        CompiledQuery { places, evaluation: EvaluationPlan::of(evaluated, program), needs, warning }
     }
 }
 
 /// What is worth saying of a query with these routes; `necessary`: it may not match where its expression is true.
-fn warning(expr: &Expr, routes: &[Route], necessary: bool) -> Option<Warning> {
+fn warning(expr: &Expr, routes: &[Route], necessary: bool) -> Option<QueryWarning> {
     match analysis::truth(expr) {
-        Some(false) => Some(Warning::NeverMatches),
-        Some(true) if !necessary => Some(Warning::AlwaysMatches),
-        _ if routes.is_empty() => Some(Warning::NeverMatches),
-        _ => routes.iter().any(|route| matches!(route.action, Action::Always)).then_some(Warning::EvaluatedAlways),
+        Some(false) => Some(QueryWarning::NeverMatches),
+        Some(true) if !necessary => Some(QueryWarning::AlwaysMatches),
+        _ if routes.is_empty() => Some(QueryWarning::NeverMatches),
+        _ => routes.iter().any(|route| matches!(route.action, Action::Always)).then_some(QueryWarning::EvaluatedAlways),
     }
 }
 
-fn needs(routes: &[Route]) -> Needs {
+fn needs(routes: &[Route]) -> ScanNeeds {
     // A trigger's conditions may ask for anything; telling attributes from text there would spare the scanner little.
     let by_value = routes.iter().any(|route| matches!(route.action, Action::Trigger { .. } | Action::Always));
     let keys_only = routes.iter().all(|route| match &route.action {
@@ -138,12 +138,12 @@ fn needs(routes: &[Route]) -> Needs {
         }
         _ => false,
     });
-    Needs { attributes: by_value, text: by_value && !keys_only, rewrites: false }
+    ScanNeeds { attributes: by_value, text: by_value && !keys_only, rewrites: false }
 }
 
 /// How one query would run, without registering it.
 #[derive(Clone, Debug)]
-pub struct Check {
+pub struct QueryCheck {
     /// The query's normal form.
     pub normal_form: String,
     /// Name of the route, see [`plan::route_name`].
@@ -151,14 +151,14 @@ pub struct Check {
     /// What the route means, in one sentence.
     pub reason: &'static str,
     /// What registration would warn of.
-    pub warning: Option<Warning>,
+    pub warning: Option<QueryWarning>,
 }
 
 /// Parse and plan a query alone.
 ///
 /// # Errors
 /// The query is refused.
-pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Check, QueryError> {
+pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<QueryCheck, QueryError> {
     let mut engine = Engine::new(limits.clone());
     let interned = engine.registry.intern_context(context);
     let parsed = engine.parse(text, interned)?;
@@ -177,5 +177,5 @@ pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Chec
         Dialect::XQuery => ("xquery", "Saxon evaluates it on each message, since no binding path narrows them down"),
         _ => (plan::route_name(&new.routes), plan::route_reason(&new.routes)),
     };
-    Ok(Check { normal_form: printed.text, route, reason, warning: new.warning })
+    Ok(QueryCheck { normal_form: printed.text, route, reason, warning: new.warning })
 }

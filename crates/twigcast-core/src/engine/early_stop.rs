@@ -4,7 +4,7 @@ use super::decide::Decisions;
 
 /// What is noted with queries that are told of together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Noted {
+pub(super) enum ObserverNote {
     /// They are new.
     #[default]
     Nothing,
@@ -15,7 +15,7 @@ pub(super) enum Noted {
 }
 
 /// One who watches a message being matched.
-pub(super) trait Watch {
+pub(super) trait MatchObserver {
     /// Nothing is decided yet, or all is to be decided again.
     fn begin(&mut self, decisions: &mut Decisions);
 
@@ -24,7 +24,7 @@ pub(super) trait Watch {
 
     /// Queries turn out to match, where nobody keeps a record of what does; some may be told of again. Those of one
     /// state of an automaton come together: what is noted with them is there the next time.
-    fn matched(&mut self, queries: &[u32], noted: &mut Noted);
+    fn matched(&mut self, queries: &[u32], noted: &mut ObserverNote);
 
     /// Until when notes are good: whose they are, and its state.
     fn notes_of(&self) -> (u64, u64);
@@ -40,16 +40,16 @@ pub(super) trait Watch {
 }
 
 /// Nobody: all is decided.
-pub(super) struct Unwatched;
+pub(super) struct NoObserver;
 
-impl Watch for Unwatched {
+impl MatchObserver for NoObserver {
     fn begin(&mut self, _: &mut Decisions) {}
 
     fn looks_at(&self, _: usize) -> bool {
         false
     }
 
-    fn matched(&mut self, _: &[u32], _: &mut Noted) {}
+    fn matched(&mut self, _: &[u32], _: &mut ObserverNote) {}
 
     fn notes_of(&self) -> (u64, u64) {
         (0, 0)

@@ -1,24 +1,24 @@
 //! One message against all queries.
 
 use super::Engine;
-use super::decide::{Decisions, Run};
-use super::stream_matcher::{Followed, Follower};
-use super::path_cache::LearntPaths;
-use super::query_index::Population;
+use super::decide::{Decisions, MessageRun};
+use super::stream_matcher::{StreamProgress, StreamMatcher};
+use super::path_cache::PathCache;
+use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
-use super::product::{Layers, PlaceId, Walk};
-use super::early_stop::{Unwatched, Watch};
+use super::product::{SegmentCaches, ProductStateId, ProductDfa};
+use super::early_stop::{NoObserver, MatchObserver};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
 use crate::rewrite::Payloads;
-use crate::rewrite::batch::Guide;
-use crate::predicate::shape_lists::Narrowed;
-use crate::scan::{Scanner, Want};
-use crate::stream::decode::{Checks, Decoder, Reading};
+use crate::rewrite::batch::BatchRewriter;
+use crate::predicate::shape_lists::ShapeWaitLists;
+use crate::scan::{Scanner, RecordOptions};
+use crate::stream::decode::{CheckLevel, Decoder, DecodeOptions};
 use crate::stream::dictionary::Dictionary;
-use crate::twig::conditions::Decided;
-use crate::twig::satisfied::Satisfied;
+use crate::twig::conditions::ConditionDecisions;
+use crate::twig::satisfied::SatisfiedBranches;
 use crate::twig::shapes::{ShapeId, Shapes};
 
 /// Messages that run on the NFA after the DFA cache overflowed within one message.
@@ -40,14 +40,14 @@ pub struct Matcher {
     /// Not there while it is lent out.
     decoder: Option<Box<Decoder>>,
     /// Scratch for following a stream.
-    around: Vec<PlaceId>,
-    main: LearntPaths,
-    recent: LearntPaths,
-    walk: Walk,
+    around: Vec<ProductStateId>,
+    main: PathCache,
+    recent: PathCache,
+    walk: ProductDfa,
     shapes: Shapes,
-    satisfied: Satisfied,
-    narrowed: Narrowed,
-    decided: Decided,
+    satisfied: SatisfiedBranches,
+    narrowed: ShapeWaitLists,
+    decided: ConditionDecisions,
     /// Identity and bulk version of the engine that the tables belong to.
     pub(super) valid_for: (u64, u64),
     message_number: u64,
@@ -56,9 +56,9 @@ pub struct Matcher {
     rest_messages: u32,
     shape_of: Vec<ShapeId>,
     pub(super) decisions: Decisions,
-    pub(super) guide: Guide,
+    pub(super) guide: BatchRewriter,
     pub(super) parsed: super::node_selection::ParsedQueries,
-    pub(super) in_order: super::slot_order::InOrder,
+    pub(super) in_order: super::slot_order::SlotOrder,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
 }
@@ -116,7 +116,7 @@ impl Matcher {
             return;
         }
         self.followed_at = self.message_number;
-        self.walk.catch_up(&mut Layers::new(engine, &mut self.main, &mut self.recent), true);
+        self.walk.catch_up(&mut SegmentCaches::new(engine, &mut self.main, &mut self.recent), true);
     }
 
     pub(super) fn forget(&mut self) {
@@ -128,7 +128,7 @@ impl Matcher {
         self.decided.clear();
     }
 
-    pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], want: Want) -> Result<(), MessageError> {
+    pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], want: RecordOptions) -> Result<(), MessageError> {
         self.scanner.scan(source, &engine.vocabulary, &engine.limits, want, &mut self.document)
     }
 
@@ -137,10 +137,10 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        want: Want,
+        want: RecordOptions,
         work: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> Result<T, MessageError> {
-        let reading = reading(engine, dictionary, want, Checks::All);
+        let reading = reading(engine, dictionary, want, CheckLevel::All);
         let mut decoder = self.decoder.take().unwrap_or_default();
         let answer = decoder.decode(stream, reading, &mut self.document).map(|()| work(self, decoder.source()));
         self.decoder = Some(decoder);
@@ -149,12 +149,12 @@ impl Matcher {
 
     /// Match the scanned message. If not `marks`, the queries that the guide decides are left to it.
     pub(super) fn run(&mut self, engine: &Engine, source: &[u8], marks: bool) {
-        self.run_watched(engine, source, &mut Unwatched);
+        self.run_watched(engine, source, &mut NoObserver);
         self.run_guided(engine, source, marks);
     }
 
     /// Match the scanned message, as far as `watch` wants to know and without what rewrites.
-    pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], watch: &mut impl Watch) {
+    pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], watch: &mut impl MatchObserver) {
         self.begin(engine);
         let (population, budget) = (&engine.population, engine.limits.cache_bytes_max);
         if !population.twigs.is_empty() || !population.conditions.is_empty() || !population.branches.is_empty() {
@@ -182,10 +182,10 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        want: Want,
-        watch: &mut impl Watch,
+        want: RecordOptions,
+        watch: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
-        let reading = reading(engine, dictionary, want, Checks::Recorded);
+        let reading = reading(engine, dictionary, want, CheckLevel::Recorded);
         let mut decoder = self.decoder.take().unwrap_or_default();
         let answer = self.run_reading(engine, &mut decoder, (stream, reading), watch);
         self.decoder = Some(decoder);
@@ -196,19 +196,19 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], Reading<'_>),
-        watch: &mut impl Watch,
+        (stream, reading): (&[u8], DecodeOptions<'_>),
+        watch: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
-        let Population { twigs, conditions, branches, always, .. } = &engine.population;
+        let QueryIndex { twigs, conditions, branches, always, .. } = &engine.population;
         let needs_all = !twigs.is_empty() || !conditions.is_empty() || !branches.is_empty() || self.rest_messages > 0;
         let is_structure = !reading.want.attributes && !reading.want.text && always.is_empty();
         if !needs_all && is_structure {
             match self.follow_stream(engine, decoder, (stream, reading), watch)? {
-                Followed::ToTheEnd | Followed::Enough => {
+                StreamProgress::ToTheEnd | StreamProgress::Enough => {
                     watch.is_told_enough();
                     return Ok(());
                 }
-                Followed::NeedsDocument | Followed::CacheIsFull => {}
+                StreamProgress::NeedsDocument | StreamProgress::CacheIsFull => {}
             }
         }
         if needs_all {
@@ -226,14 +226,14 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], Reading<'_>),
-        watch: &mut impl Watch,
-    ) -> Result<Followed, MessageError> {
+        (stream, reading): (&[u8], DecodeOptions<'_>),
+        watch: &mut impl MatchObserver,
+    ) -> Result<StreamProgress, MessageError> {
         self.begin(engine);
         watch.begin(&mut self.decisions);
-        let layers = Layers::new(engine, &mut self.main, &mut self.recent);
+        let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
         let ways = (&mut self.walk, layers, &mut self.around);
-        let mut follower = Follower::new(ways, self.message_number, watch);
+        let mut follower = StreamMatcher::new(ways, self.message_number, watch);
         decoder.open_elements(stream, reading, &mut self.document)?.lead(&mut follower)?;
         Ok(follower.followed)
     }
@@ -243,8 +243,8 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], Reading<'_>),
-        watch: &mut impl Watch,
+        (stream, reading): (&[u8], DecodeOptions<'_>),
+        watch: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
         self.begin(engine);
         watch.begin(&mut self.decisions);
@@ -252,7 +252,7 @@ impl Matcher {
         let mut reader = decoder.open(stream, reading, &mut self.document)?;
         for doublings in 0.. {
             let is_last = reader.read(ITEMS_AT_FIRST << doublings)?;
-            let layers = Layers::new(engine, &mut self.main, &mut self.recent);
+            let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
             let matched = &mut self.decisions.matched;
             fits = fits && self.walk.lead(reader.document(), layers, self.message_number, matched).is_ok();
             if fits && watch.has_enough(&mut self.decisions) {
@@ -281,7 +281,7 @@ impl Matcher {
         }
         self.message_number += 1;
         self.decisions.reset(engine.query_bound());
-        self.walk.begin(Layers::new(engine, &mut self.main, &mut self.recent));
+        self.walk.begin(SegmentCaches::new(engine, &mut self.main, &mut self.recent));
     }
 
     /// The automaton needs more states than the cache holds, within one message: making them costs more than it saves.
@@ -294,10 +294,10 @@ impl Matcher {
     }
 
     /// Decide what the automata have left open, until `watch` has enough.
-    fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, watch: &mut impl Watch) {
+    fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, watch: &mut impl MatchObserver) {
         let population = &engine.population;
         let message = Message { source, document: &self.document };
-        let mut run = Run {
+        let mut run = MessageRun {
             engine,
             population,
             evaluator: engine.evaluator(message),
@@ -362,7 +362,7 @@ impl Matcher {
 
     /// Lead both automata over the document; false if a cache is full.
     fn lead_all(&mut self, engine: &Engine) -> bool {
-        let layers = Layers::new(engine, &mut self.main, &mut self.recent);
+        let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
         self.walk.lead(&self.document, layers, self.message_number, &mut self.decisions.matched).is_ok()
     }
 }
@@ -374,7 +374,7 @@ fn values_max(engine: &Engine, message: Message<'_>) -> u64 {
     engine.limits.query_visits_max as u64 + VALUES_TIMES * all
 }
 
-fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, want: Want, checks: Checks) -> Reading<'a> {
+fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, want: RecordOptions, checks: CheckLevel) -> DecodeOptions<'a> {
     let Engine { vocabulary, limits, identity, .. } = engine;
-    Reading { dictionary, vocabulary, identity: *identity, limits, want, checks }
+    DecodeOptions { dictionary, vocabulary, identity: *identity, limits, want, checks }
 }

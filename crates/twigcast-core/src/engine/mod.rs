@@ -33,31 +33,31 @@ use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
 use crate::rewrite::program::family::FamilyRef;
-use crate::rewrite::batch::Classes;
+use crate::rewrite::batch::QueryCatalog;
 use crate::rewrite::{Interner, Program};
 use crate::limits::Limits;
 use crate::plan::LinearStep;
 use crate::query::Dialect;
-use crate::scan::Want;
+use crate::scan::RecordOptions;
 use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
-pub use answer::{Answer, KeysThen};
+pub use answer::{Answer, KeySnapshot};
 use compiled::CompiledQueries;
-pub use compiled::Evaluated;
-pub use compile::{Check, check};
+pub use compiled::EvaluationSource;
+pub use compile::{QueryCheck, check};
 pub use matcher::Matcher;
-use query_index::Population;
+use query_index::QueryIndex;
 pub use prepared_deliveries::PreparedDeliveries;
 pub use query_set::QuerySet;
-pub(crate) use query_set::{AppendMembers, append_members};
-use subscription_table::Registry;
+pub(crate) use query_set::{AppendMembersFn, append_members};
+use subscription_table::SubscriptionTable;
 pub use subscription_table::{QueryContext, Slot};
-pub use node_selection::{Delivered, Selected};
+pub use node_selection::{MessageDeliveries, SelectedNode};
 
 /// What matching a query asks of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Needs {
+struct ScanNeeds {
     attributes: bool,
     text: bool,
     /// The query rewrites, so that delivering (not matching) asks for everything.
@@ -75,7 +75,7 @@ pub enum AddError {
 
 /// What registration found worth saying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Warning {
+pub enum QueryWarning {
     /// No message can match.
     NeverMatches,
     /// Every message matches.
@@ -89,8 +89,8 @@ pub enum Warning {
 pub struct Engine {
     limits: Limits,
     vocabulary: Vocabulary,
-    population: Population,
-    registry: Registry,
+    population: QueryIndex,
+    registry: SubscriptionTable,
     /// What For-Where-Return queries have in common.
     interner: Interner,
     compiled: CompiledQueries,
@@ -98,7 +98,7 @@ pub struct Engine {
     /// long as such queries ask for.
     families: Vec<FamilyRef>,
     /// The queries that are in no other shared structure: see [`crate::extract::guided`].
-    classes: Classes,
+    classes: QueryCatalog,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
     /// Changes whenever the bulk does.
@@ -130,12 +130,12 @@ impl Engine {
         Self {
             limits,
             vocabulary: Vocabulary::new(),
-            population: Population::default(),
-            registry: Registry::default(),
+            population: QueryIndex::default(),
+            registry: SubscriptionTable::default(),
             interner: Interner::default(),
             compiled: CompiledQueries::default(),
             families: Vec::new(),
-            classes: Classes::default(),
+            classes: QueryCatalog::default(),
             needing: (0, 0, 0),
             bulk_version: 0,
             unshared_results: false,
@@ -180,7 +180,7 @@ impl Engine {
         self.compiled.bound()
     }
 
-    pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
+    pub(crate) fn evaluated(&self, query: u32) -> &EvaluationSource {
         self.compiled.evaluated(query)
     }
 
@@ -198,7 +198,7 @@ impl Engine {
     /// # Errors
     /// The message is malformed, over a limit, or needs conversion first.
     pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
+        let want = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
         self.run_wanting(matcher, source, want, true)
     }
 
@@ -212,13 +212,13 @@ impl Engine {
         stream: &[u8],
         dictionary: &Dictionary,
     ) -> Result<(), MessageError> {
-        let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
+        let want = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
         self.catch_up(matcher);
         self.warm.store(true, Ordering::Relaxed);
         matcher.with_stream(self, (stream, dictionary), want, |matcher, source| matcher.run(self, source, true))
     }
 
-    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: Want, marks: bool) -> Result<(), MessageError> {
+    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: RecordOptions, marks: bool) -> Result<(), MessageError> {
         self.catch_up(matcher);
         matcher.scan(self, source, want)?;
         if !self.warm.load(Ordering::Relaxed) {

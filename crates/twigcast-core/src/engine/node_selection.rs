@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::subscribers::{Book, Subscribers};
-use super::prepared_deliveries::{PreparedDeliveries, Subscribed};
+use super::subscribers::{SubscribersByQuery, Subscribers};
+use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
 use super::query_set::QuerySet;
 use super::subscription_table::Slot;
-use super::{Engine, Evaluated, Matcher};
+use super::{Engine, EvaluationSource, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
 use crate::rewrite::program::family::FamilyRef;
-use crate::rewrite::batch::{ELSEWHERE, Guide, Told};
-use crate::rewrite::{ExtractError, Payloads, Session};
+use crate::rewrite::batch::{ELSEWHERE, BatchRewriter, QueryResults};
+use crate::rewrite::{ExtractError, Payloads, Interpreter};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
-use crate::scan::Want;
+use crate::scan::RecordOptions;
 use crate::scan::position::Locator;
 use crate::vocabulary::Vocabulary;
 
@@ -36,7 +36,7 @@ pub(super) struct ParsedQueries {
 
 /// What one message is delivered as.
 #[derive(Debug, Default)]
-pub struct Delivered {
+pub struct MessageDeliveries {
     /// Matching subscriptions: ascending, if they are asked of [`Engine::deliver`].
     pub slots: Vec<Slot>,
     /// The number of each one's payload; [`Self::WHOLE`] where the message itself is delivered.
@@ -45,7 +45,7 @@ pub struct Delivered {
     pub failures: Vec<(Slot, ExtractError)>,
 }
 
-impl Delivered {
+impl MessageDeliveries {
     /// In place of a payload's number: the message itself.
     pub const WHOLE: u32 = u32::MAX;
 
@@ -54,7 +54,7 @@ impl Delivered {
         self.numbers.resize(self.slots.len(), number);
     }
 
-    pub(super) fn push_subscribers(&mut self, book: &Book, query: u32, number: u32) {
+    pub(super) fn push_subscribers(&mut self, book: &SubscribersByQuery, query: u32, number: u32) {
         match book.subscribers(query) {
             Subscribers::Sole(slot) => self.push(&[slot], number),
             Subscribers::Several(slots) => self.push(slots, number),
@@ -90,7 +90,7 @@ impl Delivered {
 
 /// A node that a query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selected {
+pub struct SelectedNode {
     /// `element`, `attribute`, `text`, `comment`, `processing-instruction`, `document` or `namespace`.
     pub kind: &'static str,
     /// The name as written, empty for kinds without one.
@@ -124,7 +124,7 @@ impl Engine {
     /// # Errors
     /// As for [`Self::run`].
     pub fn run_counting(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        self.run_wanting(matcher, source, Want::ALL, true)
+        self.run_wanting(matcher, source, RecordOptions::ALL, true)
     }
 
     /// How many nodes a subscription selects in the message last run with [`Self::run_counting`]; 1 for an expression
@@ -151,9 +151,9 @@ impl Engine {
         matcher: &mut Matcher,
         source: &[u8],
         slot: Slot,
-    ) -> Result<Result<Vec<Selected>, EvalError>, MessageError> {
+    ) -> Result<Result<Vec<SelectedNode>, EvalError>, MessageError> {
         self.catch_up(matcher);
-        matcher.scan(self, source, Want::ALL)?;
+        matcher.scan(self, source, RecordOptions::ALL)?;
         let Some(expr) = self.expression(matcher, slot) else { return Ok(Ok(Vec::new())) };
         let message = Message { source, document: &matcher.document };
         let evaluator = self.evaluator(message);
@@ -177,7 +177,7 @@ impl Engine {
     /// As for [`Self::run`].
     pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
         if self.has_rewriting() {
-            self.run_wanting(matcher, source, Want::ALL, self.unshared_results)
+            self.run_wanting(matcher, source, RecordOptions::ALL, self.unshared_results)
         } else {
             self.run(matcher, source)
         }
@@ -185,9 +185,9 @@ impl Engine {
 
     /// What the last message, run with [`Self::run_delivering`], is to be delivered as. The payloads are added to
     /// `payloads`; subscriptions that get the same one share it.
-    pub fn deliver(&self, matcher: &mut Matcher, source: &[u8], payloads: &mut Payloads) -> Delivered {
-        let mut delivered = Delivered::default();
-        let Delivered { slots, numbers, .. } = &mut delivered;
+    pub fn deliver(&self, matcher: &mut Matcher, source: &[u8], payloads: &mut Payloads) -> MessageDeliveries {
+        let mut delivered = MessageDeliveries::default();
+        let MessageDeliveries { slots, numbers, .. } = &mut delivered;
         delivered.failures = self.deliver_to(matcher, source, payloads, (slots, numbers));
         delivered
     }
@@ -201,7 +201,7 @@ impl Engine {
         (slots, numbers): (&mut Vec<Slot>, &mut Vec<u32>),
     ) -> Vec<(Slot, ExtractError)> {
         let before = payloads.len() as u32;
-        let mut delivered = Delivered::default();
+        let mut delivered = MessageDeliveries::default();
         let Matcher { document, guide, decisions, in_order, .. } = matcher;
         let mut session = self.session(Message { source, document }, payloads);
         let (mut elsewhere, mut is_in_order) = (Vec::new(), false);
@@ -255,14 +255,14 @@ impl Engine {
         self.run_delivering(matcher, source)?;
         let Matcher { document, guide, decisions, .. } = matcher;
         let mut session = self.session(Message { source, document }, payloads);
-        let (mut told, mut elsewhere) = (Delivered::default(), Vec::new());
+        let (mut told, mut elsewhere) = (MessageDeliveries::default(), Vec::new());
         let (mut prepared, mut named) = (None, None);
         if self.unshared_results {
             session.share_nothing();
         } else if guide.is_ready() {
             guide.find_results(&mut session);
             if !guide.is_certain(self.limits.result_bytes_max) {
-                let mut delivered = Delivered::default();
+                let mut delivered = MessageDeliveries::default();
                 let too_large = self.tell_guided(guide, &mut delivered, &mut elsewhere);
                 told.failures.append(&mut delivered.failures);
                 named = Some((delivered, guide.take_named(), too_large));
@@ -271,16 +271,16 @@ impl Engine {
         }
         self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, &mut told);
         let others = payloads.len() as u32;
-        let subscribed = Subscribed { book: Arc::clone(self.registry.book()), is_plain: self.registry.is_all_plain() };
+        let subscribed = SubscribersAtMatch { book: Arc::clone(self.registry.book()), is_plain: self.registry.is_all_plain() };
         Ok(PreparedDeliveries::new(told, others, (prepared.unwrap_or_default(), named), subscribed))
     }
 
     /// Tell what the queries that the guide has decided are to get, by number of result, but for those that have to be
     /// asked `elsewhere`. Returns the numbers of results that are too large, ascending.
-    fn tell_guided(&self, guide: &mut Guide, delivered: &mut Delivered, elsewhere: &mut Vec<u32>) -> Vec<u32> {
+    fn tell_guided(&self, guide: &mut BatchRewriter, delivered: &mut MessageDeliveries, elsewhere: &mut Vec<u32>) -> Vec<u32> {
         let bytes_max = self.limits.result_bytes_max;
         let (book, is_plain) = (self.registry.book(), self.registry.is_all_plain());
-        let mut told = Told::default();
+        let mut told = QueryResults::default();
         let too_large = guide.name_results(bytes_max, &mut told);
         if is_plain && !told.is_elsewhere {
             (delivered.slots, delivered.numbers) = (told.queries, told.numbers);
@@ -300,10 +300,10 @@ impl Engine {
     /// Tell what all other queries that match are to get.
     fn tell_others<'a>(
         &'a self,
-        (guide, matched): (&Guide, &QuerySet),
+        (guide, matched): (&BatchRewriter, &QuerySet),
         elsewhere: &[u32],
-        session: &mut Session<'a>,
-        delivered: &mut Delivered,
+        session: &mut Interpreter<'a>,
+        delivered: &mut MessageDeliveries,
     ) {
         let is_told = |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
         let others = matched.iter().filter(|query| !is_told(query));
@@ -319,7 +319,7 @@ impl Engine {
             };
             match session.deliver_member(self.family(query), || self.program(query)) {
                 Ok(Some(number)) => delivered.push(slots, number),
-                Ok(None) => delivered.push(slots, Delivered::WHOLE),
+                Ok(None) => delivered.push(slots, MessageDeliveries::WHOLE),
                 Err(error) => delivered.fail(slots, &error),
             }
         }
@@ -331,8 +331,8 @@ impl Engine {
     }
 
     /// A session that adds the results of queries to `payloads`.
-    pub(super) fn session<'a>(&'a self, message: Message<'a>, payloads: &'a mut Payloads) -> Session<'a> {
-        Session::new(message, &self.vocabulary, &self.interner, &self.limits, payloads)
+    pub(super) fn session<'a>(&'a self, message: Message<'a>, payloads: &'a mut Payloads) -> Interpreter<'a> {
+        Interpreter::new(message, &self.vocabulary, &self.interner, &self.limits, payloads)
     }
 
     pub(super) fn rewrites_query(&self, query: u32) -> bool {
@@ -345,7 +345,7 @@ impl Engine {
         if self.rewrites_query(query) || self.is_external(slot) {
             return None;
         }
-        if let Evaluated::Expr(expr) = self.evaluated(query) {
+        if let EvaluationSource::Expr(expr) = self.evaluated(query) {
             return Some(expr.clone());
         }
         let parsed = &mut matcher.parsed;
@@ -382,7 +382,7 @@ fn truth(value: &Value<'_>) -> bool {
     }
 }
 
-fn describe(evaluator: &Evaluator<'_>, locator: &mut Locator<'_>, node: NodeRef) -> Selected {
+fn describe(evaluator: &Evaluator<'_>, locator: &mut Locator<'_>, node: NodeRef) -> SelectedNode {
     let message = evaluator.message();
     let document = message.document;
     let (kind, span) = match node {
@@ -409,10 +409,10 @@ fn describe(evaluator: &Evaluator<'_>, locator: &mut Locator<'_>, node: NodeRef)
     };
     let (line, column) = locator.locate(span.0 as usize);
     let name = evaluator.qualified_name(node).to_owned();
-    Selected { kind, name, start: span.0, end: span.1, line, column }
+    SelectedNode { kind, name, start: span.0, end: span.1, line, column }
 }
 
-fn whole_message(message: Message<'_>) -> Selected {
+fn whole_message(message: Message<'_>) -> SelectedNode {
     let end = message.source.len() as u32;
-    Selected { kind: "document", name: String::new(), start: 0, end, line: 1, column: 1 }
+    SelectedNode { kind: "document", name: String::new(), start: 0, end, line: 1, column: 1 }
 }

@@ -1,20 +1,20 @@
 //! What a matcher has learnt of one layer of the population, and where in the message in hand it has to decide.
 
-use super::decide::{Decisions, Lookups, Run};
-use super::query_index::{Paths, Population};
-use super::early_stop::Watch;
+use super::decide::{Decisions, ValueLookups, MessageRun};
+use super::query_index::{PathIndex, QueryIndex};
+use super::early_stop::MatchObserver;
 use crate::automaton::dfa::LazyDfa;
 use crate::document::NodeId;
 use crate::twig::memo::Memo;
 
 /// The lazily built automaton of a layer, decisions filed under its states, and scratch for one message.
 #[derive(Debug, Default)]
-pub(super) struct LearntPaths {
+pub(super) struct PathCache {
     pub(super) dfa: LazyDfa,
     memo: Memo,
     /// Elements at which something remains to be decided, with the index of what.
     pub(super) work: Vec<(NodeId, u32)>,
-    lookups: Lookups,
+    lookups: ValueLookups,
 }
 
 /// Elements for which look-ups are made together: as many as what is looked up stays in the cache for.
@@ -22,7 +22,7 @@ const AHEAD: usize = 16;
 /// Up to this size what was learnt is in the processor's cache anyhow, and looking ahead would gain nothing.
 const CACHED_BYTES: usize = 1 << 20;
 
-impl LearntPaths {
+impl PathCache {
     pub(super) fn bytes(&self) -> usize {
         self.dfa.bytes() + self.memo.bytes()
     }
@@ -33,7 +33,7 @@ impl LearntPaths {
     }
 
     /// Make ready for a message: what was learnt of paths that have changed since is forgotten.
-    pub(super) fn prepare(&mut self, population: &Population, paths: &Paths) {
+    pub(super) fn prepare(&mut self, population: &QueryIndex, paths: &PathIndex) {
         self.work.clear();
         if !self.dfa.is_of(&paths.nfa) {
             self.clear();
@@ -44,10 +44,10 @@ impl LearntPaths {
     /// Decide what remains at the elements of the message, until `watch` has enough.
     pub(super) fn decide(
         &mut self,
-        run: &mut Run<'_, '_>,
+        run: &mut MessageRun<'_, '_>,
         decisions: &mut Decisions,
-        paths: &Paths,
-        watch: &mut impl Watch,
+        paths: &PathIndex,
+        watch: &mut impl MatchObserver,
     ) {
         let Self { dfa, memo, work, lookups, .. } = self;
         let looks_ahead = dfa.bytes() > CACHED_BYTES;

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard};
 
-use super::subscribers::{Book, Subscribers};
+use super::subscribers::{SubscribersByQuery, Subscribers};
 use super::slot_order::{SPARSE, put_in_order, with_in_order};
 use super::subscription_table::Slot;
-use super::node_selection::Delivered;
-use crate::rewrite::batch::Told;
-use crate::rewrite::{ExtractError, Named, Payloads, Prepared};
+use super::node_selection::MessageDeliveries;
+use crate::rewrite::batch::QueryResults;
+use crate::rewrite::{ExtractError, ResultIds, Payloads, PreparedResults};
 
 /// Only laying out writes; if that ends in a panic, some entries are where they were and some are not, and nobody may put
 /// results together from them.
@@ -19,27 +19,27 @@ const CUT_SHORT: &str = "laying out the results of this message was cut short by
 #[derive(Debug)]
 pub struct PreparedDeliveries {
     /// What was told when the message was matched. Its payloads come first.
-    told: Delivered,
+    told: MessageDeliveries,
     others: u32,
     /// Written to only to lay it out for putting all results together; what it tells stays.
-    prepared: RwLock<Prepared>,
+    prepared: RwLock<PreparedResults>,
     /// Numbers of results that are larger than allowed, counted without the payloads, ascending.
     too_large: Vec<u32>,
-    subscribed: Subscribed,
+    subscribed: SubscribersAtMatch,
     count: usize,
-    named: OnceLock<Single>,
+    named: OnceLock<ExpandedDeliveries>,
 }
 
 /// Who subscribed to which query when the message was matched.
 #[derive(Debug)]
-pub(super) struct Subscribed {
-    pub book: Arc<Book>,
+pub(super) struct SubscribersAtMatch {
+    pub book: Arc<SubscribersByQuery>,
     /// Each query has one subscription, of its own number.
     pub is_plain: bool,
 }
 
-impl Subscribed {
-    fn count(&self, prepared: &Prepared) -> usize {
+impl SubscribersAtMatch {
+    fn count(&self, prepared: &PreparedResults) -> usize {
         if self.is_plain {
             return prepared.query_count();
         }
@@ -50,8 +50,8 @@ impl Subscribed {
         prepared.queries().map(subscribers).sum()
     }
 
-    fn tell(&self, told: Told) -> Delivered {
-        let mut delivered = Delivered::default();
+    fn tell(&self, told: QueryResults) -> MessageDeliveries {
+        let mut delivered = MessageDeliveries::default();
         if self.is_plain {
             (delivered.slots, delivered.numbers) = (told.queries, told.numbers);
         } else {
@@ -65,21 +65,21 @@ impl Subscribed {
 
 /// The single deliveries.
 #[derive(Debug)]
-struct Single {
-    delivered: Delivered,
+struct ExpandedDeliveries {
+    delivered: MessageDeliveries,
     /// Are the slots known to ascend?
     is_in_order: bool,
-    results: Named,
+    results: ResultIds,
 }
 
 impl PreparedDeliveries {
     /// `others`: how many payloads there are of what was told. What is named already is numbered from 0, and has the
     /// numbers of those that are too large with it.
     pub(super) fn new(
-        told: Delivered,
+        told: MessageDeliveries,
         others: u32,
-        (prepared, named): (Prepared, Option<(Delivered, Named, Vec<u32>)>),
-        subscribed: Subscribed,
+        (prepared, named): (PreparedResults, Option<(MessageDeliveries, ResultIds, Vec<u32>)>),
+        subscribed: SubscribersAtMatch,
     ) -> Self {
         let count = told.slots.len() + if named.is_none() { subscribed.count(&prepared) } else { 0 };
         let (prepared, too_large) = (RwLock::new(prepared), Vec::new());
@@ -92,36 +92,36 @@ impl PreparedDeliveries {
         found
     }
 
-    fn prepared(&self) -> RwLockReadGuard<'_, Prepared> {
+    fn prepared(&self) -> RwLockReadGuard<'_, PreparedResults> {
         self.prepared.read().expect(CUT_SHORT)
     }
 
     /// What was told, and then this.
-    fn after_told(&self, mut delivered: Delivered, results: Named) -> Single {
+    fn after_told(&self, mut delivered: MessageDeliveries, results: ResultIds) -> ExpandedDeliveries {
         if self.others > 0 {
             delivered.numbers.iter_mut().for_each(|number| *number += self.others);
         }
         delivered.slots.extend_from_slice(&self.told.slots);
         delivered.numbers.extend_from_slice(&self.told.numbers);
-        Single { delivered, is_in_order: false, results }
+        ExpandedDeliveries { delivered, is_in_order: false, results }
     }
 
     /// The single deliveries, told now if they were not before; in order, if that is as good as for nothing.
-    fn single(&self) -> &Single {
+    fn single(&self) -> &ExpandedDeliveries {
         let is_many = self.count >= self.slot_bound() / SPARSE;
         let tell = || if self.subscribed.is_plain && is_many { self.tell_in_order() } else { self.tell() };
         self.named.get_or_init(tell)
     }
 
-    fn tell(&self) -> Single {
-        let mut told = Told::default();
+    fn tell(&self) -> ExpandedDeliveries {
+        let mut told = QueryResults::default();
         let results = self.prepared().named(&mut told);
         self.after_told(self.subscribed.tell(told), results)
     }
 
     /// [`Self::tell`] where each query has one subscription, of its own number.
-    fn tell_in_order(&self) -> Single {
-        let mut delivered = Delivered::default();
+    fn tell_in_order(&self) -> ExpandedDeliveries {
+        let mut delivered = MessageDeliveries::default();
         let results = with_in_order(|in_order| {
             in_order.begin(self.slot_bound(), self.others);
             let results = self.prepared().named(in_order);
@@ -129,7 +129,7 @@ impl PreparedDeliveries {
             in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
             results
         });
-        Single { delivered, is_in_order: true, results }
+        ExpandedDeliveries { delivered, is_in_order: true, results }
     }
 
     fn slot_bound(&self) -> usize {
@@ -155,13 +155,13 @@ impl PreparedDeliveries {
     /// Matching subscriptions, in no order, with the number of each one's result; [`Delivered::WHOLE`] where the message
     /// itself is delivered.
     pub fn deliveries(&self) -> (&[Slot], &[u32]) {
-        let Delivered { slots, numbers, .. } = &self.named.get_or_init(|| self.tell()).delivered;
+        let MessageDeliveries { slots, numbers, .. } = &self.named.get_or_init(|| self.tell()).delivered;
         (slots, numbers)
     }
 
     /// The same, ascending.
     pub fn deliveries_in_order(&self) -> (Cow<'_, [Slot]>, Cow<'_, [u32]>) {
-        let Single { delivered: Delivered { slots, numbers, .. }, is_in_order, .. } = self.single();
+        let ExpandedDeliveries { delivered: MessageDeliveries { slots, numbers, .. }, is_in_order, .. } = self.single();
         if *is_in_order {
             return (Cow::Borrowed(slots), Cow::Borrowed(numbers));
         }

@@ -1,6 +1,6 @@
 //! Sets of query numbers.
 
-use crate::simd::Instructions;
+use crate::simd::SimdKernels;
 
 /// Words of a set that are looked at together.
 const SPAN: usize = 64;
@@ -173,7 +173,7 @@ impl QuerySet {
 
     /// Append the members, ascending.
     pub(super) fn append_to(&self, members: &mut Vec<u32>) {
-        (Instructions::chosen().append_members)(&self.words, members);
+        (SimdKernels::chosen().append_members)(&self.words, members);
     }
 
     /// Append the members, ascending: of each word, those that `admitted` leaves.
@@ -193,7 +193,7 @@ impl QuerySet {
 }
 
 /// See [`append_members`].
-pub(crate) type AppendMembers = fn(&[u64], &mut Vec<u32>);
+pub(crate) type AppendMembersFn = fn(&[u64], &mut Vec<u32>);
 
 /// Appends the members of a set, ascending.
 #[inline(always)]

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::query_set::QuerySet;
 use super::subscription_table::Slot;
-use crate::rewrite::batch::{Hearer, Member};
+use crate::rewrite::batch::{ResultSink, IndexedQuery};
 
 /// Where fewer than one slot in so many has a delivery, sorting is faster than setting a bit for each.
 pub(super) const SPARSE: usize = 64;
@@ -14,7 +14,7 @@ const KEPT_MAX: usize = 1 << 22;
 
 thread_local! {
     /// For messages whose single deliveries are told when somebody looks.
-    static IN_ORDER: RefCell<InOrder> = RefCell::default();
+    static IN_ORDER: RefCell<SlotOrder> = RefCell::default();
 }
 
 /// Puts distinct slots below `bound` in order, each with its number.
@@ -38,11 +38,11 @@ pub(super) fn put_in_order(slots: &mut Vec<Slot>, numbers: &mut Vec<u32>, bound:
 }
 
 /// Do something with memory of this thread's.
-pub(super) fn with_in_order<T>(work: impl FnOnce(&mut InOrder) -> T) -> T {
+pub(super) fn with_in_order<T>(work: impl FnOnce(&mut SlotOrder) -> T) -> T {
     IN_ORDER.with_borrow_mut(|in_order| {
         let done = work(in_order);
         if in_order.number_of.len() > KEPT_MAX {
-            *in_order = InOrder::default();
+            *in_order = SlotOrder::default();
         }
         done
     })
@@ -50,14 +50,14 @@ pub(super) fn with_in_order<T>(work: impl FnOnce(&mut InOrder) -> T) -> T {
 
 /// Who gets which payload, by subscription.
 #[derive(Debug, Default)]
-pub(super) struct InOrder {
+pub(super) struct SlotOrder {
     slots: QuerySet,
     number_of: Vec<u32>,
     /// The number of the first payload that is told.
     first: u32,
 }
 
-impl InOrder {
+impl SlotOrder {
     /// Forget all. There are no subscriptions from `bound` on, and payloads that are told are counted from `first`.
     pub fn begin(&mut self, bound: usize, first: u32) {
         self.slots.reset(bound);
@@ -86,7 +86,7 @@ impl InOrder {
 }
 
 /// For queries of which each has one subscription, of its own number.
-impl Hearer for InOrder {
+impl ResultSink for SlotOrder {
     fn expect(&mut self, _: usize) {}
 
     fn hear(&mut self, query: u32, number: u32) {
@@ -94,7 +94,7 @@ impl Hearer for InOrder {
     }
 
     #[inline]
-    fn hear_all(&mut self, members: &[Member], mut number_of: impl FnMut(Member) -> u32) {
+    fn hear_all(&mut self, members: &[IndexedQuery], mut number_of: impl FnMut(IndexedQuery) -> u32) {
         for &member in members {
             self.put(member.query, number_of(member));
         }

@@ -1,8 +1,8 @@
 //! Paths that ask for nothing but structure, led along an element stream: no document is made of it.
 
-use super::product::{Layers, NOWHERE, OUTSET, PlaceId, Walk};
-use super::early_stop::Watch;
-use crate::stream::element_walker::{Follow, Onward};
+use super::product::{SegmentCaches, NOWHERE, OUTSET, ProductStateId, ProductDfa};
+use super::early_stop::MatchObserver;
+use crate::stream::element_walker::{ElementVisitor, VisitNext};
 use crate::vocabulary::Name;
 
 /// Elements after which it is looked for the first time whether what has been found is enough; then after twice as many.
@@ -10,7 +10,7 @@ const ASKED_AT_FIRST: usize = 8;
 
 /// How far a stream was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Followed {
+pub(super) enum StreamProgress {
     /// To its end.
     ToTheEnd,
     /// Until what had been found was enough.
@@ -22,23 +22,23 @@ pub(super) enum Followed {
 }
 
 /// What leads the automata along.
-pub(super) struct Follower<'a, W> {
-    walk: &'a mut Walk,
-    layers: Layers<'a>,
+pub(super) struct StreamMatcher<'a, W> {
+    walk: &'a mut ProductDfa,
+    layers: SegmentCaches<'a>,
     message_number: u64,
     watch: &'a mut W,
     /// Places of the elements around that in hand.
-    around: &'a mut Vec<PlaceId>,
-    here: PlaceId,
+    around: &'a mut Vec<ProductStateId>,
+    here: ProductStateId,
     elements: usize,
     asked_at: usize,
-    pub(super) followed: Followed,
+    pub(super) followed: StreamProgress,
 }
 
-impl<'a, W: Watch> Follower<'a, W> {
+impl<'a, W: MatchObserver> StreamMatcher<'a, W> {
     /// At the start of a message, with which the walk has begun.
     pub(super) fn new(
-        (walk, layers, around): (&'a mut Walk, Layers<'a>, &'a mut Vec<PlaceId>),
+        (walk, layers, around): (&'a mut ProductDfa, SegmentCaches<'a>, &'a mut Vec<ProductStateId>),
         message_number: u64,
         watch: &'a mut W,
     ) -> Self {
@@ -53,39 +53,39 @@ impl<'a, W: Watch> Follower<'a, W> {
             here: OUTSET,
             elements: 0,
             asked_at: ASKED_AT_FIRST,
-            followed: Followed::ToTheEnd,
+            followed: StreamProgress::ToTheEnd,
         }
     }
 
-    fn stop(&mut self, why: Followed) -> Onward {
+    fn stop(&mut self, why: StreamProgress) -> VisitNext {
         self.followed = why;
-        Onward::NoFurther
+        VisitNext::NoFurther
     }
 }
 
-impl<W: Watch> Follow for Follower<'_, W> {
+impl<W: MatchObserver> ElementVisitor for StreamMatcher<'_, W> {
     #[inline(always)]
-    fn enter(&mut self, name: Name) -> Onward {
+    fn enter(&mut self, name: Name) -> VisitNext {
         let place = match self.walk.enter(&mut self.layers, self.here, name, self.message_number, self.watch) {
             Ok(Some(place)) => place,
-            Ok(None) => return self.stop(Followed::NeedsDocument),
-            Err(_) => return self.stop(Followed::CacheIsFull),
+            Ok(None) => return self.stop(StreamProgress::NeedsDocument),
+            Err(_) => return self.stop(StreamProgress::CacheIsFull),
         };
         if self.watch.is_satisfied() {
-            return self.stop(Followed::Enough);
+            return self.stop(StreamProgress::Enough);
         }
         self.elements += 1;
         if self.elements == self.asked_at {
             self.asked_at *= 2;
             if self.watch.is_told_enough() {
-                return self.stop(Followed::Enough);
+                return self.stop(StreamProgress::Enough);
             }
         }
         if place == NOWHERE {
-            return Onward::Past;
+            return VisitNext::Past;
         }
         self.around.push(std::mem::replace(&mut self.here, place));
-        Onward::In
+        VisitNext::In
     }
 
     #[inline(always)]

@@ -4,27 +4,27 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::query_index::Layer;
+use super::query_index::Segment;
 use super::subscription_table::{QueryContext, Slot};
-use super::{AddError, Engine, Warning};
-use crate::automaton::nfa::{Item, Nfa, StateId};
+use super::{AddError, Engine, QueryWarning};
+use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
 use crate::error::QueryError;
 use crate::rewrite::program::family::FamilyRef;
 use crate::plan::LinearStep;
-use crate::query::{ParseOptions, plain, plain::Spelling};
+use crate::query::{ParseOptions, plain, plain::PathSpelling};
 
 /// Queries that come or go before they are merged into the bulk, at the least.
 const COMPACTED_MIN: usize = 1024;
 
 /// A plain path that was read.
-pub(super) struct ReadPath<'a> {
+pub(super) struct PlainPath<'a> {
     pub(super) steps: &'a [LinearStep],
-    pub(super) spelling: Spelling,
+    pub(super) spelling: PathSpelling,
     /// Where it was found to lead in a version of the bulk's automaton, if it was looked for.
     pub(super) in_bulk: Option<(u64, Option<StateId>)>,
 }
 
-impl ReadPath<'_> {
+impl PlainPath<'_> {
     fn state_in(&self, bulk: &Nfa) -> Option<StateId> {
         match self.in_bulk {
             Some((version, state)) if version == bulk.version() => state,
@@ -45,7 +45,7 @@ impl Engine {
         text: &str,
         context: &QueryContext,
         replace: bool,
-    ) -> Result<Option<Warning>, AddError> {
+    ) -> Result<Option<QueryWarning>, AddError> {
         let hash = self.registry.key_hash(key);
         let known = self.registry.slot_at(key, hash);
         if known.is_some() && !replace {
@@ -79,7 +79,7 @@ impl Engine {
         let given = Arc::clone(self.registry.context(context));
         let options = ParseOptions { namespaces: &given.namespaces, dialect: given.dialect, limits: &self.limits };
         let query = match plain::read(text, &options, &mut self.vocabulary, &mut steps) {
-            Some(spelling) => Ok(self.path_query(text, context, &ReadPath { steps: &steps, spelling, in_bulk: None })),
+            Some(spelling) => Ok(self.path_query(text, context, &PlainPath { steps: &steps, spelling, in_bulk: None })),
             None => self.other_query(text, context),
         };
         self.steps = steps;
@@ -98,21 +98,21 @@ impl Engine {
 
     /// The query of a plain path. Its text is kept only where the path does not tell it: where it is spelled in another
     /// way than the path would be printed, or where another query stands at the path's end already.
-    pub(super) fn path_query(&mut self, text: &str, context: u32, path: &ReadPath<'_>) -> u32 {
+    pub(super) fn path_query(&mut self, text: &str, context: u32, path: &PlainPath<'_>) -> u32 {
         let steps = path.steps;
-        let is_as_printed = path.spelling == Spelling::Sure || self.prints_as(steps, context, text);
+        let is_as_printed = path.spelling == PathSpelling::Sure || self.prints_as(steps, context, text);
         let layer = self.layer();
         let in_bulk = match layer {
-            Layer::Main => Some(self.population.main.nfa.state_of(steps)),
-            Layer::Recent => path.state_in(&self.population.main.nfa),
+            Segment::Main => Some(self.population.main.nfa.state_of(steps)),
+            Segment::Recent => path.state_in(&self.population.main.nfa),
         };
-        let known = in_bulk.and_then(|state| self.query_at(Layer::Main, state, context)).filter(|_| is_as_printed);
+        let known = in_bulk.and_then(|state| self.query_at(Segment::Main, state, context)).filter(|_| is_as_printed);
         // A query that is found in any way stands at the path's end, so no state is left over.
         if let Some(query) = known.or_else(|| self.registry.find_query(text, context)) {
             return query;
         }
         let state = match in_bulk {
-            Some(state) if layer == Layer::Main => state,
+            Some(state) if layer == Segment::Main => state,
             _ => self.population.recent.nfa.state_of(steps),
         };
         if let Some(query) = self.query_at(layer, state, context).filter(|_| is_as_printed) {
@@ -120,9 +120,9 @@ impl Engine {
         }
         let query = self.registry.add_query(context);
         let nfa = self.population.nfa_mut(layer);
-        let item = nfa.insert_item(state, Item::Accept(query));
+        let item = nfa.insert_item(state, AcceptItem::Accept(query));
         let is_first = nfa.first_accepted(state) == Some(query);
-        if layer == Layer::Recent {
+        if layer == Segment::Recent {
             self.recent.push(query);
         }
         self.compiled.put_path(query, layer, item);
@@ -133,12 +133,12 @@ impl Engine {
     }
 
     /// Where a query goes that comes now.
-    pub(super) fn layer(&self) -> Layer {
-        if self.warm.load(Ordering::Relaxed) { Layer::Recent } else { Layer::Main }
+    pub(super) fn layer(&self) -> Segment {
+        if self.warm.load(Ordering::Relaxed) { Segment::Recent } else { Segment::Main }
     }
 
     /// The query whose text is the path to a state, in a context.
-    fn query_at(&self, layer: Layer, state: StateId, context: u32) -> Option<u32> {
+    fn query_at(&self, layer: Segment, state: StateId, context: u32) -> Option<u32> {
         let query = self.population.paths(layer).nfa.first_accepted(state)?;
         self.registry.is_path(query, context).then_some(query)
     }

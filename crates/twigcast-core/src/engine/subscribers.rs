@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::util::cow_table::Pages;
+use crate::util::cow_table::CowTable;
 use super::subscription_table::Slot;
-use crate::util::string_arena::{TextId, Texts};
+use crate::util::string_arena::{StringId, StringArena};
 
 pub(super) const NONE: u32 = u32::MAX;
 /// Marks a query's subscription as its only one.
@@ -18,16 +18,16 @@ const SHARED_PAGE: usize = 256;
 
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Book {
-    pub(super) texts: Texts,
+pub(super) struct SubscribersByQuery {
+    pub(super) texts: StringArena,
     /// By slot: the key; for a free slot, the next free one.
-    pub(super) keys: Pages<TextId, PAGE>,
+    pub(super) keys: CowTable<StringId, PAGE>,
     /// By slot: the query; [`NONE`] for a free slot.
-    pub(super) queries: Pages<u32, PAGE>,
+    pub(super) queries: CowTable<u32, PAGE>,
     /// By query: its only subscription, marked [`SOLE`], or an index into `sharing`, or [`NONE`].
-    pub(super) subscribed: Pages<u32, PAGE>,
+    pub(super) subscribed: CowTable<u32, PAGE>,
     /// The subscriptions of queries that several share.
-    pub(super) sharing: Pages<Arc<Vec<Slot>>, SHARED_PAGE>,
+    pub(super) sharing: CowTable<Arc<Vec<Slot>>, SHARED_PAGE>,
 }
 
 /// The subscriptions of one query.
@@ -36,7 +36,7 @@ pub(super) enum Subscribers<'a> {
     Several(&'a [Slot]),
 }
 
-impl Book {
+impl SubscribersByQuery {
     #[inline]
     pub(super) fn query_of(&self, slot: Slot) -> Option<u32> {
         self.queries.get(slot).copied().filter(|&query| query != NONE)

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
-use super::subscribers::{Book, NONE, SOLE};
-use crate::util::string_arena::{Room, TextId, Texts};
+use super::subscribers::{SubscribersByQuery, NONE, SOLE};
+use crate::util::string_arena::{ArenaSpace, StringId, StringArena};
 use crate::util::chunked::Chunked;
 use crate::query::Dialect;
 
@@ -16,7 +16,7 @@ use crate::query::Dialect;
 pub type Slot = u32;
 
 /// In place of a query's text: it is the path where the query stands in the automaton, printed.
-const AS_PATH: TextId = u32::MAX;
+const AS_PATH: StringId = u32::MAX;
 /// In place of a query's context: nobody subscribes to it any more.
 const GONE: u32 = u32::MAX;
 /// Queries that share an entry of [`Registry::plain`]: those of one word of a set.
@@ -38,7 +38,7 @@ pub struct QueryContext {
 
 #[derive(Debug)]
 struct QueryEntry {
-    text: TextId,
+    text: StringId,
     context: u32,
     /// Subscriptions, and holds on it while one is being replaced.
     uses: u32,
@@ -107,9 +107,9 @@ impl Contexts {
 
 /// All subscriptions and the distinct queries that they share.
 #[derive(Debug, Default)]
-pub(super) struct Registry {
-    book: Arc<Book>,
-    key_room: Room,
+pub(super) struct SubscriptionTable {
+    book: Arc<SubscribersByQuery>,
+    key_room: ArenaSpace,
     /// By slot of a query that several share: where it stands among the query's subscriptions. As long as no query ever
     /// was shared there is none.
     places: Vec<u32>,
@@ -122,8 +122,8 @@ pub(super) struct Registry {
     count: usize,
     by_key: HashTable<Slot>,
     queries: Chunked<QueryEntry>,
-    texts: Texts,
-    text_room: Room,
+    texts: StringArena,
+    text_room: ArenaSpace,
     /// Of each [`BLOCK`] of queries, as bits, which have one subscription, of their own number: after a bulk load most
     /// have, and of these nobody needs to look who subscribes.
     plain: Vec<u64>,
@@ -140,7 +140,7 @@ pub(super) struct Registry {
     hasher: RandomState,
 }
 
-impl Registry {
+impl SubscriptionTable {
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -155,11 +155,11 @@ impl Registry {
     }
 
     /// Who subscribes to what, now.
-    pub(super) fn book(&self) -> &Arc<Book> {
+    pub(super) fn book(&self) -> &Arc<SubscribersByQuery> {
         &self.book
     }
 
-    fn book_mut(&mut self) -> &mut Book {
+    fn book_mut(&mut self) -> &mut SubscribersByQuery {
         Arc::make_mut(&mut self.book)
     }
 

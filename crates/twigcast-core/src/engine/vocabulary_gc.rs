@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::compiled::CompiledQueries;
-use super::query_index::{Layer, Population};
+use super::query_index::{Segment, QueryIndex};
 use super::{Engine, NEXT_IDENTITY};
-use crate::automaton::nfa::Item;
+use crate::automaton::nfa::AcceptItem;
 use crate::error::QueryError;
 use crate::rewrite::Interner;
 use crate::rewrite::program::family::FamilyRef;
-use crate::rewrite::batch::Classes;
+use crate::rewrite::batch::QueryCatalog;
 use crate::query::{ParseOptions, plain};
 use crate::vocabulary::Vocabulary;
 
@@ -22,25 +22,25 @@ use crate::vocabulary::Vocabulary;
 const SPARE_NAMES: usize = 1 << 16;
 
 /// All that is made of the texts of queries.
-struct Made {
+struct RebuiltQueries {
     vocabulary: Vocabulary,
-    population: Population,
+    population: QueryIndex,
     interner: Interner,
     compiled: CompiledQueries,
     families: Vec<FamilyRef>,
-    classes: Classes,
+    classes: QueryCatalog,
     needing: (usize, usize, usize),
 }
 
-impl Made {
+impl RebuiltQueries {
     fn nothing() -> Self {
         Self {
             vocabulary: Vocabulary::new(),
-            population: Population::default(),
+            population: QueryIndex::default(),
             interner: Interner::default(),
             compiled: CompiledQueries::default(),
             families: Vec::new(),
-            classes: Classes::default(),
+            classes: QueryCatalog::default(),
             needing: (0, 0, 0),
         }
     }
@@ -63,7 +63,7 @@ impl Engine {
         queries.sort_by_key(|&query| self.registry.query(query).0.is_some());
         let described = |&query: &u32| (query, self.text_of(query).into_owned(), self.registry.query(query).1);
         let described: Vec<(u32, String, u32)> = queries.iter().map(described).collect();
-        let before = self.exchange(Made::nothing());
+        let before = self.exchange(RebuiltQueries::nothing());
         if described.iter().try_for_each(|(query, text, context)| self.compile_as(*query, text, *context)).is_err() {
             // What was accepted once is accepted again; if not, everything stays as it was.
             self.exchange(before);
@@ -72,9 +72,9 @@ impl Engine {
         self.identity = NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn exchange(&mut self, made: Made) -> Made {
-        let Made { vocabulary, population, interner, compiled, families, classes, needing } = made;
-        Made {
+    fn exchange(&mut self, made: RebuiltQueries) -> RebuiltQueries {
+        let RebuiltQueries { vocabulary, population, interner, compiled, families, classes, needing } = made;
+        RebuiltQueries {
             vocabulary: std::mem::replace(&mut self.vocabulary, vocabulary),
             population: std::mem::replace(&mut self.population, population),
             interner: std::mem::replace(&mut self.interner, interner),
@@ -95,10 +95,10 @@ impl Engine {
             self.register_as(query, context, compiled);
             return Ok(());
         }
-        let nfa = self.population.nfa_mut(Layer::Main);
+        let nfa = self.population.nfa_mut(Segment::Main);
         let state = nfa.state_of(&steps);
-        let item = nfa.insert_item(state, Item::Accept(query));
-        self.compiled.put_path(query, Layer::Main, item);
+        let item = nfa.insert_item(state, AcceptItem::Accept(query));
+        self.compiled.put_path(query, Segment::Main, item);
         Ok(())
     }
 }

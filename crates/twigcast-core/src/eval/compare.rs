@@ -9,19 +9,19 @@ use foldhash::fast::RandomState;
 use crate::document::NO_NODE;
 use crate::query::ast::{CompareOp, Expr, Function, Path};
 
-use super::predicates::Type;
+use super::predicates::PredicateType;
 use super::{Context, EvalError, Evaluator, Halt, NodeRef};
 
 /// The distinct string-values of a node-set.
 #[derive(Debug, Default)]
-pub(super) struct Strings {
+pub(super) struct StringValues {
     /// Keyed per process: what messages hold must not decide how far one has to look.
     all: HashSet<Box<str>, RandomState>,
     bytes: usize,
     longest: usize,
 }
 
-impl Strings {
+impl StringValues {
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -84,19 +84,19 @@ impl<'a> Evaluator<'a> {
         context: Context,
     ) -> Result<bool, EvalError> {
         match (self.type_of(left), self.type_of(right)) {
-            (Type::Nodes, Type::Nodes) => self.compare_sets(op, left, right, context),
+            (PredicateType::Nodes, PredicateType::Nodes) => self.compare_sets(op, left, right, context),
             // In an equality the type of the other operand comes second to `boolean`, with a node-set also in an order.
-            (Type::Boolean, Type::Nodes) | (Type::Nodes, Type::Boolean) => {
+            (PredicateType::Boolean, PredicateType::Nodes) | (PredicateType::Nodes, PredicateType::Boolean) => {
                 let (left, right) = (self.boolean(left, context)?, self.boolean(right, context)?);
                 Ok(op.holds(f64::from(u8::from(left)), f64::from(u8::from(right))))
             }
-            (Type::Nodes, other) => self.compare_set(op, left, right, other, context),
-            (other, Type::Nodes) => self.compare_set(op.flipped(), right, left, other, context),
-            (Type::Boolean, _) | (_, Type::Boolean) if op.is_equality() => {
+            (PredicateType::Nodes, other) => self.compare_set(op, left, right, other, context),
+            (other, PredicateType::Nodes) => self.compare_set(op.flipped(), right, left, other, context),
+            (PredicateType::Boolean, _) | (_, PredicateType::Boolean) if op.is_equality() => {
                 let equal = self.boolean(left, context)? == self.boolean(right, context)?;
                 Ok(equal == (op == CompareOp::Equal))
             }
-            (Type::String, Type::String) if op.is_equality() => {
+            (PredicateType::String, PredicateType::String) if op.is_equality() => {
                 let (left, right) = (self.text(left, context)?, self.text(right, context)?);
                 if left.range.is_some() || right.range.is_some() {
                     self.charge_text(left.text.len().min(right.text.len()))?;
@@ -133,10 +133,10 @@ impl<'a> Evaluator<'a> {
         op: CompareOp,
         set: &'a Expr,
         other: &'a Expr,
-        other_type: Type,
+        other_type: PredicateType,
         context: Context,
     ) -> Result<bool, EvalError> {
-        if op.is_equality() && other_type == Type::String {
+        if op.is_equality() && other_type == PredicateType::String {
             let equal = op == CompareOp::Equal;
             if let Expr::Literal(wanted) = other
                 && let Some(holds) =
@@ -212,13 +212,13 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The distinct string-values of a node-set, remembered where they do not depend on the context.
-    fn strings(&self, expr: &'a Expr, context: Context) -> Result<Rc<Strings>, EvalError> {
+    fn strings(&self, expr: &'a Expr, context: Context) -> Result<Rc<StringValues>, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
         let known = fixed.and_then(|fixed| self.cache.borrow().strings(fixed));
         if let Some(strings) = known {
             return Ok(strings);
         }
-        let mut strings = Strings::default();
+        let mut strings = StringValues::default();
         self.any_of(expr, context, &mut |node| {
             strings.insert(&self.whole_reading(node)?);
             Ok(())

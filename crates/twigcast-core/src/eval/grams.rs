@@ -7,8 +7,8 @@
 
 use crate::query::ast::{Axis, Expr, Function, NodeTest, Path, PathStart, Step};
 
-use super::texts::Texts;
-use super::{Bare, Evaluator, bare};
+use super::texts::MessageText;
+use super::{BarePath, Evaluator, bare};
 
 /// How many times the message has been searched when the table is made.
 const SEARCHES_MIN: u64 = 4;
@@ -26,13 +26,13 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The pieces of one length.
 #[derive(Debug)]
-struct Pieces<const LENGTH: usize> {
+struct GramTable<const LENGTH: usize> {
     bits: Box<[u64]>,
     /// What remains of a hash is its highest bits, as many as number the bits.
     shift: u32,
 }
 
-impl<const LENGTH: usize> Pieces<LENGTH> {
+impl<const LENGTH: usize> GramTable<LENGTH> {
     fn of(text: &[u8]) -> Self {
         let power = (text.len() * BITS_PER_BYTE).next_power_of_two().ilog2().clamp(BITS_MIN, BITS_MAX);
         let mut pieces = Self { bits: vec![0; 1 << (power - 6)].into(), shift: u64::BITS - power };
@@ -59,13 +59,13 @@ impl<const LENGTH: usize> Pieces<LENGTH> {
 /// The pieces of a text.
 #[derive(Debug)]
 pub(super) struct Grams {
-    long: Pieces<8>,
-    short: Pieces<4>,
+    long: GramTable<8>,
+    short: GramTable<4>,
 }
 
 impl Grams {
     pub(super) fn of(text: &str) -> Self {
-        Self { long: Pieces::of(text.as_bytes()), short: Pieces::of(text.as_bytes()) }
+        Self { long: GramTable::of(text.as_bytes()), short: GramTable::of(text.as_bytes()) }
     }
 
     /// Bytes of a table for so long a text, at most.
@@ -92,7 +92,7 @@ impl Evaluator<'_> {
     }
 
     fn make_grams(&self) -> Option<Grams> {
-        let texts: &Texts = self.texts_now()?;
+        let texts: &MessageText = self.texts_now()?;
         let text = texts.all();
         let fits = self.cache.borrow_mut().admit_bytes(Grams::bytes_at_most(text.len()));
         fits.then(|| Grams::of(text))
@@ -152,8 +152,8 @@ fn is_of_tree(text: &Expr, context_is_tree: bool) -> bool {
             arguments.first().map_or(context_is_tree, |argument| is_of_tree(argument, context_is_tree))
         }
         Expr::Path(path) => match bare(path) {
-            Some(Bare::Expression(primary)) => is_of_tree(primary, context_is_tree),
-            Some(Bare::Variable(_)) => false,
+            Some(BarePath::Expression(primary)) => is_of_tree(primary, context_is_tree),
+            Some(BarePath::Variable(_)) => false,
             None => path_is_of_tree(path, context_is_tree),
         },
         _ => false,

@@ -46,10 +46,10 @@ use crate::vocabulary::Vocabulary;
 
 pub use node::NodeRef;
 
-use cache::Cache;
+use cache::EvalCache;
 use grams::Grams;
-use predicates::Type;
-use texts::Texts;
+use predicates::PredicateType;
+use texts::MessageText;
 
 /// The value of an expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,9 +161,9 @@ pub struct Evaluator<'a> {
     spent: RefCell<FxHashMap<u32, u64>>,
     /// How many predicates are being evaluated, one inside the other.
     nesting: Cell<u32>,
-    cache: RefCell<Cache>,
+    cache: RefCell<EvalCache>,
     /// All text of the message, once it was asked for; nothing in it if it would take too much memory.
-    texts: OnceCell<Option<Texts>>,
+    texts: OnceCell<Option<MessageText>>,
     /// Bytes that were searched for texts, and the pieces of the text of the message, once that was often.
     searched: Cell<u64>,
     grams: OnceCell<Option<Grams>>,
@@ -183,7 +183,7 @@ impl<'a> Evaluator<'a> {
             payer: Cell::new(NOBODY),
             spent: RefCell::default(),
             nesting: Cell::new(0),
-            cache: RefCell::new(Cache::new(message.document.nodes.len())),
+            cache: RefCell::new(EvalCache::new(message.document.nodes.len())),
             texts: OnceCell::new(),
             searched: Cell::new(0),
             grams: OnceCell::new(),
@@ -254,8 +254,8 @@ impl<'a> Evaluator<'a> {
             Expr::Literal(text) => Ok(Value::String(Cow::Borrowed(text))),
             Expr::Union(_) => Ok(Value::Nodes(self.nodes(expr, context)?)),
             Expr::Path(path) => match bare(path) {
-                Some(Bare::Variable(variable)) => Ok(self.variables[variable].clone()),
-                Some(Bare::Expression(primary)) => self.value(primary, context),
+                Some(BarePath::Variable(variable)) => Ok(self.variables[variable].clone()),
+                Some(BarePath::Expression(primary)) => self.value(primary, context),
                 None => Ok(Value::Nodes(self.nodes(expr, context)?)),
             },
             Expr::Call { function, arguments } => self.call(*function, arguments, context),
@@ -277,8 +277,8 @@ impl<'a> Evaluator<'a> {
             Expr::Compare { op, left, right } => self.compare(*op, left, right, context),
             Expr::Union(operands) => self.any(operands, context),
             Expr::Path(path) => match bare(path) {
-                Some(Bare::Variable(variable)) => Ok(truth(&self.variables[variable])),
-                Some(Bare::Expression(primary)) => self.boolean(primary, context),
+                Some(BarePath::Variable(variable)) => Ok(truth(&self.variables[variable])),
+                Some(BarePath::Expression(primary)) => self.boolean(primary, context),
                 None => self.path_exists(path, context),
             },
             Expr::Call { function, arguments } => self.call_boolean(*function, arguments, context),
@@ -423,7 +423,7 @@ impl<'a> Evaluator<'a> {
 
     /// Is the value of an expression a number?
     pub fn is_number(&self, expr: &Expr) -> bool {
-        self.type_of(expr) == Type::Number
+        self.type_of(expr) == PredicateType::Number
     }
 
     /// The nodes on an axis that pass a node test, in axis order: what the predicates of a step choose from.
@@ -453,18 +453,18 @@ pub fn is_positional(predicate: &Expr) -> bool {
 }
 
 /// A path without steps or predicates: another way to write a variable or an expression of any type.
-enum Bare<'e> {
+enum BarePath<'e> {
     Variable(usize),
     Expression(&'e Expr),
 }
 
-fn bare(path: &Path) -> Option<Bare<'_>> {
+fn bare(path: &Path) -> Option<BarePath<'_>> {
     if !path.steps.is_empty() {
         return None;
     }
     match &path.start {
-        PathStart::Variable(id) => Some(Bare::Variable(id.0 as usize)),
-        PathStart::Filter { primary, predicates } if predicates.is_empty() => Some(Bare::Expression(primary)),
+        PathStart::Variable(id) => Some(BarePath::Variable(id.0 as usize)),
+        PathStart::Filter { primary, predicates } if predicates.is_empty() => Some(BarePath::Expression(primary)),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::query::ast::{Axis, CompareOp, Expr, Function, PathStart};
 
-use super::{Bare, Context, EvalError, Evaluator, NodeRef, Value, bare};
+use super::{BarePath, Context, EvalError, Evaluator, NodeRef, Value, bare};
 
 /// What the truth of a predicate depends on besides the node. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ pub(super) enum Dependence {
 
 /// The type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum PredicateType {
     Boolean,
     Number,
     String,
@@ -34,7 +34,7 @@ pub(super) fn predicate_dependence(predicate: &Expr) -> Dependence {
     let own = dependence(predicate);
     match predicate {
         Expr::Number(_) | Expr::Arithmetic { .. } | Expr::Negate(_) => own.max(Dependence::Position),
-        Expr::Call { function, .. } if function_type(*function) == Type::Number => own.max(Dependence::Position),
+        Expr::Call { function, .. } if function_type(*function) == PredicateType::Number => own.max(Dependence::Position),
         // A variable or an expression in parentheses may be a number.
         Expr::Path(path) if bare(path).is_some() => own.max(Dependence::Position),
         _ => own,
@@ -103,13 +103,13 @@ fn is_position(expr: &Expr) -> bool {
 }
 
 /// The type that a function returns.
-pub(super) fn function_type(function: Function) -> Type {
+pub(super) fn function_type(function: Function) -> PredicateType {
     use Function as F;
     match function {
         F::Last | F::Position | F::Count | F::StringLength | F::Number | F::Sum | F::Floor | F::Ceiling | F::Round => {
-            Type::Number
+            PredicateType::Number
         }
-        F::Id => Type::Nodes,
+        F::Id => PredicateType::Nodes,
         F::LocalName
         | F::NamespaceUri
         | F::Name
@@ -119,8 +119,8 @@ pub(super) fn function_type(function: Function) -> Type {
         | F::SubstringAfter
         | F::Substring
         | F::NormalizeSpace
-        | F::Translate => Type::String,
-        F::StartsWith | F::Contains | F::Boolean | F::Not | F::True | F::False | F::Lang => Type::Boolean,
+        | F::Translate => PredicateType::String,
+        F::StartsWith | F::Contains | F::Boolean | F::Not | F::True | F::False | F::Lang => PredicateType::Boolean,
     }
 }
 
@@ -145,21 +145,21 @@ fn is_costly(predicate: &Expr) -> bool {
 
 impl<'a> Evaluator<'a> {
     /// The type of an expression; that of a variable is the type of its value.
-    pub(super) fn type_of(&self, expr: &Expr) -> Type {
+    pub(super) fn type_of(&self, expr: &Expr) -> PredicateType {
         match expr {
-            Expr::Or(_) | Expr::And(_) | Expr::Compare { .. } => Type::Boolean,
-            Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) => Type::Number,
-            Expr::Literal(_) => Type::String,
-            Expr::Union(_) => Type::Nodes,
+            Expr::Or(_) | Expr::And(_) | Expr::Compare { .. } => PredicateType::Boolean,
+            Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) => PredicateType::Number,
+            Expr::Literal(_) => PredicateType::String,
+            Expr::Union(_) => PredicateType::Nodes,
             Expr::Call { function, .. } => function_type(*function),
             Expr::Path(path) => match bare(path) {
-                None => Type::Nodes,
-                Some(Bare::Expression(primary)) => self.type_of(primary),
-                Some(Bare::Variable(variable)) => match self.variables[variable] {
-                    Value::Boolean(_) => Type::Boolean,
-                    Value::Number(_) => Type::Number,
-                    Value::String(_) => Type::String,
-                    Value::Nodes(_) => Type::Nodes,
+                None => PredicateType::Nodes,
+                Some(BarePath::Expression(primary)) => self.type_of(primary),
+                Some(BarePath::Variable(variable)) => match self.variables[variable] {
+                    Value::Boolean(_) => PredicateType::Boolean,
+                    Value::Number(_) => PredicateType::Number,
+                    Value::String(_) => PredicateType::String,
+                    Value::Nodes(_) => PredicateType::Nodes,
                 },
             },
         }
@@ -169,7 +169,7 @@ impl<'a> Evaluator<'a> {
     pub(super) fn predicate(&self, predicate: &'a Expr, context: Context) -> Result<bool, EvalError> {
         let nesting = self.nesting.get();
         self.nesting.set(nesting + 1);
-        let holds = if self.type_of(predicate) == Type::Number {
+        let holds = if self.type_of(predicate) == PredicateType::Number {
             self.number(predicate, context).map(|number| number == f64::from(context.position))
         } else if self.is_expensive() && is_costly(predicate) && dependence(predicate) == Dependence::Node {
             match self.common_truth(predicate, context) {

@@ -12,7 +12,7 @@ const STRIDE: usize = 256;
 
 /// The text of a message.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct MessageText {
     text: String,
     /// Where the text of each node starts, and where all text ends.
     starts: Box<[u32]>,
@@ -21,9 +21,9 @@ pub(super) struct Texts {
 }
 
 /// A slice of the text.
-pub(super) type Range = std::ops::Range<usize>;
+pub(super) type TextRange = std::ops::Range<usize>;
 
-impl Texts {
+impl MessageText {
     /// Bytes that the text of a message may take at most.
     pub(super) fn bytes_at_most(message: Message<'_>) -> usize {
         message.source.len() + size_of::<u32>() * (message.document.nodes.len() + 1 + message.source.len() / STRIDE)
@@ -51,7 +51,7 @@ impl Texts {
     }
 
     /// Where the string-value of an element or the document node is.
-    pub(super) fn range(&self, document: &Document, node: NodeId) -> Range {
+    pub(super) fn range(&self, document: &Document, node: NodeId) -> TextRange {
         let end = document.nodes[node as usize].end;
         self.starts[node as usize] as usize..self.starts[end as usize] as usize
     }
@@ -62,12 +62,12 @@ impl Texts {
     }
 
     /// A slice of the text.
-    pub(super) fn slice(&self, range: Range) -> &str {
+    pub(super) fn slice(&self, range: TextRange) -> &str {
         &self.text[range]
     }
 
     /// How many characters a slice has.
-    pub(super) fn count(&self, range: Range) -> usize {
+    pub(super) fn count(&self, range: TextRange) -> usize {
         if self.characters.is_empty() {
             range.len()
         } else {

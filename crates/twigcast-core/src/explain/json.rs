@@ -19,11 +19,11 @@
 
 use std::fmt::Write;
 
-use super::report::{AbsentName, Detail, Example, Explanation, Hint, Operand, PathReport, Place, StepReport, Verdict};
+use super::report::{AbsentName, Detail, Example, Explanation, Hint, OperandReport, PathReport, NodeLocation, StepReport, Verdict};
 
 /// An explanation as a JSON object.
 pub fn explanation(explanation: &Explanation) -> String {
-    let mut out = Json::default();
+    let mut out = ReportWriter::default();
     out.object(|o| {
         o.field("matches").boolean(explanation.matches);
         o.field("condition").text(&explanation.condition);
@@ -41,11 +41,11 @@ pub fn explanation(explanation: &Explanation) -> String {
 
 /// JSON being written.
 #[derive(Default)]
-struct Json {
+struct ReportWriter {
     text: String,
 }
 
-impl Json {
+impl ReportWriter {
     fn object(&mut self, fields: impl FnOnce(&mut Self)) {
         self.text.push('{');
         fields(self);
@@ -103,14 +103,14 @@ impl Json {
     }
 }
 
-fn optional<T>(out: &mut Json, value: Option<&T>, write: impl FnOnce(&mut Json, &T)) {
+fn optional<T>(out: &mut ReportWriter, value: Option<&T>, write: impl FnOnce(&mut ReportWriter, &T)) {
     match value {
         Some(value) => write(out, value),
         None => out.null(),
     }
 }
 
-fn place(out: &mut Json, place: &Place) {
+fn place(out: &mut ReportWriter, place: &NodeLocation) {
     out.object(|o| {
         o.field("path").text(&place.path);
         o.field("kind").text(place.kind);
@@ -120,7 +120,7 @@ fn place(out: &mut Json, place: &Place) {
     });
 }
 
-fn verdict(out: &mut Json, verdict: &Verdict) {
+fn verdict(out: &mut ReportWriter, verdict: &Verdict) {
     out.object(|o| {
         o.field("text").text(&verdict.text);
         o.field("holds").boolean(verdict.holds);
@@ -129,7 +129,7 @@ fn verdict(out: &mut Json, verdict: &Verdict) {
     });
 }
 
-fn detail(o: &mut Json, detail: &Detail) {
+fn detail(o: &mut ReportWriter, detail: &Detail) {
     match detail {
         Detail::All(operands) => {
             o.field("kind").text("all");
@@ -162,7 +162,7 @@ fn detail(o: &mut Json, detail: &Detail) {
     }
 }
 
-fn operand(out: &mut Json, operand: &Operand) {
+fn operand(out: &mut ReportWriter, operand: &OperandReport) {
     out.object(|o| {
         o.field("text").text(&operand.text);
         o.field("kind").text(operand.kind);
@@ -177,14 +177,14 @@ fn operand(out: &mut Json, operand: &Operand) {
     });
 }
 
-fn path(out: &mut Json, report: &PathReport) {
+fn path(out: &mut ReportWriter, report: &PathReport) {
     out.object(|o| {
         o.field("selected").number(report.selected);
         o.field("steps").list(&report.steps, step);
     });
 }
 
-fn step(out: &mut Json, step: &StepReport) {
+fn step(out: &mut ReportWriter, step: &StepReport) {
     out.object(|o| {
         o.field("text").text(&step.text);
         o.field("contexts").number(step.contexts);
@@ -201,14 +201,14 @@ fn step(out: &mut Json, step: &StepReport) {
     });
 }
 
-fn example(out: &mut Json, example: &Example) {
+fn example(out: &mut ReportWriter, example: &Example) {
     out.object(|o| {
         place(o.field("place"), &example.place);
         o.field("predicates").list(&example.predicates, verdict);
     });
 }
 
-fn hint(out: &mut Json, hint: &Hint) {
+fn hint(out: &mut ReportWriter, hint: &Hint) {
     out.object(|o| {
         o.field("kind").text(hint.kind.name());
         o.field("message").text(&hint.message);
@@ -216,7 +216,7 @@ fn hint(out: &mut Json, hint: &Hint) {
     });
 }
 
-fn absent_name(out: &mut Json, absent: &AbsentName) {
+fn absent_name(out: &mut ReportWriter, absent: &AbsentName) {
     out.object(|o| {
         o.field("name").text(&absent.name);
         o.field("namespace").text(&absent.namespace);

@@ -4,13 +4,13 @@ use crate::document::NodeKind;
 use crate::eval::{EvalError, Evaluator, NodeRef};
 use crate::scan::position;
 
-use super::report::Place;
+use super::report::NodeLocation;
 
 /// Characters of a value that are shown.
 const VALUE_CHARACTERS_MAX: usize = 80;
 
 /// Where a node is and what it holds.
-pub(super) fn place(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<Place, EvalError> {
+pub(super) fn place(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<NodeLocation, EvalError> {
     let message = evaluator.message();
     let document = message.document;
     let (kind, start) = match node {
@@ -29,7 +29,7 @@ pub(super) fn place(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<Place, E
         NodeRef::Namespace { owner, .. } => ("namespace", document.nodes[owner as usize].span.start),
     };
     let (line, column) = position::locate(message.source, start as usize);
-    Ok(Place { path: path_of(evaluator, node), kind, line, column, value: shortened(&evaluator.string_value(node)?) })
+    Ok(NodeLocation { path: path_of(evaluator, node), kind, line, column, value: shortened(&evaluator.string_value(node)?) })
 }
 
 /// A path to a node, names as written, with positions where there are several.

@@ -24,11 +24,11 @@ use crate::limits::Limits;
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
 use crate::query::{Dialect, ParseOptions, Query, display, parse};
-use crate::scan::{Scanner, Want};
+use crate::scan::{Scanner, RecordOptions};
 use crate::vocabulary::Vocabulary;
 
 pub use report::{
-    AbsentName, Detail, Example, Explanation, Hint, HintKind, Operand, PathReport, Place, StepReport, Verdict,
+    AbsentName, Detail, Example, Explanation, Hint, HintKind, OperandReport, PathReport, NodeLocation, StepReport, Verdict,
 };
 
 /// Selected nodes that are listed.
@@ -70,7 +70,7 @@ pub fn explain(
         }
     };
     let mut document = Document::default();
-    Scanner::new().scan(xml, &vocabulary, limits, Want::ALL, &mut document).map_err(ExplainError::Message)?;
+    Scanner::new().scan(xml, &vocabulary, limits, RecordOptions::ALL, &mut document).map_err(ExplainError::Message)?;
     let message = Message { source: xml, document: &document };
     let evaluator = Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits_max as u64);
     Ok(Explainer { evaluator, vocabulary: &vocabulary, namespaces }.explanation(&expr, exact)?)

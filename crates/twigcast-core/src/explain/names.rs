@@ -13,21 +13,21 @@ use super::report::{AbsentName, HintKind};
 const LISTED_MAX: usize = 5;
 
 /// A name that occurs: namespace and local part.
-pub(super) type Expanded = (String, String);
+pub(super) type ExpandedName = (String, String);
 
 /// The names that occur among some nodes, and where first.
-pub(super) type Census = BTreeMap<Expanded, NodeRef>;
+pub(super) type NameCensus = BTreeMap<ExpandedName, NodeRef>;
 
 /// Enter a node.
-pub(super) fn enter(census: &mut Census, evaluator: &Evaluator<'_>, node: NodeRef) {
+pub(super) fn enter(census: &mut NameCensus, evaluator: &Evaluator<'_>, node: NodeRef) {
     let name = (evaluator.namespace_uri(node).into_owned(), evaluator.local_name(node).to_owned());
     census.entry(name).or_insert(node);
 }
 
 /// All element names and all attribute names of a message.
-pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (Census, Census) {
+pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (NameCensus, NameCensus) {
     let document = evaluator.message().document;
-    let (mut elements, mut attributes) = (Census::new(), Census::new());
+    let (mut elements, mut attributes) = (NameCensus::new(), NameCensus::new());
     for (id, node) in document.nodes.iter().enumerate() {
         if node.kind == NodeKind::Element {
             enter(&mut elements, evaluator, NodeRef::Node(id as u32));
@@ -40,7 +40,7 @@ pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (Census, Census) {
 }
 
 /// The nearest names to a wanted one: kind of difference, sentence, first node of that name.
-pub(super) fn nearest(wanted: &Expanded, census: &Census) -> Vec<(HintKind, String, NodeRef)> {
+pub(super) fn nearest(wanted: &ExpandedName, census: &NameCensus) -> Vec<(HintKind, String, NodeRef)> {
     let (uri, local) = wanted;
     let mut found = Vec::new();
     for ((other_uri, other_local), &node) in census {

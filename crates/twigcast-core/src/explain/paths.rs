@@ -3,7 +3,7 @@
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
-use super::names::{self, Census};
+use super::names::{self, NameCensus};
 use super::location::{place, shortened};
 use super::report::{Example, Hint, HintKind, PathReport, StepReport, Verdict};
 use super::{Explainer, report};
@@ -18,14 +18,14 @@ const CONTEXTS_MAX: usize = 1_000;
 const INSTEAD_MAX: usize = 8;
 
 /// A step with the `//` before it, if any.
-struct Link<'a> {
+struct PathHop<'a> {
     gap: Option<&'a Step>,
     step: &'a Step,
     text: String,
 }
 
 /// What a step left.
-struct Taken {
+struct StepOutcome {
     report: StepReport,
     /// In document order.
     selected: Vec<NodeRef>,
@@ -93,7 +93,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    fn links(&self, path: &'a Path) -> Vec<Link<'a>> {
+    fn links(&self, path: &'a Path) -> Vec<PathHop<'a>> {
         let mut links = Vec::new();
         let mut gap = None;
         for (index, step) in path.steps.iter().enumerate() {
@@ -110,19 +110,19 @@ impl<'a> Explainer<'a> {
                 (false, true, PathStart::Context) => "",
                 (false, _, _) => "/",
             };
-            links.push(Link { gap: gap.take(), step, text: format!("{slashes}{}", self.text(&alone)) });
+            links.push(PathHop { gap: gap.take(), step, text: format!("{slashes}{}", self.text(&alone)) });
         }
         links
     }
 
-    fn with_gap(&self, link: &Link<'a>, contexts: &[NodeRef]) -> Result<Vec<NodeRef>, EvalError> {
+    fn with_gap(&self, link: &PathHop<'a>, contexts: &[NodeRef]) -> Result<Vec<NodeRef>, EvalError> {
         match link.gap {
             Some(gap) => self.evaluator.step(contexts, gap),
             None => Ok(contexts.to_vec()),
         }
     }
 
-    fn take(&self, link: &Link<'a>, contexts: &[NodeRef]) -> Result<Taken, EvalError> {
+    fn take(&self, link: &PathHop<'a>, contexts: &[NodeRef]) -> Result<StepOutcome, EvalError> {
         let step = link.step;
         let selected = self.evaluator.step(contexts, step)?;
         let mut candidates = 0;
@@ -158,15 +158,15 @@ impl<'a> Explainer<'a> {
             example: None,
             hints: Vec::new(),
         };
-        Ok(Taken { report, selected, failed })
+        Ok(StepOutcome { report, selected, failed })
     }
 
     /// Say what comes nearest where a step selects nothing.
     fn explain_failure(
         &self,
-        link: &Link<'a>,
+        link: &PathHop<'a>,
         contexts: &[NodeRef],
-        taken: &mut Taken,
+        taken: &mut StepOutcome,
         depth: usize,
     ) -> Result<(), EvalError> {
         let report = &mut taken.report;
@@ -247,7 +247,7 @@ impl<'a> Explainer<'a> {
     /// Follow the first selected node back to the start, and give it as example at each step.
     fn add_witness(
         &self,
-        links: &[Link<'a>],
+        links: &[PathHop<'a>],
         levels: &[Vec<NodeRef>],
         steps: &mut [StepReport],
         depth: usize,
@@ -277,7 +277,7 @@ impl<'a> Explainer<'a> {
     /// Which context node a step reached a node from: the node it was taken from, and the one before the `//`.
     fn origin(
         &self,
-        link: &Link<'a>,
+        link: &PathHop<'a>,
         contexts: &[NodeRef],
         node: NodeRef,
     ) -> Result<Option<(NodeRef, NodeRef)>, EvalError> {
@@ -292,7 +292,7 @@ impl<'a> Explainer<'a> {
     }
 
     /// What is there where no node passes a step's test.
-    fn missing(&self, contexts: &[NodeRef], link: &Link<'a>) -> Result<Vec<Hint>, EvalError> {
+    fn missing(&self, contexts: &[NodeRef], link: &PathHop<'a>) -> Result<Vec<Hint>, EvalError> {
         let step = link.step;
         if step.test == NodeTest::Text {
             return self.text_inside(contexts);
@@ -332,8 +332,8 @@ impl<'a> Explainer<'a> {
     }
 
     /// The names on an axis.
-    fn census(&self, contexts: &[NodeRef], axis: Axis) -> Result<Census, EvalError> {
-        let mut census = Census::new();
+    fn census(&self, contexts: &[NodeRef], axis: Axis) -> Result<NameCensus, EvalError> {
+        let mut census = NameCensus::new();
         for &from in contexts.iter().take(CONTEXTS_MAX) {
             for node in self.evaluator.candidates(from, axis, &NodeTest::Name(NameTest::Any))? {
                 names::enter(&mut census, &self.evaluator, node);
@@ -379,7 +379,7 @@ fn compared(predicate: &Expr) -> Option<&Expr> {
 }
 
 /// The names that are there.
-fn instead(around: &Census) -> Vec<Hint> {
+fn instead(around: &NameCensus) -> Vec<Hint> {
     if around.is_empty() {
         return Vec::new();
     }

@@ -4,7 +4,7 @@ use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
 
 use super::location::place;
-use super::report::{Detail, Hint, HintKind, Operand, Verdict};
+use super::report::{Detail, Hint, HintKind, OperandReport, Verdict};
 use super::{Explainer, comparison, shown};
 
 /// How deep parts are looked into.
@@ -93,11 +93,11 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    fn operand(&self, expr: &'a Expr, context: Context, depth: usize, look_into: bool) -> Result<Operand, EvalError> {
+    fn operand(&self, expr: &'a Expr, context: Context, depth: usize, look_into: bool) -> Result<OperandReport, EvalError> {
         let value = self.evaluator.value(expr, context)?;
         let (kind, text) = shown(&value);
         let Value::Nodes(nodes) = value else {
-            return Ok(Operand { text: self.text(expr), kind, count: 1, values: vec![(text, None)], empty: None });
+            return Ok(OperandReport { text: self.text(expr), kind, count: 1, values: vec![(text, None)], empty: None });
         };
         let mut values = Vec::new();
         for &node in nodes.iter().take(VALUES_MAX) {
@@ -110,7 +110,7 @@ impl<'a> Explainer<'a> {
             }
             _ => None,
         };
-        Ok(Operand { text: self.text(expr), kind, count: nodes.len(), values, empty })
+        Ok(OperandReport { text: self.text(expr), kind, count: nodes.len(), values, empty })
     }
 
     fn comparison_hints(

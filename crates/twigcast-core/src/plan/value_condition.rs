@@ -7,11 +7,11 @@ use crate::vocabulary::Name;
 
 /// A value condition on the trigger element or one of its ancestors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct ValueCondition {
     /// Which element is tested.
     pub distance: Distance,
     /// What it must hold.
-    pub value: KeyValue,
+    pub value: ConditionValue,
 }
 
 /// Where the tested element is, seen from the accepting element.
@@ -27,7 +27,7 @@ pub enum Distance {
 
 /// What the tested element must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum KeyValue {
+pub enum ConditionValue {
     /// An attribute of that name.
     AttributeExists(Name),
     /// An attribute of that name with that value.
@@ -37,7 +37,7 @@ pub enum KeyValue {
     /// An attribute of that name that compares so with a constant: by order as numbers, or unequal.
     AttributeCompared(Name, CompareOp, Constant),
     /// Not what the other says, which is about attributes.
-    Not(Box<KeyValue>),
+    Not(Box<ConditionValue>),
     /// A text child with that value.
     Text(Box<str>),
     /// A text child whose value is that number (bits of the `f64`).
@@ -66,7 +66,7 @@ impl Distance {
     pub const LEVEL_MAX: usize = 29;
 }
 
-impl KeyValue {
+impl ConditionValue {
     /// How much it narrows the candidates down; more is better, 0 is no better than no key.
     pub(super) fn selectivity(&self) -> u32 {
         match self {
@@ -100,20 +100,20 @@ pub fn number_key(value: f64) -> Option<u64> {
 }
 
 /// What a condition's operand looks at.
-enum Operand {
+enum ConditionOperand {
     Attribute(Name),
     Text,
     Value,
 }
 
-fn operand(expr: &Expr) -> Option<Operand> {
+fn operand(expr: &Expr) -> Option<ConditionOperand> {
     let Expr::Path(Path { start: PathStart::Context, steps }) = expr else { return None };
     match steps.as_slice() {
-        [] => Some(Operand::Value),
+        [] => Some(ConditionOperand::Value),
         [Step { axis, test, predicates }] if predicates.is_empty() => match (axis, test) {
-            (Axis::Attribute, NodeTest::Name(NameTest::Name(name))) => Some(Operand::Attribute(*name)),
-            (Axis::Child, NodeTest::Text) => Some(Operand::Text),
-            (Axis::SelfAxis, NodeTest::Node) => Some(Operand::Value),
+            (Axis::Attribute, NodeTest::Name(NameTest::Name(name))) => Some(ConditionOperand::Attribute(*name)),
+            (Axis::Child, NodeTest::Text) => Some(ConditionOperand::Text),
+            (Axis::SelfAxis, NodeTest::Node) => Some(ConditionOperand::Value),
             _ => None,
         },
         _ => None,
@@ -121,35 +121,35 @@ fn operand(expr: &Expr) -> Option<Operand> {
 }
 
 /// The key of a condition on an element, and whether it is all that the condition says.
-pub(super) fn of_condition(expr: &Expr) -> Option<(KeyValue, bool)> {
+pub(super) fn of_condition(expr: &Expr) -> Option<(ConditionValue, bool)> {
     match expr {
         Expr::Path(path) => match operand(expr) {
-            Some(Operand::Attribute(name)) => Some((KeyValue::AttributeExists(name), true)),
-            Some(Operand::Text | Operand::Value) => None,
+            Some(ConditionOperand::Attribute(name)) => Some((ConditionValue::AttributeExists(name), true)),
+            Some(ConditionOperand::Text | ConditionOperand::Value) => None,
             None => of_condition(&turned_out(path)?),
         },
         Expr::Compare { op: CompareOp::Equal, left, right } => {
             let (path, constant) = if matches!(**left, Expr::Path(_)) { (left, right) } else { (right, left) };
             match (operand(path), &**constant) {
-                (Some(Operand::Attribute(name)), Expr::Literal(text)) => {
-                    Some((KeyValue::AttributeText(name, text.clone()), true))
+                (Some(ConditionOperand::Attribute(name)), Expr::Literal(text)) => {
+                    Some((ConditionValue::AttributeText(name, text.clone()), true))
                 }
-                (Some(Operand::Attribute(name)), Expr::Number(number)) => {
-                    Some((KeyValue::AttributeNumber(name, number_key(*number)?), true))
+                (Some(ConditionOperand::Attribute(name)), Expr::Number(number)) => {
+                    Some((ConditionValue::AttributeNumber(name, number_key(*number)?), true))
                 }
-                (Some(Operand::Text), Expr::Literal(text)) => Some((KeyValue::Text(text.clone()), true)),
-                (Some(Operand::Text), Expr::Number(number)) => Some((KeyValue::TextNumber(number_key(*number)?), true)),
-                (Some(Operand::Value), Expr::Literal(text)) => Some((KeyValue::Value(text.clone()), true)),
-                (Some(Operand::Value), Expr::Number(number)) => {
-                    Some((KeyValue::ValueNumber(number_key(*number)?), true))
+                (Some(ConditionOperand::Text), Expr::Literal(text)) => Some((ConditionValue::Text(text.clone()), true)),
+                (Some(ConditionOperand::Text), Expr::Number(number)) => Some((ConditionValue::TextNumber(number_key(*number)?), true)),
+                (Some(ConditionOperand::Value), Expr::Literal(text)) => Some((ConditionValue::Value(text.clone()), true)),
+                (Some(ConditionOperand::Value), Expr::Number(number)) => {
+                    Some((ConditionValue::ValueNumber(number_key(*number)?), true))
                 }
                 _ => needs_attribute(expr),
             }
         }
         Expr::Compare { op, left, right } => compared(*op, left, right).or_else(|| needs_attribute(expr)),
         Expr::Call { function: Function::Not, arguments } => match of_condition(arguments.first()?)? {
-            (KeyValue::Not(_), _) | (_, false) => None,
-            (value, true) if value.is_attribute() => Some((KeyValue::Not(Box::new(value)), true)),
+            (ConditionValue::Not(_), _) | (_, false) => None,
+            (value, true) if value.is_attribute() => Some((ConditionValue::Not(Box::new(value)), true)),
             (_, true) => None,
         },
         _ => needs_attribute(expr),
@@ -157,7 +157,7 @@ pub(super) fn of_condition(expr: &Expr) -> Option<(KeyValue, bool)> {
 }
 
 /// An attribute compared with a constant by order, or unequal to it; a string-value compared by order.
-fn compared(op: CompareOp, left: &Expr, right: &Expr) -> Option<(KeyValue, bool)> {
+fn compared(op: CompareOp, left: &Expr, right: &Expr) -> Option<(ConditionValue, bool)> {
     let (path, constant, op) =
         if matches!(left, Expr::Path(_)) { (left, right, op) } else { (right, left, condition::mirrored(op)) };
     let operand = operand(path)?;
@@ -168,10 +168,10 @@ fn compared(op: CompareOp, left: &Expr, right: &Expr) -> Option<(KeyValue, bool)
         _ => return None,
     };
     match (operand, constant) {
-        (Operand::Attribute(name), constant) => Some((KeyValue::AttributeCompared(name, op, constant), true)),
+        (ConditionOperand::Attribute(name), constant) => Some((ConditionValue::AttributeCompared(name, op, constant), true)),
         // Whatever is no number is unequal to all numbers: that would be most values.
-        (Operand::Value, Constant::Number(bits)) if op != CompareOp::NotEqual => {
-            Some((KeyValue::ValueOrdered(op, bits), true))
+        (ConditionOperand::Value, Constant::Number(bits)) if op != CompareOp::NotEqual => {
+            Some((ConditionValue::ValueOrdered(op, bits), true))
         }
         _ => None,
     }
@@ -186,7 +186,7 @@ fn turned_out(path: &Path) -> Option<Expr> {
     }
     let bare =
         Path { start: path.start.clone(), steps: vec![Step { axis: *axis, test: test.clone(), predicates: vec![] }] };
-    let is_self = |expr: &Expr| matches!(operand(expr), Some(Operand::Value));
+    let is_self = |expr: &Expr| matches!(operand(expr), Some(ConditionOperand::Value));
     let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(_) | Expr::Number(_));
     if is_self(left) && is_constant(right) {
         Some(Expr::Compare { op: *op, left: Box::new(Expr::Path(bare)), right: right.clone() })
@@ -198,17 +198,17 @@ fn turned_out(path: &Path) -> Option<Expr> {
 }
 
 /// A condition that cannot hold without one certain attribute, such as `@a > 5` or `contains(@a, 'x')`.
-fn needs_attribute(expr: &Expr) -> Option<(KeyValue, bool)> {
+fn needs_attribute(expr: &Expr) -> Option<(ConditionValue, bool)> {
     let mut names = Vec::new();
     for path in condition::necessary_paths(expr)? {
         match operand(&Expr::Path(path))? {
-            Operand::Attribute(name) => names.push(name),
-            Operand::Text | Operand::Value => return None,
+            ConditionOperand::Attribute(name) => names.push(name),
+            ConditionOperand::Text | ConditionOperand::Value => return None,
         }
     }
     names.dedup();
     match names.as_slice() {
-        [name] => Some((KeyValue::AttributeExists(*name), false)),
+        [name] => Some((ConditionValue::AttributeExists(*name), false)),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::comparisons::Comparisons;
 use super::packed::AtomId;
-use super::values::{NONE, Values};
+use super::values::{NONE, ComparedValues};
 use crate::document::{Attribute, Message};
 use crate::plan::Constant;
 use crate::query::ast::CompareOp;
@@ -10,12 +10,12 @@ use crate::vocabulary::Name;
 
 /// What queries ask of the attributes of one name.
 #[derive(Clone, Debug)]
-struct Asked {
+struct AttributeTests {
     name: Name,
     /// The next entry with the same local name, [`END`] if there is none.
     next: u32,
     exists: AtomId,
-    values: Values,
+    values: ComparedValues,
     comparisons: Option<Box<Comparisons>>,
 }
 
@@ -26,7 +26,7 @@ const END: u32 = u32::MAX;
 pub(super) struct AttributeAtoms {
     /// The first entry of a local name. Names are never taken out: the vocabulary keeps them too.
     by_local: Vec<u32>,
-    asked: Vec<Asked>,
+    asked: Vec<AttributeTests>,
 }
 
 /// What an attribute may be compared with.
@@ -41,7 +41,7 @@ pub(super) enum AttributeValue<'a> {
 
 impl AttributeAtoms {
     #[inline]
-    fn asked(&self, name: Name) -> Option<&Asked> {
+    fn asked(&self, name: Name) -> Option<&AttributeTests> {
         let mut at = *self.by_local.get(name.local.0 as usize)?;
         loop {
             let asked = self.asked.get(at as usize)?;
@@ -52,7 +52,7 @@ impl AttributeAtoms {
         }
     }
 
-    fn asked_mut(&mut self, name: Name) -> &mut Asked {
+    fn asked_mut(&mut self, name: Name) -> &mut AttributeTests {
         let local = name.local.0 as usize;
         if self.by_local.len() <= local {
             self.by_local.resize(local + 1, END);
@@ -64,7 +64,7 @@ impl AttributeAtoms {
         if at == END {
             at = self.asked.len() as u32;
             let next = std::mem::replace(&mut self.by_local[local], at);
-            self.asked.push(Asked { name, next, exists: NONE, values: Values::default(), comparisons: None });
+            self.asked.push(AttributeTests { name, next, exists: NONE, values: ComparedValues::default(), comparisons: None });
         }
         &mut self.asked[at as usize]
     }
@@ -143,6 +143,6 @@ impl AttributeAtoms {
                 asked.values.bytes() + compared
             })
             .sum();
-        values + self.asked.capacity() * size_of::<Asked>() + self.by_local.capacity() * 4
+        values + self.asked.capacity() * size_of::<AttributeTests>() + self.by_local.capacity() * 4
     }
 }

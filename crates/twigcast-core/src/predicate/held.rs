@@ -5,7 +5,7 @@
 //! levels up, all bits for any element of the lineage. So what changes from one element to the next are the words of the
 //! few atoms of those that are left and entered.
 
-use super::packed::{ANY_SLOT, AtomId, CONTENT_SLOT, LEVEL_SLOTS, PackedKey, SLOTS, slot_of};
+use super::packed::{ANY_SLOT, AtomId, CONTENT_SLOT, LEVEL_SLOTS, PackedCondition, SLOTS, slot_of};
 use crate::document::NodeId;
 
 /// Elements on this level and all below it share a bit.
@@ -49,7 +49,7 @@ const fn masks() -> [[u32; SLOTS]; LEVELS] {
 }
 
 /// An element of the lineage and the range of its atoms.
-type Open = (NodeId, (u32, u32));
+type OpenLevel = (NodeId, (u32, u32));
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ pub struct AtomLevels {
     /// No two atoms share a word.
     has_all: bool,
     /// The element in hand and its ancestors, from the root element down.
-    open: Vec<Open>,
+    open: Vec<OpenLevel>,
     /// Words in which the bit of deep levels is set.
     deep: Vec<u32>,
     /// The range of the atoms of the text of the element in hand, as far as they have been told.
@@ -157,22 +157,22 @@ impl AtomLevels {
 
     /// What holds for the element in hand.
     #[inline]
-    pub fn keys(&self) -> Keys<'_> {
-        Keys { words: &self.words, masks: &MASKS[self.open.len().min(LEVELS - 1)] }
+    pub fn keys(&self) -> HeldConditions<'_> {
+        HeldConditions { words: &self.words, masks: &MASKS[self.open.len().min(LEVELS - 1)] }
     }
 }
 
 /// The keys that hold for an element. Comparisons and negations are not among them.
 #[derive(Clone, Copy, Debug)]
-pub struct Keys<'a> {
+pub struct HeldConditions<'a> {
     words: &'a [u32],
     masks: &'a [u32; SLOTS],
 }
 
-impl Keys<'_> {
+impl HeldConditions<'_> {
     /// Does a key hold? See [`AtomLevels::is_exact`].
     #[inline]
-    pub fn hold(self, key: PackedKey) -> bool {
+    pub fn hold(self, key: PackedCondition) -> bool {
         let word = self.words[(key >> 1) as usize & (self.words.len() - 1)];
         word & self.masks[slot_of(key)] != 0
     }

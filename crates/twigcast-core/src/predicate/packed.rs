@@ -13,7 +13,7 @@ pub fn is_comparison(atom: AtomId) -> bool {
 }
 
 /// A distance and an atom in one word: 6 bits and 26. Never 0, since no atom has the number 0.
-pub type PackedKey = u32;
+pub type PackedCondition = u32;
 
 const ATOM_BITS: u32 = 26;
 /// Atoms from this number on have no packed key of their own; what waits for them is not looked up but tested.
@@ -23,19 +23,19 @@ pub const QUERIES_MAX: u32 = 1 << 28;
 
 /// Distance and atom in one word.
 #[inline]
-pub fn pack(distance: Distance, atom: AtomId) -> PackedKey {
+pub fn pack(distance: Distance, atom: AtomId) -> PackedCondition {
     slot(distance) << ATOM_BITS | atom.min(ATOMS_MAX)
 }
 
 /// A key with the distance of another, of which the atom is 0.
 #[inline]
-pub fn with_prefix(prefix: PackedKey, atom: AtomId) -> PackedKey {
+pub fn with_prefix(prefix: PackedCondition, atom: AtomId) -> PackedCondition {
     prefix | atom.min(ATOMS_MAX)
 }
 
 /// Distance and atom of a packed key; for one about the accepting element's text, distance 0.
 #[inline]
-pub fn unpack(key: PackedKey) -> (Distance, AtomId) {
+pub fn unpack(key: PackedCondition) -> (Distance, AtomId) {
     let distance = match key >> ATOM_BITS {
         ANY_SLOT => Distance::Any,
         CONTENT_SLOT => Distance::Up(0),
@@ -47,7 +47,7 @@ pub fn unpack(key: PackedKey) -> (Distance, AtomId) {
 
 /// Which of the distances a key has.
 #[inline]
-pub(super) fn slot_of(key: PackedKey) -> usize {
+pub(super) fn slot_of(key: PackedCondition) -> usize {
     (key >> ATOM_BITS) as usize
 }
 
@@ -69,13 +69,13 @@ pub(super) const ANY_SLOT: u32 = 63;
 pub(super) const CONTENT_SLOT: u32 = 62;
 
 /// An atom about the accepting element's text, packed.
-pub fn pack_content(atom: AtomId) -> PackedKey {
+pub fn pack_content(atom: AtomId) -> PackedCondition {
     CONTENT_SLOT << ATOM_BITS | atom.min(ATOMS_MAX)
 }
 
 /// Is the key about the accepting element's text?
 #[inline]
-pub fn is_content(key: PackedKey) -> bool {
+pub fn is_content(key: PackedCondition) -> bool {
     key >> ATOM_BITS == CONTENT_SLOT
 }
 
@@ -90,7 +90,7 @@ impl Distances {
         Self(self.0 | other.0)
     }
 
-    pub(super) fn insert(&mut self, key: PackedKey) {
+    pub(super) fn insert(&mut self, key: PackedCondition) {
         self.0 |= 1 << (key >> ATOM_BITS);
     }
 
@@ -110,7 +110,7 @@ impl Distances {
 
     /// The members that lead to ancestors of an element on `level` by a known distance: how many levels up it is, and the
     /// distance packed with atom 0.
-    pub fn above(self, level: usize) -> impl Iterator<Item = (usize, PackedKey)> {
+    pub fn above(self, level: usize) -> impl Iterator<Item = (usize, PackedCondition)> {
         let mut rest = self.0 & !(1 | 1 << CONTENT_SLOT | 1 << ANY_SLOT);
         std::iter::from_fn(move || {
             while rest != 0 {
@@ -129,7 +129,7 @@ impl Distances {
     }
 
     /// [`Distance::Any`], packed with atom 0, if it is a member.
-    pub fn any(self) -> Option<PackedKey> {
+    pub fn any(self) -> Option<PackedCondition> {
         (self.0 >> ANY_SLOT & 1 == 1).then_some(ANY_SLOT << ATOM_BITS)
     }
 
@@ -155,7 +155,7 @@ impl Distances {
 /// Up to three distances, packed with atom 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prefixes {
-    keys: [PackedKey; 3],
+    keys: [PackedCondition; 3],
     count: usize,
 }
 
@@ -168,10 +168,10 @@ impl Prefixes {
 }
 
 impl std::ops::Deref for Prefixes {
-    type Target = [PackedKey];
+    type Target = [PackedCondition];
 
     #[inline]
-    fn deref(&self) -> &[PackedKey] {
+    fn deref(&self) -> &[PackedCondition] {
         &self.keys[..self.count]
     }
 }

@@ -4,10 +4,10 @@
 //! What holds below elements of a shape is always the same. So what is left of the lists is remembered, as one list; where
 //! the same keys come again at such an element, neither the table is looked at nor any branch.
 
-use super::packed::PackedKey;
-use super::trigger_table::KeyTable;
-use super::waiters::{Kind, List, Others, Waiting};
-use crate::util::hash_index::{HashIndex, Hashing};
+use super::packed::PackedCondition;
+use super::trigger_table::TriggerTable;
+use super::waiters::{WaiterKind, WaitList, MultiConditionWaiters, Waiter};
+use crate::util::hash_index::{HashIndex, SeededHasher};
 use crate::twig::shapes::ShapeId;
 
 /// Lists of which less than a quarter falls away are gone through each time, if they are longer than this.
@@ -21,10 +21,10 @@ const LINE_WORDS: usize = 16;
 
 /// The lists that are known so far. See the module's documentation.
 #[derive(Debug, Default)]
-pub struct Narrowed {
+pub struct ShapeWaitLists {
     /// Where entries begin in `words`.
     index: HashIndex,
-    hashing: Hashing,
+    hashing: SeededHasher,
     /// Entries. What they are found by: the table's stamp (two words), the shape, the number of keys, the keys. And the
     /// list: how many words there are (or [`AS_IT_IS`]), how many of them are queries of which nothing else is asked, these,
     /// and then the others.
@@ -35,14 +35,14 @@ pub struct Narrowed {
 }
 
 /// What is looked for: the table, keys of it, and the shape.
-pub type Sought<'a> = (&'a KeyTable, &'a [PackedKey], ShapeId);
+pub type ShapeLookup<'a> = (&'a TriggerTable, &'a [PackedCondition], ShapeId);
 
-fn stamp_words(table: &KeyTable) -> [u32; 2] {
+fn stamp_words(table: &TriggerTable) -> [u32; 2] {
     let stamp = table.stamp();
     [stamp as u32, (stamp >> 32) as u32]
 }
 
-impl Narrowed {
+impl ShapeWaitLists {
     /// Forget all.
     pub fn clear(&mut self) {
         self.index.clear();
@@ -56,7 +56,7 @@ impl Narrowed {
 
     /// By what it is found.
     #[inline]
-    pub fn hash(&self, (table, keys, shape): Sought<'_>) -> u32 {
+    pub fn hash(&self, (table, keys, shape): ShapeLookup<'_>) -> u32 {
         self.hashing.of(table.stamp(), shape, keys)
     }
 
@@ -86,7 +86,7 @@ impl Narrowed {
 
     /// Where the list of an entry begins, if that is the one looked for.
     #[inline]
-    fn list_at(&self, at: u32, (table, keys, shape): Sought<'_>) -> Option<u32> {
+    fn list_at(&self, at: u32, (table, keys, shape): ShapeLookup<'_>) -> Option<u32> {
         let entry = &self.words[at as usize..];
         let (head, rest) = entry.split_first_chunk::<HEAD>()?;
         let [low, high] = stamp_words(table);
@@ -98,28 +98,28 @@ impl Narrowed {
     /// Where the list for some keys of a table at elements of a shape begins, if it is known; first looked for at the
     /// candidate.
     #[inline]
-    pub fn find(&self, sought: Sought<'_>, hash: u32, candidate: u32) -> Option<u32> {
+    pub fn find(&self, sought: ShapeLookup<'_>, hash: u32, candidate: u32) -> Option<u32> {
         let list = self.list_at(candidate, sought).or_else(|| self.entry(sought, hash))?;
         (self.words[list as usize] != AS_IT_IS).then_some(list)
     }
 
     #[cold]
-    fn entry(&self, sought: Sought<'_>, hash: u32) -> Option<u32> {
+    fn entry(&self, sought: ShapeLookup<'_>, hash: u32) -> Option<u32> {
         self.index.with_hash(hash).find_map(|at| self.list_at(at, sought))
     }
 
     /// The list that begins at a place.
     #[inline]
-    pub fn get(&self, start: u32) -> List<'_> {
+    pub fn get(&self, start: u32) -> WaitList<'_> {
         let start = start as usize;
         let (length, lone) = (self.words[start] as usize, self.words[start + 1] as usize);
         let (satisfied, others) = self.words[start + 2..][..length].split_at(lone);
-        List { satisfied, others: Others { words: others } }
+        WaitList { satisfied, others: MultiConditionWaiters { words: others } }
     }
 
     /// Remember what is left of what waits at some places of a table, which are those of the keys, at elements of a shape
     /// where a branch holds if `holds` says so; where it begins. `None` if it is to be gone through as it is.
-    pub fn insert(&mut self, sought: Sought<'_>, places: &[u32], mut holds: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub fn insert(&mut self, sought: ShapeLookup<'_>, places: &[u32], mut holds: impl FnMut(u32) -> bool) -> Option<u32> {
         let (table, keys, shape) = sought;
         let hash = self.hashing.of(table.stamp(), shape, keys);
         let at = self.words.len();
@@ -138,7 +138,7 @@ impl Narrowed {
     }
 
     /// Append what is left of some lists, as one; where it begins. `None`, and nothing is appended, if it is not worth it.
-    fn append(&mut self, table: &KeyTable, places: &[u32], holds: &mut impl FnMut(u32) -> bool) -> Option<u32> {
+    fn append(&mut self, table: &TriggerTable, places: &[u32], holds: &mut impl FnMut(u32) -> bool) -> Option<u32> {
         let start = self.words.len();
         self.words.extend([0, 0]);
         let mut length = 0;
@@ -150,11 +150,11 @@ impl Narrowed {
             length += list.satisfied.len() + list.others.words.len();
             words.extend(list.satisfied());
             for waiting in list.others.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get()))) {
-                let left = Waiting { below: None, ..waiting };
+                let left = Waiter { below: None, ..waiting };
                 match left.kind() {
-                    Kind::Lone => words.push(left.query),
-                    Kind::Also => left.write(also),
-                    Kind::Below | Kind::Other => left.write(others),
+                    WaiterKind::Lone => words.push(left.query),
+                    WaiterKind::Also => left.write(also),
+                    WaiterKind::Below | WaiterKind::Other => left.write(others),
                 }
             }
         }

@@ -2,18 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::packed::{self, AtomId, Distances, PackedKey};
-use super::waiters::{KeyedTrigger, Kind, List, Others, Waiting};
+use super::packed::{self, AtomId, Distances, PackedCondition};
+use super::waiters::{IndexedTrigger, WaiterKind, WaitList, MultiConditionWaiters, Waiter};
 
 /// What waits, by key: an open hash table of keys and lists. Tables are many and most look-ups go to one that is not in
 /// the processor's cache, so what counts is how few lines of it a look-up touches: a bit of the filter for a key that is
 /// not there, mostly one bucket for one that is (a lone query stands in the bucket itself), and one list.
 #[derive(Clone, Debug, Default)]
-pub struct KeyTable {
+pub struct TriggerTable {
     /// A bit for each key, several keys sharing one now and then. A power of two of words.
     filter: Box<[u64]>,
     /// Keys and where their lists begin in `lists`, or [`LONE`] and a query. Key 0: free. A power of two of them.
-    buckets: Box<[(PackedKey, u32)]>,
+    buckets: Box<[(PackedCondition, u32)]>,
     keys: u32,
     /// Lists: the number of words; how many of them are queries of which nothing else is asked; these queries; then the
     /// other [`Waiting`]s as [`Waiting::write`] puts them, those that ask for nothing but a branch first. Each lies in a
@@ -42,7 +42,7 @@ const LONE: u32 = 1 << 31;
 const END: u32 = u32::MAX;
 
 #[inline]
-fn mix(key: PackedKey) -> u64 {
+fn mix(key: PackedCondition) -> u64 {
     u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24
 }
 
@@ -51,12 +51,12 @@ fn block_of(words: usize) -> usize {
     (words + 1).next_power_of_two()
 }
 
-impl KeyTable {
+impl TriggerTable {
     /// The table of these triggers.
-    pub fn new(mut entries: Vec<KeyedTrigger>) -> Self {
+    pub fn new(mut entries: Vec<IndexedTrigger>) -> Self {
         // In the order of lists. Whether a query comes before another does not matter, but that it is always the same.
         entries.sort_unstable_by_key(|entry| {
-            let Waiting { query, also, below, trigger } = entry.waiting;
+            let Waiter { query, also, below, trigger } = entry.waiting;
             (entry.key, entry.waiting.kind(), query, also, below, trigger)
         });
         let keys = entries.chunk_by(|a, b| a.key == b.key).count();
@@ -98,7 +98,7 @@ impl KeyTable {
         self.asks_branches
     }
 
-    fn note_distances(&mut self, entry: &KeyedTrigger) {
+    fn note_distances(&mut self, entry: &IndexedTrigger) {
         self.asks_branches |= entry.waiting.below.is_some();
         if packed::is_comparison(entry.key) { &mut self.comparisons } else { &mut self.distances }.insert(entry.key);
         if let Some(also) = entry.waiting.also
@@ -122,7 +122,7 @@ impl KeyTable {
 
     /// Bucket of a key, or the free one where it would stand.
     #[inline]
-    fn bucket(&self, key: PackedKey) -> usize {
+    fn bucket(&self, key: PackedCondition) -> usize {
         let last = self.buckets.len() - 1;
         let mut at = mix(key) as usize & last;
         while self.buckets[at].0 != 0 && self.buckets[at].0 != key {
@@ -132,7 +132,7 @@ impl KeyTable {
     }
 
     /// Set the place of a key for which there is room.
-    fn set(&mut self, key: PackedKey, place: u32) {
+    fn set(&mut self, key: PackedCondition, place: u32) {
         let at = self.bucket(key);
         self.keys += u32::from(self.buckets[at].0 == 0);
         self.buckets[at] = (key, place);
@@ -141,7 +141,7 @@ impl KeyTable {
     }
 
     /// Take a key out, and move up those behind it that would not be found any more.
-    fn unset(&mut self, key: PackedKey) {
+    fn unset(&mut self, key: PackedCondition) {
         let last = self.buckets.len() - 1;
         let mut hole = self.bucket(key);
         self.buckets[hole] = (0, 0);
@@ -185,7 +185,7 @@ impl KeyTable {
     }
 
     /// Add an entry.
-    pub fn insert(&mut self, entry: KeyedTrigger) {
+    pub fn insert(&mut self, entry: IndexedTrigger) {
         self.change();
         self.note_distances(&entry);
         if self.buckets.len() * 3 <= (self.keys as usize + 1) * 4 {
@@ -206,13 +206,13 @@ impl KeyTable {
     }
 
     /// A list with one entry more; it moves when its block is full.
-    fn grown(&mut self, at: u32, waiting: Waiting) -> u32 {
+    fn grown(&mut self, at: u32, waiting: Waiter) -> u32 {
         let mut added = Vec::with_capacity(3);
         waiting.write(&mut added);
         let start = at as usize + 1;
         let length = self.lists[start - 1] as usize;
         let alone = self.lists[start] as usize;
-        let from = if waiting.kind() < Kind::Other { 1 + alone } else { length };
+        let from = if waiting.kind() < WaiterKind::Other { 1 + alone } else { length };
         let count = u32::from(waiting.is_lone());
         if length + added.len() < block_of(length) {
             self.lists.copy_within(start + from..start + length, start + from + added.len());
@@ -229,7 +229,7 @@ impl KeyTable {
     }
 
     /// Remove an entry; whether it was there.
-    pub fn remove(&mut self, entry: KeyedTrigger) -> bool {
+    pub fn remove(&mut self, entry: IndexedTrigger) -> bool {
         self.change();
         let Some(place) = self.place(entry.key) else { return false };
         if place & LONE != 0 {
@@ -254,7 +254,7 @@ impl KeyTable {
     }
 
     /// Take words out of a key's list; it moves when a smaller block will do.
-    fn shorten(&mut self, key: PackedKey, place: u32, from: usize, to: usize) {
+    fn shorten(&mut self, key: PackedCondition, place: u32, from: usize, to: usize) {
         let start = place as usize + 1;
         let length = self.lists[start - 1] as usize;
         let shorter = length - (to - from);
@@ -312,13 +312,13 @@ impl KeyTable {
     }
 
     #[inline]
-    fn filter_place(&self, key: PackedKey) -> (usize, u64) {
+    fn filter_place(&self, key: PackedCondition) -> (usize, u64) {
         let bit = (mix(key) >> 16) as usize & (self.filter.len() * 64 - 1);
         (bit >> 6, 1 << (bit & 63))
     }
 
     #[inline]
-    fn place(&self, key: PackedKey) -> Option<u32> {
+    fn place(&self, key: PackedCondition) -> Option<u32> {
         if self.filter.is_empty() {
             return None;
         }
@@ -331,11 +331,11 @@ impl KeyTable {
     }
 
     #[inline]
-    fn list(&self, place: u32) -> List<'_> {
+    fn list(&self, place: u32) -> WaitList<'_> {
         let start = place as usize + 1;
         let words = &self.lists[start..start + self.lists[start - 1] as usize];
         let (satisfied, others) = words[1..].split_at(words[0] as usize);
-        List { satisfied, others: Others { words: others } }
+        WaitList { satisfied, others: MultiConditionWaiters { words: others } }
     }
 
     /// Look at the table itself, not at what it points to; to be waited for later.
@@ -346,7 +346,7 @@ impl KeyTable {
 
     /// Look at all that [`Self::sieve`] needs for some keys; to be waited for later.
     #[inline]
-    pub fn look_at_filter(&self, keys: &[PackedKey]) -> u64 {
+    pub fn look_at_filter(&self, keys: &[PackedCondition]) -> u64 {
         if self.filter.is_empty() {
             return 0;
         }
@@ -355,7 +355,7 @@ impl KeyTable {
 
     /// Move those keys to the front that something may wait for; their number.
     #[inline]
-    pub fn sieve(&self, keys: &mut [PackedKey]) -> usize {
+    pub fn sieve(&self, keys: &mut [PackedCondition]) -> usize {
         if self.filter.is_empty() {
             return 0;
         }
@@ -372,7 +372,7 @@ impl KeyTable {
 
     /// Look at the buckets of all keys before any answer is waited for: what is not in the cache comes in at the same time.
     #[inline]
-    fn look_at_buckets(&self, keys: &[PackedKey]) {
+    fn look_at_buckets(&self, keys: &[PackedCondition]) {
         if self.buckets.len() > CACHED_MAX {
             let last = self.buckets.len() - 1;
             let seen = keys.iter().fold(0, |seen, &key| seen ^ self.buckets[mix(key) as usize & last].1);
@@ -383,7 +383,7 @@ impl KeyTable {
     /// Write the places of what waits for keys that [`Self::sieve`] has kept; their number. There has to be room for as
     /// many as there are keys.
     #[inline]
-    pub fn locate(&self, keys: &[PackedKey], places: &mut [u32]) -> usize {
+    pub fn locate(&self, keys: &[PackedCondition], places: &mut [u32]) -> usize {
         self.look_at_buckets(keys);
         let mut kept = 0;
         for &key in keys {
@@ -403,7 +403,7 @@ impl KeyTable {
 
     /// Replace keys by the places of what waits for them.
     #[inline]
-    pub fn select(&self, keys: &mut Vec<PackedKey>) {
+    pub fn select(&self, keys: &mut Vec<PackedCondition>) {
         let sieved = self.sieve(keys);
         self.look_at_buckets(&keys[..sieved]);
         let mut kept = 0;
@@ -419,9 +419,9 @@ impl KeyTable {
 
     /// What waits at a place.
     #[inline]
-    pub fn get<'a>(&'a self, place: &'a u32) -> List<'a> {
+    pub fn get<'a>(&'a self, place: &'a u32) -> WaitList<'a> {
         if place & LONE != 0 {
-            List { satisfied: std::slice::from_ref(place), others: Others { words: &[] } }
+            WaitList { satisfied: std::slice::from_ref(place), others: MultiConditionWaiters { words: &[] } }
         } else {
             self.list(*place)
         }

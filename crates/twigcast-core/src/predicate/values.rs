@@ -8,8 +8,8 @@
 use rustc_hash::FxHashMap;
 
 use super::packed::AtomId;
-use super::word_table::{Atoms, NO_ATOMS, Words, is_plain_integer, short, short_within, small_integer};
-use crate::document::Span;
+use super::word_table::{WordAtoms, NO_ATOMS, WordTable, is_plain_integer, short, short_within, small_integer};
+use crate::document::ByteRange;
 use crate::util::number;
 use crate::plan::number_key;
 
@@ -20,15 +20,15 @@ const PLAIN_MAX: f64 = 9_999_999.0;
 
 /// The texts and numbers that some kind of value is compared with, and their atoms.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Values {
+pub(super) struct ComparedValues {
     /// The atoms of short texts: that of the text, and that of the number of which it is the plain spelling. By the number,
     /// as far as that is a small one (see [`small_integer`]).
-    small: Vec<Atoms>,
+    small: Vec<WordAtoms>,
     /// The others, packed (see [`short`]).
-    short: Words,
+    short: WordTable,
     long: FxHashMap<Box<str>, AtomId>,
     /// By the bits of the number.
-    numbers: Words,
+    numbers: WordTable,
 }
 
 /// The plain spelling of a number, packed.
@@ -46,7 +46,7 @@ fn trimmed(value: &[u8]) -> &[u8] {
     &value[start..end]
 }
 
-impl Values {
+impl ComparedValues {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.small.is_empty() && self.short.is_empty() && self.long.is_empty() && self.numbers.is_empty()
@@ -54,7 +54,7 @@ impl Values {
 
     /// The atoms of a packed text.
     #[inline]
-    fn packed(&self, word: u64) -> Atoms {
+    fn packed(&self, word: u64) -> WordAtoms {
         match small_integer(word) {
             Some(number) => self.small.get(number).copied().unwrap_or(NO_ATOMS),
             None => self.short.get(word),
@@ -128,7 +128,7 @@ impl Values {
 
     /// [`Self::of`] for a value that is a slice of a message.
     #[inline]
-    pub(super) fn of_span(&self, source: &[u8], span: Span, found: &mut Vec<AtomId>) {
+    pub(super) fn of_span(&self, source: &[u8], span: ByteRange, found: &mut Vec<AtomId>) {
         self.of_packed(span.of(source), short_within(source, span.start as usize, span.end as usize), found);
     }
 
@@ -172,7 +172,7 @@ impl Values {
     /// Bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let long: usize = self.long.keys().map(|text| text.len() + 40).sum();
-        self.small.capacity() * size_of::<Atoms>() + self.short.bytes() + self.numbers.bytes() + long
+        self.small.capacity() * size_of::<WordAtoms>() + self.short.bytes() + self.numbers.bytes() + long
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) as usize % bound
             };
-            let mut values = Values::default();
+            let mut values = ComparedValues::default();
             let mut live: Vec<(bool, &str, AtomId)> = Vec::new();
             for atom in 1..200 {
                 let spelling = SPELLINGS[random(SPELLINGS.len())];
@@ -267,7 +267,7 @@ mod tests {
                     };
                     let mut expected: Vec<_> = live.iter().filter(equals).map(|entry| entry.2).collect();
                     let within = format!("<a>{value}</a>");
-                    let span = Span { start: 3, end: 3 + value.len() as u32 };
+                    let span = ByteRange { start: 3, end: 3 + value.len() as u32 };
                     let (mut alone, mut found) = (Vec::new(), Vec::new());
                     values.of(value.as_bytes(), &mut alone);
                     values.of_span(within.as_bytes(), span, &mut found);

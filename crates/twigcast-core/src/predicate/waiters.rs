@@ -2,21 +2,21 @@
 
 use std::num::NonZeroU32;
 
-use super::packed::{self, PackedKey, QUERIES_MAX};
+use super::packed::{self, PackedCondition, QUERIES_MAX};
 
 /// A trigger and its packed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KeyedTrigger {
+pub struct IndexedTrigger {
     /// See [`super::key::pack`].
-    pub key: PackedKey,
+    pub key: PackedCondition,
     /// What waits for it.
-    pub waiting: Waiting,
+    pub waiting: Waiter,
 }
 
 /// What waits for a key: enough to pass over a query that has matched already, to test one further key, and to accept a
 /// query of which nothing else remains to be tested, all without looking the trigger up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiting {
+pub struct Waiter {
     /// The query, below [`QUERIES_MAX`].
     pub query: u32,
     /// A further key that must hold.
@@ -30,7 +30,7 @@ pub struct Waiting {
 /// What something asks for besides the key that it waits for. Lists begin with those that ask for nothing; then come those
 /// that ask for a single thing, which is decided without looking at anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum WaiterKind {
     /// Nothing.
     Lone,
     /// A branch.
@@ -46,21 +46,21 @@ const HAS_ALSO: u32 = 1 << 30;
 const HAS_TRIGGER: u32 = 1 << 31;
 const MARKS: u32 = HAS_BELOW | HAS_ALSO | HAS_TRIGGER;
 
-impl Waiting {
+impl Waiter {
     /// What it asks for besides its key.
     #[inline]
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> WaiterKind {
         match *self {
-            Self { also: None, below: None, trigger: None, .. } => Kind::Lone,
-            Self { also: None, below: Some(_), trigger: None, .. } => Kind::Below,
-            Self { also: Some(also), below: None, trigger: None, .. } if !packed::is_comparison(also.get()) => Kind::Also,
-            _ => Kind::Other,
+            Self { also: None, below: None, trigger: None, .. } => WaiterKind::Lone,
+            Self { also: None, below: Some(_), trigger: None, .. } => WaiterKind::Below,
+            Self { also: Some(also), below: None, trigger: None, .. } if !packed::is_comparison(also.get()) => WaiterKind::Also,
+            _ => WaiterKind::Other,
         }
     }
 
     #[inline]
     pub(super) fn is_lone(&self) -> bool {
-        self.kind() == Kind::Lone
+        self.kind() == WaiterKind::Lone
     }
 
     /// How many words it takes, one to four.
@@ -81,13 +81,13 @@ impl Waiting {
 
 /// What waits for one key.
 #[derive(Clone, Copy, Debug)]
-pub struct List<'a> {
+pub struct WaitList<'a> {
     pub(super) satisfied: &'a [u32],
     /// The others.
-    pub others: Others<'a>,
+    pub others: MultiConditionWaiters<'a>,
 }
 
-impl<'a> List<'a> {
+impl<'a> WaitList<'a> {
     /// The queries of which nothing else is asked.
     #[inline]
     pub fn satisfied(&self) -> impl Iterator<Item = u32> + use<'a> {
@@ -97,11 +97,11 @@ impl<'a> List<'a> {
 
 /// Those that ask for more than one key.
 #[derive(Clone, Copy, Debug)]
-pub struct Others<'a> {
+pub struct MultiConditionWaiters<'a> {
     pub(super) words: &'a [u32],
 }
 
-impl Others<'_> {
+impl MultiConditionWaiters<'_> {
     /// Are there none?
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -117,7 +117,7 @@ impl Others<'_> {
     /// Take the first, if it asks for a further key that is no comparison, and for nothing else: its query and the key. Those
     /// that ask for a single thing come first.
     #[inline]
-    pub fn next_also(&mut self) -> Option<(u32, PackedKey)> {
+    pub fn next_also(&mut self) -> Option<(u32, PackedCondition)> {
         match self.words {
             [head, also, rest @ ..] if head & MARKS == HAS_ALSO && !packed::is_comparison(*also) => {
                 self.words = rest;
@@ -140,11 +140,11 @@ impl Others<'_> {
     }
 }
 
-impl Iterator for Others<'_> {
-    type Item = Waiting;
+impl Iterator for MultiConditionWaiters<'_> {
+    type Item = Waiter;
 
     #[inline]
-    fn next(&mut self) -> Option<Waiting> {
+    fn next(&mut self) -> Option<Waiter> {
         let (&head, mut rest) = self.words.split_first()?;
         let mut also = None;
         let mut below = None;
@@ -165,6 +165,6 @@ impl Iterator for Others<'_> {
             rest = after;
         }
         self.words = rest;
-        Some(Waiting { query: head & (QUERIES_MAX - 1), also, below, trigger })
+        Some(Waiter { query: head & (QUERIES_MAX - 1), also, below, trigger })
     }
 }

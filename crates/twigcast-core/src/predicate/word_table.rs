@@ -52,18 +52,18 @@ pub(super) fn small_integer(word: u64) -> Option<usize> {
 }
 
 /// The atoms of a word, of two kinds. 0 stands for none.
-pub(super) type Atoms = [AtomId; 2];
+pub(super) type WordAtoms = [AtomId; 2];
 
 /// The table. At most three quarters of the buckets are in use, and their number is a power of two.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words {
-    buckets: Box<[(u64, Atoms)]>,
+pub(super) struct WordTable {
+    buckets: Box<[(u64, WordAtoms)]>,
     len: usize,
 }
 
-pub(super) const NO_ATOMS: Atoms = [0; 2];
+pub(super) const NO_ATOMS: WordAtoms = [0; 2];
 
-impl Words {
+impl WordTable {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
@@ -88,7 +88,7 @@ impl Words {
 
     /// The atoms of a word.
     #[inline]
-    pub(super) fn get(&self, word: u64) -> Atoms {
+    pub(super) fn get(&self, word: u64) -> WordAtoms {
         if self.buckets.is_empty() { NO_ATOMS } else { self.buckets[self.bucket(word)].1 }
     }
 
@@ -136,7 +136,7 @@ impl Words {
 
     /// Bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
-        self.buckets.len() * size_of::<(u64, Atoms)>()
+        self.buckets.len() * size_of::<(u64, WordAtoms)>()
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) % bound
             };
-            let (mut words, mut known) = (Words::default(), HashMap::new());
+            let (mut words, mut known) = (WordTable::default(), HashMap::new());
             for step in 1..2_000 {
                 // Numbers as bits differ in their high bits only.
                 let word = if seed % 2 == 0 { random(60) } else { (random(60) as f64).to_bits() };

@@ -326,7 +326,7 @@ fn position_of(predicate: &Expr) -> Option<&Expr> {
     match predicate {
         Expr::Compare { op: CompareOp::Equal, left, right }
             if matches!(**left, Expr::Call { function: Function::Position, .. })
-                && right.static_type(&[]) == super::functions::Type::Number =>
+                && right.static_type(&[]) == super::functions::ExprType::Number =>
         {
             Some(right)
         }

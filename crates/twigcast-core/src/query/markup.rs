@@ -1,17 +1,17 @@
 //! The characters of direct constructors: text, white space, names, and declarations that are looked for ahead.
 
-use super::flwr::Content;
+use super::flwr::ElementContent;
 use super::lexer::{is_name_character, is_name_start_character, is_space};
 
 /// Constant text of an element's content, up to the next markup.
 #[derive(Default)]
-pub(super) struct TextRun {
+pub(super) struct ConstantText {
     text: String,
     /// Holds something else than white space written as such.
     kept: bool,
 }
 
-impl TextRun {
+impl ConstantText {
     pub fn push(&mut self, text: &str) {
         self.kept |= !text.bytes().all(is_space);
         self.text.push_str(&line_ends(text));
@@ -22,11 +22,11 @@ impl TextRun {
         self.text.push_str(text);
     }
 
-    pub fn end(&mut self, content: &mut Vec<Content>) {
+    pub fn end(&mut self, content: &mut Vec<ElementContent>) {
         let kept = std::mem::take(&mut self.kept);
         let text = std::mem::take(&mut self.text);
         if kept && !text.is_empty() {
-            content.push(Content::Text(text.into()));
+            content.push(ElementContent::Text(text.into()));
         }
     }
 }

@@ -7,8 +7,8 @@
 //! condition is then necessary but not sufficient.
 
 use super::ast::{Axis, Expr, Function, NodeTest, Path, PathStart, Step, VariableId};
-use super::flwr::{Clause, Content, Flwr, Item, Query, ValuePart};
-use super::functions::Type;
+use super::flwr::{BindingClause, ElementContent, FlwrExpr, ItemExpr, FlwrQuery, AttributeValuePart};
+use super::functions::ExprType;
 
 /// Parts that an expression may have after `let` variables were replaced by their values.
 const PARTS_MAX: usize = 10_000;
@@ -23,36 +23,36 @@ pub struct MatchingCondition {
 }
 
 /// The condition under which at least one binding of a query passes.
-pub fn matching_condition(query: &Query) -> MatchingCondition {
+pub fn matching_condition(query: &FlwrQuery) -> MatchingCondition {
     let mut exact = true;
     let expr = of_item(&query.body, &mut exact).unwrap_or_else(|| call(Function::False, Vec::new()));
     MatchingCondition { expr, exact }
 }
 
 /// The condition of the outermost expressions in an item; `None`: there are none.
-fn of_item(item: &Item, exact: &mut bool) -> Option<Expr> {
+fn of_item(item: &ItemExpr, exact: &mut bool) -> Option<Expr> {
     match item {
-        Item::Sequence(items) => any(items.iter().filter_map(|item| of_item(item, exact)).collect()),
-        Item::Flwr(flwr) => Some(of_flwr(flwr, exact)),
-        Item::If(choice) => {
+        ItemExpr::Sequence(items) => any(items.iter().filter_map(|item| of_item(item, exact)).collect()),
+        ItemExpr::Flwr(flwr) => Some(of_flwr(flwr, exact)),
+        ItemExpr::If(choice) => {
             let negated = call(Function::Not, vec![choice.condition.clone()]);
             let then = of_item(&choice.then, exact).map(|expr| Expr::And(vec![choice.condition.clone(), expr]));
             let otherwise = of_item(&choice.otherwise, exact).map(|expr| Expr::And(vec![negated, expr]));
             any(then.into_iter().chain(otherwise).collect())
         }
-        Item::Element(element) => {
+        ItemExpr::Element(element) => {
             let values =
                 element.attributes.iter().flat_map(|attribute| &attribute.value).filter_map(|part| match part {
-                    ValuePart::Enclosed(item) => Some(item),
-                    ValuePart::Text(_) => None,
+                    AttributeValuePart::Enclosed(item) => Some(item),
+                    AttributeValuePart::Text(_) => None,
                 });
             let content = element.content.iter().filter_map(|part| match part {
-                Content::Constructor(item) | Content::Enclosed(item) => Some(item),
-                Content::Text(_) => None,
+                ElementContent::Constructor(item) | ElementContent::Enclosed(item) => Some(item),
+                ElementContent::Text(_) => None,
             });
             any(values.chain(content).filter_map(|item| of_item(item, exact)).collect())
         }
-        Item::Comment(_) | Item::ProcessingInstruction { .. } | Item::Value(_) => None,
+        ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } | ItemExpr::Value(_) => None,
     }
 }
 
@@ -61,7 +61,7 @@ fn any(mut conditions: Vec<Expr>) -> Option<Expr> {
 }
 
 /// A `for` variable on the way to the condition.
-struct Binding {
+struct ForBinding {
     variable: VariableId,
     /// Its binding path: from the message, or relative to the parent's node.
     source: Expr,
@@ -73,25 +73,25 @@ struct Binding {
 
 /// What is known while going through the clauses.
 #[derive(Default)]
-struct Clauses {
-    bindings: Vec<Binding>,
+struct ClauseScope {
+    bindings: Vec<ForBinding>,
     /// Values of `let` variables, without other `let` variables in them.
     values: Vec<(VariableId, Option<Expr>)>,
 }
 
-fn of_flwr(flwr: &Flwr, exact: &mut bool) -> Expr {
-    let mut clauses = Clauses::default();
+fn of_flwr(flwr: &FlwrExpr, exact: &mut bool) -> Expr {
+    let mut clauses = ClauseScope::default();
     for clause in &flwr.clauses {
         match clause {
-            Clause::Let { variable, value } => {
+            BindingClause::Let { variable, value } => {
                 let value = clauses.resolved(value);
                 clauses.values.push((*variable, value));
             }
             // The document node is always there and always one, so binding it is naming it.
-            Clause::For { variable, source } if clauses.resolved(source).is_some_and(|source| is_document(&source)) => {
+            BindingClause::For { variable, source } if clauses.resolved(source).is_some_and(|source| is_document(&source)) => {
                 clauses.values.push((*variable, clauses.resolved(source)));
             }
-            Clause::For { variable, source } => *exact &= clauses.bind(*variable, source),
+            BindingClause::For { variable, source } => *exact &= clauses.bind(*variable, source),
         }
     }
     let mut conjuncts = Vec::new();
@@ -117,11 +117,11 @@ fn of_flwr(flwr: &Flwr, exact: &mut bool) -> Expr {
     }
 }
 
-impl Clauses {
+impl ClauseScope {
     /// Adds a binding; `false` if its path cannot be expressed, so that it is left out.
     fn bind(&mut self, variable: VariableId, source: &Expr) -> bool {
         let Some((parent, source)) = self.place(source) else { return false };
-        self.bindings.push(Binding { variable, source, parent, predicates: Vec::new() });
+        self.bindings.push(ForBinding { variable, source, parent, predicates: Vec::new() });
         true
     }
 
@@ -247,7 +247,7 @@ fn with_predicates(source: Expr, predicates: Vec<Expr>) -> Expr {
         return source;
     }
     let predicates = predicates.into_iter().map(|predicate| match predicate.static_type(&[]) {
-        Type::Number => call(Function::Boolean, vec![predicate]),
+        ExprType::Number => call(Function::Boolean, vec![predicate]),
         _ => predicate,
     });
     let mut path = match source {

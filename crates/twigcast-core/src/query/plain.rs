@@ -8,7 +8,7 @@ use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
 /// How a plain path is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spelling {
+pub(crate) enum PathSpelling {
     /// Without prefixes: the path prints as the same text.
     Sure,
     /// With prefixes, of which each namespace may have several.
@@ -22,12 +22,12 @@ pub(crate) fn read(
     options: &ParseOptions,
     vocabulary: &mut Vocabulary,
     steps: &mut Vec<LinearStep>,
-) -> Option<Spelling> {
+) -> Option<PathSpelling> {
     steps.clear();
     if options.dialect == Dialect::XQuery || text.len() > options.limits.query_bytes_max {
         return None;
     }
-    let mut spelling = Spelling::Sure;
+    let mut spelling = PathSpelling::Sure;
     let mut default = None;
     let mut rest = text;
     let mut count = 0;
@@ -52,7 +52,7 @@ fn name_test(
     namespaces: &dyn NamespaceLookup,
     vocabulary: &mut Vocabulary,
     default: &mut Option<NamespaceId>,
-    spelling: &mut Spelling,
+    spelling: &mut PathSpelling,
 ) -> Option<NameTest> {
     if text == "*" {
         return Some(NameTest::Any);
@@ -62,7 +62,7 @@ fn name_test(
         return None;
     }
     if prefix.is_some() {
-        *spelling = Spelling::Prefixed;
+        *spelling = PathSpelling::Prefixed;
     }
     let namespace = match prefix {
         Some("xml") => NamespaceId::XML,
@@ -181,7 +181,7 @@ mod tests {
                 as_spelled += usize::from(printed == text);
             }
             assert_eq!(again, steps, "{text} printed as {printed}");
-            assert!(spelling == Spelling::Prefixed || printed == text, "{text} printed as {printed}");
+            assert!(spelling == PathSpelling::Prefixed || printed == text, "{text} printed as {printed}");
         }
         assert!(plain > 5_000 && as_spelled > 5_000, "{plain} plain paths, {as_spelled} as spelled");
     }

@@ -22,11 +22,11 @@ use std::fmt;
 use crate::eval::EvalError;
 
 pub use program::family::Interner;
-pub(crate) use batch::PutTogether;
-pub use batch::{Named, Prepared};
+pub(crate) use batch::AssembleFn;
+pub use batch::{ResultIds, PreparedResults};
 pub use output::{Payloads, Sink};
 pub use program::Program;
-pub use interpreter::Session;
+pub use interpreter::Interpreter;
 
 /// A delivery was rejected: the message matches, but the query makes no result of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! never in memory twice.
 
 use super::ExtractError;
-use super::run_buffer::{Buffer, Runs, Steps};
+use super::run_buffer::{RunBuffer, RunAppender, SteppedMemory};
 
 /// Bytes that wait for a sink before they are handed over.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub trait Sink: Send {
 /// Results, numbered in the order in which they are finished.
 #[derive(Default)]
 pub struct Payloads {
-    bytes: Buffer,
+    bytes: RunBuffer,
     /// Bytes that the sink has taken, all before `bytes`.
     taken: u64,
     /// Where the result under construction starts, counted from the first byte of all.
@@ -51,7 +51,7 @@ impl Payloads {
 
     /// None yet; `room` is memory for their bytes that was used before.
     pub fn with_room(mut self, room: Vec<u8>) -> Self {
-        self.bytes = Buffer::within(room);
+        self.bytes = RunBuffer::within(room);
         self
     }
 
@@ -193,7 +193,7 @@ impl<'a> Output<'a> {
     /// Begins and ends a result that is known to be within the limits and to have no more than `most` bytes, no more than
     /// a chunk. `write` is told how many bytes the sink has taken.
     #[inline]
-    pub fn append(&mut self, most: usize, write: impl FnOnce(u64, &mut Runs<'_>)) {
+    pub fn append(&mut self, most: usize, write: impl FnOnce(u64, &mut RunAppender<'_>)) {
         self.payloads.drop_open();
         let taken = self.payloads.taken;
         self.payloads.bytes.append(most, |runs| write(taken, runs));
@@ -207,7 +207,7 @@ impl<'a> Output<'a> {
         &mut self,
         count: usize,
         most: usize,
-        write: impl Fn(usize, (Steps<'_>, u64), &mut [u64]) -> (usize, u32),
+        write: impl Fn(usize, (SteppedMemory<'_>, u64), &mut [u64]) -> (usize, u32),
     ) {
         let payloads = &mut *self.payloads;
         payloads.drop_open();

@@ -19,12 +19,12 @@ const AHEAD: usize = 1 << 14;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(crate) struct Buffer {
+pub(crate) struct RunBuffer {
     memory: Vec<u8>,
     end: usize,
 }
 
-impl Buffer {
+impl RunBuffer {
     /// Nothing yet, in memory that was used before.
     pub fn within(memory: Vec<u8>) -> Self {
         Self { memory, end: 0 }
@@ -90,9 +90,9 @@ impl Buffer {
 
     /// Appends up to so many bytes, run by run.
     #[inline]
-    pub fn append(&mut self, most: usize, write: impl FnOnce(&mut Runs<'_>)) {
+    pub fn append(&mut self, most: usize, write: impl FnOnce(&mut RunAppender<'_>)) {
         self.make_room(most);
-        let mut runs = Runs { memory: &mut self.memory, end: self.end };
+        let mut runs = RunAppender { memory: &mut self.memory, end: self.end };
         write(&mut runs);
         self.end = runs.end;
     }
@@ -104,13 +104,13 @@ impl Buffer {
         &mut self,
         (most, enough): (usize, usize),
         before: u64,
-        write: impl FnOnce(Steps<'_>, u64) -> (T, u32),
+        write: impl FnOnce(SteppedMemory<'_>, u64) -> (T, u32),
     ) -> T {
         self.make_room(most);
         let limit = self.memory.len().min(enough.max(self.end).saturating_add(most + STEP));
         let limit = limit.min(self.end + (most + STEP).max(STEPS_MAX));
         let memory = &mut self.memory[self.end..limit];
-        let (result, bytes) = write(Steps { memory }, before + self.end as u64);
+        let (result, bytes) = write(SteppedMemory { memory }, before + self.end as u64);
         self.end += bytes as usize;
         result
     }
@@ -120,11 +120,11 @@ impl Buffer {
 ///
 /// Whoever appends keeps the end: as a number at hand, not one that is written to memory with each piece. It has 32 bits,
 /// so that it need not be asked whether a step beyond it is still a place.
-pub(crate) struct Steps<'a> {
+pub(crate) struct SteppedMemory<'a> {
     memory: &'a mut [u8],
 }
 
-impl Steps<'_> {
+impl SteppedMemory<'_> {
     /// Bytes behind an end.
     #[inline(always)]
     pub fn room(&self, end: u32) -> usize {
@@ -133,7 +133,7 @@ impl Steps<'_> {
 
     /// Appends a constant; returns the new end.
     #[inline(always)]
-    pub(super) fn push_short(&mut self, end: u32, constant: &Short) -> u32 {
+    pub(super) fn push_short(&mut self, end: u32, constant: &ShortConstant) -> u32 {
         self.write::<RUN>(end, &constant.bytes, 0);
         end.wrapping_add(constant.length)
     }
@@ -169,12 +169,12 @@ impl Steps<'_> {
 
 /// A constant that is no longer than a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Short {
+pub(super) struct ShortConstant {
     bytes: [u8; RUN],
     length: u32,
 }
 
-impl Short {
+impl ShortConstant {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -189,12 +189,12 @@ impl Short {
 }
 
 /// Appends runs.
-pub(super) struct Runs<'a> {
+pub(super) struct RunAppender<'a> {
     memory: &'a mut [u8],
     end: usize,
 }
 
-impl Runs<'_> {
+impl RunAppender<'_> {
     /// Where the next run begins.
     #[inline]
     pub fn len(&self) -> usize {
@@ -259,7 +259,7 @@ mod tests {
         let source: Vec<u8> = (0..2000).map(|number| (number % 251) as u8).collect();
         let mut memory = Vec::new();
         for _ in 0..40 {
-            let (mut buffer, mut plain) = (Buffer::within(memory), Vec::new());
+            let (mut buffer, mut plain) = (RunBuffer::within(memory), Vec::new());
             for _ in 0..random.below(200) {
                 let start = random.below(source.len());
                 let most = if random.below(4) == 0 { 900 } else { 80 };
@@ -309,7 +309,7 @@ mod tests {
         let source: Vec<u8> = (0..6000).map(|number| (number % 253) as u8).collect();
         let mut memory = Vec::new();
         for _ in 0..60 {
-            let (mut buffer, mut plain) = (Buffer::within(memory), Vec::new());
+            let (mut buffer, mut plain) = (RunBuffer::within(memory), Vec::new());
             for _ in 0..random.below(120) {
                 let pieces: Vec<(usize, usize, usize)> = (0..random.below(6))
                     .map(|_| {
@@ -324,7 +324,7 @@ mod tests {
                     assert!(room >= most + STEP && room <= most + STEP + enough.saturating_sub(plain.len()));
                     let mut end = 0;
                     for &(start, bytes, constant) in &pieces {
-                        end = out.push_short(end, &Short::new(&source[..constant]).expect("it is short"));
+                        end = out.push_short(end, &ShortConstant::new(&source[..constant]).expect("it is short"));
                         end = out.push(end, &source, start as u32, bytes as u32);
                         end = out.push_all(end, &source[..constant]);
                     }
@@ -340,6 +340,6 @@ mod tests {
             }
             memory = buffer.into_memory();
         }
-        assert!(Short::new(&source[..RUN + 1]).is_none());
+        assert!(ShortConstant::new(&source[..RUN + 1]).is_none());
     }
 }

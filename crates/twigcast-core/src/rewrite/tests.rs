@@ -4,10 +4,10 @@ use crate::document::{Document, Message};
 use crate::error::QueryError;
 use crate::limits::Limits;
 use crate::query::{Dialect, ParseOptions, Query, matching::matching_condition, parse};
-use crate::scan::{Scanner, Want};
+use crate::scan::{Scanner, RecordOptions};
 use crate::vocabulary::Vocabulary;
 
-use super::{ExtractError, Interner, Payloads, Program, Session};
+use super::{ExtractError, Interner, Payloads, Program, Interpreter};
 
 const NAMESPACES: [(&str, &str); 3] = [("p", "urn:p"), ("q", "urn:q"), ("d", "urn:d")];
 
@@ -22,7 +22,7 @@ fn all_delivered(
     programs: &[&Program],
 ) -> Vec<Delivered> {
     let mut payloads = Payloads::default();
-    let mut session = Session::new(message, vocabulary, interner, limits, &mut payloads);
+    let mut session = Interpreter::new(message, vocabulary, interner, limits, &mut payloads);
     let numbers: Vec<_> = programs.iter().map(|program| session.deliver(program)).collect();
     let bytes = |number: u32| payloads.get(number as usize).expect("it is finished").to_vec();
     numbers.into_iter().map(|number| number.map(|number| number.map(bytes))).collect()
@@ -39,7 +39,7 @@ fn delivered(xml: &str, query: &str, limits: &Limits) -> Result<Option<String>, 
     let mut own = Interner::default();
     let alone = Program::compile(&query, &vocabulary, &mut own);
     let mut document = Document::default();
-    Scanner::new().scan(xml.as_bytes(), &vocabulary, limits, Want::ALL, &mut document).expect(xml);
+    Scanner::new().scan(xml.as_bytes(), &vocabulary, limits, RecordOptions::ALL, &mut document).expect(xml);
     let message = Message { source: xml.as_bytes(), document: &document };
     let result = all_delivered(message, &vocabulary, &own, limits, &[&alone]).remove(0);
     if limits.query_visits_max == Limits::default().query_visits_max {
@@ -53,7 +53,7 @@ fn delivered(xml: &str, query: &str, limits: &Limits) -> Result<Option<String>, 
     }
     if let Ok(payload) = &result {
         let mut payloads = Payloads::default();
-        let mut session = Session::new(message, &vocabulary, &own, limits, &mut payloads);
+        let mut session = Interpreter::new(message, &vocabulary, &own, limits, &mut payloads);
         assert_eq!(session.matches(&alone), Ok(payload.is_some()), "matches: {xml}");
         let condition = matching_condition(&query);
         let evaluator = crate::eval::Evaluator::new(message, &vocabulary, &[]);

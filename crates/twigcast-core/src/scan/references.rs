@@ -1,8 +1,8 @@
 //! Character and entity references.
 
 use crate::scan::bytes::byte;
-use crate::scan::characters::{Checked, is_character};
-use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::characters::{LegalText, is_character};
+use crate::scan::fault::{Fault, ScanResult, found, shown};
 use crate::scan::names::ncname_end;
 
 /// The character behind a predefined entity.
@@ -40,7 +40,7 @@ pub fn numbered(inside: &[u8]) -> Option<char> {
 /// Checks the reference at `at` (where `&` stands). Answers with the offset after its `;`.
 ///
 /// `undeclared` makes the fault for an entity that is not predefined: whether that is an error depends on the DOCTYPE.
-pub fn check(checked: Checked<'_>, at: usize, undeclared: impl FnOnce(usize, String) -> Fault) -> Step<usize> {
+pub fn check(checked: LegalText<'_>, at: usize, undeclared: impl FnOnce(usize, String) -> Fault) -> ScanResult<usize> {
     let source = checked.text.as_bytes();
     if byte(source, at + 1) == b'#' {
         return check_numbered(source, at);
@@ -62,7 +62,7 @@ pub fn check(checked: Checked<'_>, at: usize, undeclared: impl FnOnce(usize, Str
 }
 
 /// Entity names may hold one colon as far as expat is concerned; no declared one does, so it only shapes the reason.
-fn entity_name_end(checked: Checked<'_>, start: usize) -> usize {
+fn entity_name_end(checked: LegalText<'_>, start: usize) -> usize {
     let end = ncname_end(checked, start);
     if end > start && byte(checked.text.as_bytes(), end) == b':' {
         return ncname_end(checked, end + 1).max(end);
@@ -70,7 +70,7 @@ fn entity_name_end(checked: Checked<'_>, start: usize) -> usize {
     end
 }
 
-fn check_numbered(source: &[u8], at: usize) -> Step<usize> {
+fn check_numbered(source: &[u8], at: usize) -> ScanResult<usize> {
     let mut end = at + 2;
     let hexadecimal = byte(source, end) == b'x';
     if hexadecimal {

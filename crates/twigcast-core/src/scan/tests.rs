@@ -1,16 +1,16 @@
 //! Accept and reject tables, spans, namespaces, limits, truncation.
 
-use super::{Scanner, Want};
+use super::{Scanner, RecordOptions};
 use crate::document::{Document, Message, NO_NODE, NodeKind};
 use crate::error::{MessageError, MessageErrorKind};
 use crate::limits::Limits;
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
-const WANTS: [Want; 4] = [
-    Want { attributes: false, text: false },
-    Want { attributes: true, text: false },
-    Want { attributes: false, text: true },
-    Want::ALL,
+const WANTS: [RecordOptions; 4] = [
+    RecordOptions { attributes: false, text: false },
+    RecordOptions { attributes: true, text: false },
+    RecordOptions { attributes: false, text: true },
+    RecordOptions::ALL,
 ];
 
 /// Scans with each combination of what to record; all must agree.
@@ -370,7 +370,7 @@ fn depth_needs_no_stack() {
 fn a_scanner_forgets_the_message_before() {
     let (mut scanner, mut document, vocabulary) = (Scanner::new(), Document::default(), Vocabulary::new());
     let mut scan =
-        |source: &str| scanner.scan(source.as_bytes(), &vocabulary, &Limits::default(), Want::ALL, &mut document);
+        |source: &str| scanner.scan(source.as_bytes(), &vocabulary, &Limits::default(), RecordOptions::ALL, &mut document);
     assert!(scan("<a xmlns:p='u' xmlns='v' p:x='' q:y=''>").is_err());
     assert!(scan("<a>text <p:b/>").is_err());
     scan("<a>x</a>").expect("well-formed");

@@ -1,16 +1,16 @@
 //! The elements of a stream, one after the other, to somebody who asks for nothing else: nothing is recorded, and of the
 //! stream nothing but the structure and the names is read.
 
-use super::section::{Read, Section, Strings, item, too_deep, wrong};
+use super::section::{SectionResult, SectionReader, StringCursor, item, too_deep, wrong};
 use super::{COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, PROCESSING_INSTRUCTION, TEXT};
 use crate::error::MessageError;
-use crate::scan::Pass;
+use crate::scan::ScanPass;
 use crate::vocabulary::{Name, NamespaceId};
 
 /// Somebody who is led along the elements of a stream.
-pub(crate) trait Follow {
+pub(crate) trait ElementVisitor {
     /// An element begins.
-    fn enter(&mut self, name: Name) -> Onward;
+    fn enter(&mut self, name: Name) -> VisitNext;
 
     /// The element entered last and not left yet ends; one that was passed is not left.
     fn leave(&mut self);
@@ -18,7 +18,7 @@ pub(crate) trait Follow {
 
 /// Where to go from the start of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Onward {
+pub(crate) enum VisitNext {
     /// To what it holds.
     In,
     /// To what follows it.
@@ -28,40 +28,40 @@ pub(crate) enum Onward {
 }
 
 /// A stream whose elements are looked at.
-pub(crate) struct Lead<'a> {
-    pub(super) pass: Pass<'a>,
-    pub(super) structure: Section<'a>,
-    pub(super) texts: Strings,
-    pub(super) markup: Strings,
+pub(crate) struct ElementWalker<'a> {
+    pub(super) pass: ScanPass<'a>,
+    pub(super) structure: SectionReader<'a>,
+    pub(super) texts: StringCursor,
+    pub(super) markup: StringCursor,
     /// Where the strings of the message begin in the source.
     pub(super) strings_start: usize,
     /// Elements that are open.
     pub(super) depth: usize,
     /// What was in scope around the open elements that declare namespaces.
-    pub(super) scopes: Vec<Scope>,
+    pub(super) scopes: Vec<NamespaceScope>,
     pub(super) seen_root: bool,
 }
 
 /// What was in scope before an element declared namespaces.
-pub(super) struct Scope {
+pub(super) struct NamespaceScope {
     /// Elements around it.
     depth: usize,
     bindings: u32,
     default: NamespaceId,
 }
 
-impl Lead<'_> {
+impl ElementWalker<'_> {
     /// Leads somebody along the elements, until the end or as long as he likes.
     ///
     /// # Errors
     /// As [`super::decode::Decoder::decode`], for what has been read.
-    pub(crate) fn lead(mut self, follower: &mut impl Follow) -> Result<(), MessageError> {
+    pub(crate) fn lead(mut self, follower: &mut impl ElementVisitor) -> Result<(), MessageError> {
         let read = self.along(follower);
         read.map_err(|error| error.into_error(self.structure.at, self.strings_start))
     }
 
     #[inline(always)]
-    fn along(&mut self, follower: &mut impl Follow) -> Read<()> {
+    fn along(&mut self, follower: &mut impl ElementVisitor) -> SectionResult<()> {
         let mut after_text = false;
         while !self.structure.is_at_end() {
             let (item, argument) = item(self.structure.number()?);
@@ -73,9 +73,9 @@ impl Lead<'_> {
                 ELEMENT | ELEMENT_WITH_ATTRIBUTES | DECLARING_ELEMENT => {
                     let name = self.element(argument, item == DECLARING_ELEMENT)?;
                     match follower.enter(name) {
-                        Onward::In => {}
-                        Onward::Past => self.pass_over_element()?,
-                        Onward::NoFurther => return Ok(()),
+                        VisitNext::In => {}
+                        VisitNext::Past => self.pass_over_element()?,
+                        VisitNext::NoFurther => return Ok(()),
                     }
                 }
                 TEXT if after_text => return wrong("a text follows a text"),
@@ -89,7 +89,7 @@ impl Lead<'_> {
     }
 
     #[inline(always)]
-    fn element(&mut self, reference: u32, declares: bool) -> Read<Name> {
+    fn element(&mut self, reference: u32, declares: bool) -> SectionResult<Name> {
         if self.depth == 0 && std::mem::replace(&mut self.seen_root, true) {
             return wrong("a second root element begins");
         }
@@ -100,7 +100,7 @@ impl Lead<'_> {
         }
         if declares {
             let bindings = &self.pass.bindings;
-            self.scopes.push(Scope { depth: self.depth, bindings: bindings.count(), default: bindings.default });
+            self.scopes.push(NamespaceScope { depth: self.depth, bindings: bindings.count(), default: bindings.default });
             self.structure.declarations(&mut self.pass, 0)?;
         }
         self.depth += 1;
@@ -112,12 +112,12 @@ impl Lead<'_> {
     }
 
     #[inline(always)]
-    fn end(&mut self, argument: u32) -> Read<()> {
+    fn end(&mut self, argument: u32) -> SectionResult<()> {
         if self.depth == 0 || argument != 0 {
             return wrong("an element ends where none is open");
         }
         self.depth -= 1;
-        if let Some(&Scope { depth, bindings, default }) = self.scopes.last()
+        if let Some(&NamespaceScope { depth, bindings, default }) = self.scopes.last()
             && depth == self.depth
         {
             self.scopes.pop();
@@ -129,7 +129,7 @@ impl Lead<'_> {
 
     /// Passes over what the element that is open holds, and its end. Only names that may be referred to later are of
     /// interest.
-    fn pass_over_element(&mut self) -> Read<()> {
+    fn pass_over_element(&mut self) -> SectionResult<()> {
         let mut depth = 1;
         while depth > 0 {
             let (item, argument) = item(self.structure.number()?);
@@ -154,7 +154,7 @@ impl Lead<'_> {
         self.end(0)
     }
 
-    fn finish(&self) -> Read<()> {
+    fn finish(&self) -> SectionResult<()> {
         if !self.seen_root {
             return wrong("it has no root element");
         }

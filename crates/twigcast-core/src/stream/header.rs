@@ -6,7 +6,7 @@ use super::{MAGIC, WITH_DICTIONARY, number};
 use crate::error::MessageError;
 
 /// A stream's parts.
-pub(super) struct Parts<'a> {
+pub(super) struct StreamHeader<'a> {
     pub(super) with_dictionary: bool,
     pub(super) structure: &'a [u8],
     pub(super) attributes: &'a [u8],
@@ -17,7 +17,7 @@ pub(super) struct Parts<'a> {
 }
 
 /// The parts of a stream that is written with `dictionary` or without one.
-pub(super) fn parts<'a>(stream: &'a [u8], dictionary: &Dictionary) -> Result<Parts<'a>, MessageError> {
+pub(super) fn parts<'a>(stream: &'a [u8], dictionary: &Dictionary) -> Result<StreamHeader<'a>, MessageError> {
     let Some(([m0, m1, version], rest)) = stream.split_first_chunk::<3>() else {
         return refused("it ends before its header does");
     };
@@ -48,7 +48,7 @@ pub(super) fn parts<'a>(stream: &'a [u8], dictionary: &Dictionary) -> Result<Par
 }
 
 /// The parts by their lengths, which `rest` begins with.
-fn lie(rest: &[u8], with_dictionary: bool) -> Result<Parts<'_>, MessageError> {
+fn lie(rest: &[u8], with_dictionary: bool) -> Result<StreamHeader<'_>, MessageError> {
     let mut at = 0;
     let mut lengths = [0; 5];
     for length in &mut lengths {
@@ -69,7 +69,7 @@ fn lie(rest: &[u8], with_dictionary: bool) -> Result<Parts<'_>, MessageError> {
     if starts[2] > strings.len() {
         return refused("it ends before its parts do");
     }
-    Ok(Parts { with_dictionary, structure, attributes, strings, starts })
+    Ok(StreamHeader { with_dictionary, structure, attributes, strings, starts })
 }
 
 #[cold]

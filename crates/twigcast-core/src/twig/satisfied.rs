@@ -10,7 +10,7 @@ use super::shapes::{ShapeId, Shapes};
 
 /// The branches that hold above shapes, and at one shape at a time.
 #[derive(Debug, Default)]
-pub struct Satisfied {
+pub struct SatisfiedBranches {
     /// Made when it is first needed.
     dependencies: Option<Dependencies>,
     above: Vec<BranchId>,
@@ -23,7 +23,7 @@ pub struct Satisfied {
     in_hand: Option<ShapeId>,
 }
 
-impl Satisfied {
+impl SatisfiedBranches {
     /// Forget all.
     pub fn clear(&mut self) {
         self.above.clear();

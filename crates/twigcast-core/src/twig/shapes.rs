@@ -2,7 +2,7 @@
 
 use super::NameMask;
 use crate::document::{Document, NodeId, NodeKind};
-use crate::util::hash_index::{HashIndex, Hashing};
+use crate::util::hash_index::{HashIndex, SeededHasher};
 use crate::vocabulary::{Name, NamespaceId};
 
 /// Number of a shape.
@@ -27,7 +27,7 @@ pub struct Shapes {
     masks: Vec<(NameMask, NameMask)>,
     children: Vec<ShapeId>,
     index: HashIndex,
-    hashing: Hashing,
+    hashing: SeededHasher,
     /// By local name, the shape of elements without children that was met first: most elements are such. [`NO_SHAPE`]: none.
     leaves: Vec<(NamespaceId, ShapeId)>,
     scratch: Vec<ShapeId>,

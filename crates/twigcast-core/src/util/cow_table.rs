@@ -5,18 +5,18 @@ use std::sync::Arc;
 /// A table in pages of `PAGE` entries. A clone costs a counter a page; a change to a table that has clones copies the one
 /// page that it touches. Growing never moves what is there, so no memory is kept in reserve for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Pages<T, const PAGE: usize> {
+pub(crate) struct CowTable<T, const PAGE: usize> {
     pages: Vec<Arc<Vec<T>>>,
     len: usize,
 }
 
-impl<T, const PAGE: usize> Default for Pages<T, PAGE> {
+impl<T, const PAGE: usize> Default for CowTable<T, PAGE> {
     fn default() -> Self {
         Self { pages: Vec::new(), len: 0 }
     }
 }
 
-impl<T: Clone, const PAGE: usize> Pages<T, PAGE> {
+impl<T: Clone, const PAGE: usize> CowTable<T, PAGE> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_clone_stays_as_it_was() {
-        let mut table: Pages<u32, 4> = Pages::default();
+        let mut table: CowTable<u32, 4> = CowTable::default();
         (0..10).for_each(|number| assert_eq!(table.push(number * number), number));
         let before = table.clone();
         table.set(5, 1_000);

@@ -9,19 +9,19 @@ use foldhash::fast::RandomState;
 
 /// Makes hashes. Keyed per process: what messages hold must not decide how far one has to look.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hashing {
+pub(crate) struct SeededHasher {
     start: u64,
     factor: u64,
 }
 
-impl Default for Hashing {
+impl Default for SeededHasher {
     fn default() -> Self {
         let state = RandomState::default();
         Self { start: state.hash_one(0_u64), factor: state.hash_one(1_u64) | 1 }
     }
 }
 
-impl Hashing {
+impl SeededHasher {
     #[inline]
     fn mixed(self, hash: u64, word: u64) -> u64 {
         let product = u128::from(hash ^ word) * u128::from(self.factor);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn hashes_depend_on_all_that_is_hashed() {
-        let hashing = Hashing::default();
+        let hashing = SeededHasher::default();
         let lists: [&[u32]; 7] = [&[], &[0], &[0, 0], &[1], &[1, 2], &[2, 1], &[1, 2, 3]];
         let mut hashes: Vec<u32> = Vec::new();
         for (first, second) in [(0, 0), (0, 1), (1, 0), (1 << 32, 0), (1, 1)] {

@@ -35,14 +35,14 @@ const SLOTS_MIN: usize = 16;
 
 /// A name in words. No name holds a zero byte, so up to fifteen bytes are all told by the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NameKey {
+pub(crate) struct PackedName {
     /// The first eight bytes, zeros behind a shorter name.
     pub first: u64,
     /// The next eight bytes, likewise.
     pub second: u64,
 }
 
-impl NameKey {
+impl PackedName {
     /// The key of a name.
     pub fn of(name: &[u8]) -> Self {
         let (first, rest) = name.split_at(name.len().min(WORD));
@@ -113,14 +113,14 @@ pub(crate) struct LocalNames {
     /// Ids by hash, each in the first free slot from there on; 0 where there is none.
     slots: Vec<u32>,
     /// By id; entry 0 stands for no name.
-    keys: Vec<NameKey>,
+    keys: Vec<PackedName>,
     names: Vec<Box<str>>,
 }
 
 impl LocalNames {
     /// No names. `none` is what entry 0 is called.
     pub fn new(none: &str) -> Self {
-        Self { slots: vec![0; SLOTS_MIN], keys: vec![NameKey::default()], names: vec![none.into()] }
+        Self { slots: vec![0; SLOTS_MIN], keys: vec![PackedName::default()], names: vec![none.into()] }
     }
 
     /// How many there are, entry 0 included.
@@ -135,7 +135,7 @@ impl LocalNames {
 
     /// The id of a name, of which the key is known; [`LocalId::UNKNOWN`] if it is not here.
     #[inline(always)]
-    pub fn find(&self, key: NameKey, name: &[u8]) -> LocalId {
+    pub fn find(&self, key: PackedName, name: &[u8]) -> LocalId {
         let mask = self.slots.len() - 1;
         let mut slot = key.hash_of(name) & mask;
         loop {
@@ -152,7 +152,7 @@ impl LocalNames {
 
     /// The id of a name, added when it is new.
     pub fn intern(&mut self, name: &str) -> LocalId {
-        let key = NameKey::of(name.as_bytes());
+        let key = PackedName::of(name.as_bytes());
         let known = self.find(key, name.as_bytes());
         if known != LocalId::UNKNOWN {
             return known;
@@ -210,7 +210,7 @@ mod tests {
                 let id = table.intern(&new);
                 assert_eq!(*expected.entry(new.clone()).or_insert(id), id, "{new}");
                 let other = name(&mut state);
-                let found = table.find(NameKey::of(other.as_bytes()), other.as_bytes());
+                let found = table.find(PackedName::of(other.as_bytes()), other.as_bytes());
                 assert_eq!(found, expected.get(&other).copied().unwrap_or(LocalId::UNKNOWN), "{other}");
             }
             assert_eq!(table.len(), expected.len() + 1);
@@ -245,10 +245,10 @@ mod tests {
             let source = format!("</{other}{}", &"> and more of it"[..random(&mut state, 16) as usize]);
             for name in [&one, &other] {
                 let expected = source[2..].starts_with(name.as_str());
-                let key = NameKey::of(name.as_bytes());
+                let key = PackedName::of(name.as_bytes());
                 assert_eq!(key.stands_at(source.as_bytes(), 2, name.as_bytes()), expected, "{name} in {source}");
             }
-            assert!(!NameKey::of(b"a").stands_at(source.as_bytes(), source.len() + 1, b"a"));
+            assert!(!PackedName::of(b"a").stands_at(source.as_bytes(), source.len() + 1, b"a"));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Number of a text.
-pub(crate) type TextId = u32;
+pub(crate) type StringId = u32;
 
 const UNIT: usize = 4;
 const CHUNK_BYTES: usize = 1 << 14;
@@ -17,17 +17,17 @@ const LONG: u8 = 255;
 
 /// The texts. A clone shares all chunks; what is changed after that is copied first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct StringArena {
     chunks: Vec<Arc<Vec<u8>>>,
 }
 
 /// Where texts can be put.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct ArenaSpace {
     /// Units left in the last chunk.
     left: u32,
     /// What removed texts left, by size in units.
-    holes: BTreeMap<u32, Vec<TextId>>,
+    holes: BTreeMap<u32, Vec<StringId>>,
     /// Chunks of long texts that were removed.
     empty: Vec<u32>,
 }
@@ -49,15 +49,15 @@ fn write(place: &mut [u8], text: &str) {
     place[start..start + text.len()].copy_from_slice(text.as_bytes());
 }
 
-impl Texts {
+impl StringArena {
     /// A text; empty if there is none of that number.
     #[inline]
-    pub(crate) fn get(&self, id: TextId) -> &str {
+    pub(crate) fn get(&self, id: StringId) -> &str {
         self.bytes_of(id).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
     #[inline]
-    fn bytes_of(&self, id: TextId) -> Option<&[u8]> {
+    fn bytes_of(&self, id: StringId) -> Option<&[u8]> {
         let chunk = self.chunks.get((id / CHUNK_UNITS) as usize)?;
         let from = chunk.get((id % CHUNK_UNITS) as usize * UNIT..)?;
         match *from.first()? {
@@ -71,9 +71,9 @@ impl Texts {
     }
 }
 
-impl Room {
+impl ArenaSpace {
     /// Put a text; its number.
-    pub(crate) fn put(&mut self, texts: &mut Texts, text: &str) -> TextId {
+    pub(crate) fn put(&mut self, texts: &mut StringArena, text: &str) -> StringId {
         let needed = units(text);
         if needed > CHUNK_UNITS {
             return self.put_long(texts, text, needed);
@@ -92,7 +92,7 @@ impl Room {
         id
     }
 
-    fn put_long(&mut self, texts: &mut Texts, text: &str, needed: u32) -> TextId {
+    fn put_long(&mut self, texts: &mut StringArena, text: &str, needed: u32) -> StringId {
         let mut chunk = vec![0; needed as usize * UNIT];
         write(&mut chunk, text);
         match self.empty.pop() {
@@ -109,7 +109,7 @@ impl Room {
     }
 
     /// The smallest hole that is large enough; what is too much of it stays a hole.
-    fn take_hole(&mut self, needed: u32) -> Option<TextId> {
+    fn take_hole(&mut self, needed: u32) -> Option<StringId> {
         let (&size, holes) = self.holes.range_mut(needed..).next()?;
         let id = holes.pop()?;
         if holes.is_empty() {
@@ -121,7 +121,7 @@ impl Room {
         Some(id)
     }
 
-    fn append(&mut self, texts: &mut Texts, needed: u32) -> TextId {
+    fn append(&mut self, texts: &mut StringArena, needed: u32) -> StringId {
         if needed > self.left {
             self.close(texts);
             texts.chunks.push(Arc::default());
@@ -134,7 +134,7 @@ impl Room {
     }
 
     /// Nothing more is appended to the last chunk: what is left of it is a hole.
-    fn close(&mut self, texts: &Texts) {
+    fn close(&mut self, texts: &StringArena) {
         if self.left > 0 {
             let end = texts.chunks.len() as u32 * CHUNK_UNITS;
             self.holes.entry(self.left).or_default().push(end - self.left);
@@ -143,7 +143,7 @@ impl Room {
     }
 
     /// Remove a text.
-    pub(crate) fn remove(&mut self, texts: &mut Texts, id: TextId) {
+    pub(crate) fn remove(&mut self, texts: &mut StringArena, id: StringId) {
         let size = units(texts.get(id));
         if size > CHUNK_UNITS {
             let number = id / CHUNK_UNITS;
@@ -169,8 +169,8 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) % bound
             };
-            let (mut texts, mut room) = (Texts::default(), Room::default());
-            let mut there: Vec<(TextId, String)> = Vec::new();
+            let (mut texts, mut room) = (StringArena::default(), ArenaSpace::default());
+            let mut there: Vec<(StringId, String)> = Vec::new();
             let mut clone = (texts.clone(), there.clone());
             for round in 0..3_000 {
                 if random(5) < 2 && !there.is_empty() {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn room_that_was_left_is_used_again() {
-        let (mut texts, mut room) = (Texts::default(), Room::default());
+        let (mut texts, mut room) = (StringArena::default(), ArenaSpace::default());
         let mut put: Vec<_> = (0..10_000).map(|number| room.put(&mut texts, &format!("key-{number:05}"))).collect();
         let bytes = texts.bytes();
         for round in 0..5 {

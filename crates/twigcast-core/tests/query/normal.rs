@@ -5,7 +5,7 @@ use twigcast_core::eval::{Context, Evaluator, NodeRef, Value};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::ast::Expr;
 use twigcast_core::query::normal::{is_positional, normalise, normalise_condition};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{Scanner, RecordOptions};
 use twigcast_core::vocabulary::Vocabulary;
 
 use super::hostile::Random;
@@ -198,7 +198,7 @@ fn normal_forms_have_the_same_value_at_every_node() {
             let condition = normalise_condition(expr.clone());
             let mut document = Document::default();
             let limits = Limits::default();
-            Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).unwrap();
+            Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).unwrap();
             let message = Message { source: xml.as_bytes(), document: &document };
             let evaluator = Evaluator::new(message, &vocabulary, &[]);
             changed += usize::from(normal != expr);

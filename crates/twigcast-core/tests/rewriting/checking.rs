@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::{Delivered, Engine, Matcher, QueryContext, Slot};
+use twigcast_core::engine::{MessageDeliveries, Engine, Matcher, QueryContext, Slot};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::rewrite::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{Scanner, RecordOptions};
 use twigcast_core::vocabulary::Vocabulary;
 
 pub(super) fn context() -> QueryContext {
@@ -26,7 +26,7 @@ pub(super) fn alone(text: &str, xml: &str) -> Option<Vec<u8>> {
     let condition = matching_condition(&parsed);
     assert!(condition.exact, "{text}");
     let mut document = Document::default();
-    Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect(xml);
+    Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect(xml);
     let message = Message { source: xml.as_bytes(), document: &document };
     let matches = Evaluator::new(message, &vocabulary, &[]).boolean(&condition.expr, Context::DOCUMENT);
     if !matches.expect("no budget") {
@@ -52,7 +52,7 @@ pub(super) fn delivered(engine: &Engine, matcher: &mut Matcher, xml: &str) -> Al
     let delivered = engine.deliver(matcher, source, &mut payloads);
     assert!(delivered.failures.is_empty());
     let bytes = |number: u32| payloads.get(number as usize).expect("finished").to_vec();
-    let Delivered { slots, numbers, .. } = delivered;
+    let MessageDeliveries { slots, numbers, .. } = delivered;
     slots.into_iter().zip(numbers).map(|(slot, number)| (key(engine, slot), bytes(number))).collect()
 }
 

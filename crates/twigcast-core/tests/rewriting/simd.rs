@@ -46,7 +46,7 @@ fn all_instructions_make_the_same_results() {
         #[cfg(target_arch = "x86_64")]
         if wide && ["avx2", "bmi1", "bmi2", "popcnt"].iter().all(|name| has(name)) {
             // SAFETY: the processor has what this is made for.
-            unsafe { twigcast_core::simd::Instructions::avx2() }.choose();
+            unsafe { twigcast_core::simd::SimdKernels::avx2() }.choose();
         }
         for seed in 1..9 {
             println!("seed {seed}, wide: {wide}");

@@ -5,42 +5,42 @@
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
-use super::list_pool::{List, Lists};
-use super::{Collected, Filter, Segment, mixed};
+use super::list_pool::{ListRange, ListPool};
+use super::{StatePartBuilder, LazyEdgeFilter, StatePart, mixed};
 use crate::automaton::nfa::{Nfa, StateId};
 use crate::vocabulary::Name;
 
 /// Number of a set.
-pub(super) type LastingId = u32;
+pub(super) type DescendantSetId = u32;
 /// The set of none.
-pub(super) const NONE: LastingId = 0;
+pub(super) const NONE: DescendantSetId = 0;
 
 #[derive(Debug)]
-struct LastingSet {
+struct DescendantSet {
     /// All members, ascending.
-    members: List,
+    members: ListRange,
     /// The set that it grew from when it was first met.
-    before: LastingId,
+    before: DescendantSetId,
     /// The members that came, as far as labelled edges leave them.
-    labelled: List,
+    labelled: ListRange,
     /// Where the `*` edges of those that came lead.
-    stars: Segment,
+    stars: StatePart,
     hash: u64,
 }
 
 /// See the module's documentation. Lists are kept by the caller.
 #[derive(Debug, Default)]
-pub(super) struct LastingSets {
+pub(super) struct DescendantSets {
     /// The first is [`NONE`], of which there is nothing to say; so it is not kept.
-    sets: Vec<LastingSet>,
-    known: HashTable<LastingId>,
+    sets: Vec<DescendantSet>,
+    known: HashTable<DescendantSetId>,
     /// Where names lead from the members that a set added to the one before it.
-    steps: FxHashMap<(LastingId, Name), Segment>,
+    steps: FxHashMap<(DescendantSetId, Name), StatePart>,
     /// Scratch.
     grown: Vec<StateId>,
 }
 
-impl LastingSets {
+impl DescendantSets {
     pub(super) fn clear(&mut self) {
         self.sets.clear();
         self.known.clear();
@@ -48,15 +48,15 @@ impl LastingSets {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.sets.len() * (size_of::<LastingSet>() + 8)
-            + self.steps.len() * (size_of::<((LastingId, Name), Segment)>() + 8)
+        self.sets.len() * (size_of::<DescendantSet>() + 8)
+            + self.steps.len() * (size_of::<((DescendantSetId, Name), StatePart)>() + 8)
     }
 
-    fn set(&self, id: LastingId) -> &LastingSet {
+    fn set(&self, id: DescendantSetId) -> &DescendantSet {
         &self.sets[id as usize - 1]
     }
 
-    fn members<'a>(&self, lists: &'a Lists, id: LastingId) -> &'a [StateId] {
+    fn members<'a>(&self, lists: &'a ListPool, id: DescendantSetId) -> &'a [StateId] {
         if id == NONE { &[] } else { lists.get(self.set(id).members) }
     }
 
@@ -64,11 +64,11 @@ impl LastingSets {
     pub(super) fn grow(
         &mut self,
         nfa: &Nfa,
-        lists: &mut Lists,
-        before: LastingId,
+        lists: &mut ListPool,
+        before: DescendantSetId,
         more: &mut Vec<StateId>,
-        collected: &mut Collected,
-    ) -> LastingId {
+        collected: &mut StatePartBuilder,
+    ) -> DescendantSetId {
         more.sort_unstable();
         more.dedup();
         let had = self.members(lists, before);
@@ -79,7 +79,7 @@ impl LastingSets {
         self.grown.clear();
         merge(had, more, &mut self.grown);
         let hash = self.grown.iter().fold(0_u64, |sum, &member| sum.wrapping_add(mixed(member)));
-        let is_same = |&id: &LastingId| {
+        let is_same = |&id: &DescendantSetId| {
             let set = &self.sets[id as usize - 1];
             set.hash == hash && lists.get(set.members) == self.grown
         };
@@ -99,9 +99,9 @@ impl LastingSets {
                 collected.push(nfa, star);
             }
         }
-        let set = LastingSet { members, before, labelled: lists.add(&self.grown), stars: collected.keep(lists), hash };
+        let set = DescendantSet { members, before, labelled: lists.add(&self.grown), stars: collected.keep(lists), hash };
         self.sets.push(set);
-        let id = self.sets.len() as LastingId;
+        let id = self.sets.len() as DescendantSetId;
         let sets = &self.sets;
         self.known.insert_unique(hash, id, |&id| sets[id as usize - 1].hash);
         id
@@ -111,11 +111,11 @@ impl LastingSets {
     pub(super) fn step(
         &mut self,
         nfa: &Nfa,
-        lists: &mut Lists,
-        mut id: LastingId,
+        lists: &mut ListPool,
+        mut id: DescendantSetId,
         name: Name,
-        filter: &mut Filter,
-        (all, some): (&mut Collected, &mut Collected),
+        filter: &mut LazyEdgeFilter,
+        (all, some): (&mut StatePartBuilder, &mut StatePartBuilder),
     ) {
         let ways = nfa.ways(name);
         while id != NONE {

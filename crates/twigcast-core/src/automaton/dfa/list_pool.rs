@@ -2,24 +2,24 @@
 
 /// A list: where it starts, and how long it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct List {
+pub(super) struct ListRange {
     start: u32,
     len: u32,
 }
 
 /// The lists. Forgetting them all costs nothing, however many there are.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct ListPool {
     numbers: Vec<u32>,
 }
 
-impl Lists {
+impl ListPool {
     #[inline]
-    pub(super) fn get(&self, list: List) -> &[u32] {
+    pub(super) fn get(&self, list: ListRange) -> &[u32] {
         &self.numbers[list.start as usize..][..list.len as usize]
     }
 
-    pub(super) fn add(&mut self, list: &[u32]) -> List {
+    pub(super) fn add(&mut self, list: &[u32]) -> ListRange {
         let missing = list.len().saturating_sub(self.numbers.capacity() - self.numbers.len());
         if missing > 0 {
             // An eighth at a time: twice the room would be twice the memory.
@@ -27,7 +27,7 @@ impl Lists {
         }
         let start = self.numbers.len() as u32;
         self.numbers.extend_from_slice(list);
-        List { start, len: list.len() as u32 }
+        ListRange { start, len: list.len() as u32 }
     }
 
     /// How many numbers there are.

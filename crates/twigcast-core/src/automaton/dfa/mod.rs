@@ -20,12 +20,12 @@ use std::num::NonZeroU32;
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
-use self::descendant_sets::{LastingId, LastingSets};
-use self::list_pool::{List, Lists};
+use self::descendant_sets::{DescendantSetId, DescendantSets};
+use self::list_pool::{ListRange, ListPool};
 pub(crate) use self::transitions::Transitions;
-pub use self::state_decisions::DfaState;
-use super::nfa::{EdgeFilter, INITIAL, Item, Nfa, Position, StateId};
-use crate::predicate::waiters::KeyedTrigger;
+pub use self::state_decisions::StateDecisions;
+use super::nfa::{EdgeFilter, INITIAL, AcceptItem, Nfa, NfaVersion, StateId};
+use crate::predicate::waiters::IndexedTrigger;
 use crate::vocabulary::Name;
 
 /// Number of a DFA state.
@@ -37,15 +37,15 @@ pub const START: DfaId = 1;
 
 /// The cache has reached its budget; see [`LazyDfa::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BudgetReached;
+pub struct CacheFull;
 
 /// What a trigger's key is, asked when a state's table is made.
-pub trait TriggerKeys {
+pub trait TriggerConditions {
     /// The packed key of a trigger and what waits for it; `None` if it has no key.
-    fn keyed(&self, trigger: u32) -> Option<KeyedTrigger>;
+    fn keyed(&self, trigger: u32) -> Option<IndexedTrigger>;
 
     /// The rarest branch that a twig asks for and what waits for it; `None` if it is to be decided by itself.
-    fn branching(&self, twig: u32) -> Option<KeyedTrigger>;
+    fn branching(&self, twig: u32) -> Option<IndexedTrigger>;
 }
 
 /// Numbers that lists may have beyond twice those in use, before they are put together.
@@ -56,13 +56,13 @@ const NOTHING: u32 = u32::MAX;
 
 /// What reaching a state says of queries.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
-    accepts: List,
+pub struct Acceptance {
+    accepts: ListRange,
     /// Index of what else is to be decided, and one.
     undecided: Option<NonZeroU32>,
 }
 
-impl Told {
+impl Acceptance {
     /// The index of what else is to be decided, if anything is.
     #[inline]
     pub fn undecided(self) -> Option<u32> {
@@ -71,12 +71,12 @@ impl Told {
 }
 
 #[derive(Debug)]
-struct Made {
-    told: Told,
+struct StateRecord {
+    told: Acceptance,
     /// The NFA states that are active here, descendant-children aside.
-    members: List,
+    members: ListRange,
     /// The descendant-children.
-    lasting: LastingId,
+    lasting: DescendantSetId,
     /// Index of what leads on, or [`NOTHING`] as long as nothing has.
     exits: u32,
     hash: u64,
@@ -84,9 +84,9 @@ struct Made {
 
 /// What reaching some NFA states says, where there is no state of them.
 #[derive(Clone, Copy, Debug)]
-struct ToldOf {
-    members: List,
-    told: Told,
+struct StatelessAcceptance {
+    members: ListRange,
+    told: Acceptance,
     hash: u64,
 }
 
@@ -94,31 +94,31 @@ struct ToldOf {
 #[derive(Clone, Copy, Debug)]
 struct Exits {
     /// Members that labelled edges leave.
-    labelled: List,
+    labelled: ListRange,
     /// Where the `*` edges of members lead.
-    stars: Segment,
+    stars: StatePart,
     /// The descendant-children below.
-    lasting: LastingId,
+    lasting: DescendantSetId,
 }
 
 /// Part of a state: NFA states, and what they ask for.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
-    members: List,
-    accepts: List,
+struct StatePart {
+    members: ListRange,
+    accepts: ListRange,
     /// Members ask for more than the acceptances.
     is_undecided: bool,
 }
 
 /// A [`Segment`] that grows.
 #[derive(Debug, Default)]
-struct Collected {
+struct StatePartBuilder {
     members: Vec<StateId>,
     accepts: Vec<u32>,
     is_undecided: bool,
 }
 
-impl Collected {
+impl StatePartBuilder {
     fn clear(&mut self) {
         self.members.clear();
         self.accepts.clear();
@@ -131,14 +131,14 @@ impl Collected {
         self.is_undecided |= nfa.collect_accepts(member, &mut self.accepts);
     }
 
-    fn append(&mut self, lists: &Lists, segment: Segment) {
+    fn append(&mut self, lists: &ListPool, segment: StatePart) {
         self.members.extend_from_slice(lists.get(segment.members));
         self.accepts.extend_from_slice(lists.get(segment.accepts));
         self.is_undecided |= segment.is_undecided;
     }
 
-    fn keep(&self, lists: &mut Lists) -> Segment {
-        Segment {
+    fn keep(&self, lists: &mut ListPool) -> StatePart {
+        StatePart {
             members: lists.add(&self.members),
             accepts: lists.add(&self.accepts),
             is_undecided: self.is_undecided,
@@ -149,12 +149,12 @@ impl Collected {
 /// The filter of the NFA's edges, built once as many edges have been asked for as building it looks at, so that it never
 /// costs more than twice what it spares.
 #[derive(Debug, Default)]
-struct Filter {
+struct LazyEdgeFilter {
     asked: usize,
     built: Option<EdgeFilter>,
 }
 
-impl Filter {
+impl LazyEdgeFilter {
     /// The filter, if it is worth having by now. `count`: edges about to be asked for.
     fn asked(&mut self, nfa: &Nfa, count: usize) -> Option<&EdgeFilter> {
         self.asked += count;
@@ -175,33 +175,33 @@ fn mixed(member: u32) -> u64 {
 /// The cache of DFA states. One per matching thread.
 #[derive(Debug, Default)]
 pub struct LazyDfa {
-    made: Vec<Made>,
-    undecided: Vec<DfaState>,
+    made: Vec<StateRecord>,
+    undecided: Vec<StateDecisions>,
     exits: Vec<Exits>,
     known: HashTable<DfaId>,
     /// What was told without a state, by the NFA states reached.
-    told_of: Vec<ToldOf>,
+    told_of: Vec<StatelessAcceptance>,
     told_known: HashTable<u32>,
     /// What was told more without a state, by what was told before and a hash of the queries that came.
-    told_more: FxHashMap<(List, u64), List>,
+    told_more: FxHashMap<(ListRange, u64), ListRange>,
     transitions: Transitions,
-    lasting: LastingSets,
-    lists: Lists,
+    lasting: DescendantSets,
+    lists: ListPool,
     next_twigs_version: u32,
     undecided_bytes: usize,
     /// How the NFA was when all this was made.
-    position: Position,
+    position: NfaVersion,
     /// Numbers in the lists that were in use when they were last put together.
     lists_kept: usize,
-    filter: Filter,
+    filter: LazyEdgeFilter,
     generation: u64,
     scratch: Scratch,
 }
 
 #[derive(Debug, Default)]
 struct Scratch {
-    collected: Collected,
-    part: Collected,
+    collected: StatePartBuilder,
+    part: StatePartBuilder,
     list: Vec<StateId>,
     sorted: (Vec<StateId>, Vec<StateId>),
 }
@@ -232,12 +232,12 @@ impl LazyDfa {
         self.told_more.clear();
         self.transitions.clear();
         self.lasting.clear();
-        self.filter = Filter::default();
+        self.filter = LazyEdgeFilter::default();
     }
 
     /// What was told, and further queries that match. Where several are told the same and more, they share a list: those
     /// of queries that select nearly everything are long.
-    pub fn tell_more(&mut self, told: Told, queries: impl Iterator<Item = u32>) -> Told {
+    pub fn tell_more(&mut self, told: Acceptance, queries: impl Iterator<Item = u32>) -> Acceptance {
         let Self { lists, told_more, scratch: Scratch { list: accepts, .. }, .. } = self;
         accepts.clear();
         accepts.extend_from_slice(lists.get(told.accepts));
@@ -248,7 +248,7 @@ impl LazyDfa {
         if lists.get(*shared) != accepts {
             *shared = lists.add(accepts);
         }
-        Told { accepts: *shared, ..told }
+        Acceptance { accepts: *shared, ..told }
     }
 
     /// Are the lists mostly of what nobody needs any more, where there are no states?
@@ -257,9 +257,9 @@ impl LazyDfa {
     }
 
     /// Where there are no states: keep only the lists of what is still told.
-    pub fn tidy<'a>(&mut self, all: impl Iterator<Item = &'a mut Told>) {
+    pub fn tidy<'a>(&mut self, all: impl Iterator<Item = &'a mut Acceptance>) {
         let before = std::mem::take(&mut self.lists);
-        let mut kept: FxHashMap<List, List> = FxHashMap::default();
+        let mut kept: FxHashMap<ListRange, ListRange> = FxHashMap::default();
         for told in all {
             let list = told.accepts;
             told.accepts = *kept.entry(list).or_insert_with(|| self.lists.add(before.get(list)));
@@ -275,8 +275,8 @@ impl LazyDfa {
     /// Bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         // A hash entry comes on top of what a state is.
-        self.made.len() * (size_of::<Made>() + 8)
-            + self.told_of.len() * (size_of::<ToldOf>() + 8)
+        self.made.len() * (size_of::<StateRecord>() + 8)
+            + self.told_of.len() * (size_of::<StatelessAcceptance>() + 8)
             + self.exits.len() * size_of::<Exits>()
             + self.transitions.len() * Transitions::BYTES
             + self.lists.bytes()
@@ -291,12 +291,12 @@ impl LazyDfa {
     }
 
     /// What was added to the NFA since this was made of it; `None` if there is nothing yet, or it changed in other ways.
-    pub fn added_since<'a>(&self, nfa: &'a Nfa) -> Option<&'a [(StateId, Item)]> {
+    pub fn added_since<'a>(&self, nfa: &'a Nfa) -> Option<&'a [(StateId, AcceptItem)]> {
         if self.made.is_empty() { None } else { nfa.added_since(self.position) }
     }
 
     /// Make sure that [`DEAD`] and [`START`] exist.
-    pub fn prepare(&mut self, nfa: &Nfa, keys: &impl TriggerKeys) {
+    pub fn prepare(&mut self, nfa: &Nfa, keys: &impl TriggerConditions) {
         if self.made.is_empty() {
             self.position = nfa.position();
             self.scratch.collected.clear();
@@ -308,19 +308,19 @@ impl LazyDfa {
 
     /// What reaching a state says of queries.
     #[inline]
-    pub fn told(&self, id: DfaId) -> Told {
+    pub fn told(&self, id: DfaId) -> Acceptance {
         self.made[id as usize].told
     }
 
     /// The queries that match when a state is reached.
     #[inline]
-    pub fn accepts(&self, told: Told) -> &[u32] {
+    pub fn accepts(&self, told: Acceptance) -> &[u32] {
         self.lists.get(told.accepts)
     }
 
     /// What else is to be decided at a state, by the index that [`Told::undecided`] tells.
     #[inline]
-    pub fn undecided(&self, index: u32) -> &DfaState {
+    pub fn undecided(&self, index: u32) -> &StateDecisions {
         &self.undecided[index as usize]
     }
 
@@ -338,11 +338,11 @@ impl LazyDfa {
     pub fn next(
         &mut self,
         nfa: &Nfa,
-        keys: &impl TriggerKeys,
+        keys: &impl TriggerConditions,
         from: DfaId,
         name: Name,
         budget: usize,
-    ) -> Result<DfaId, BudgetReached> {
+    ) -> Result<DfaId, CacheFull> {
         match self.transitions.get(from, name) {
             Some(known) => Ok(known),
             None => self.make(nfa, keys, from, name, budget),
@@ -353,13 +353,13 @@ impl LazyDfa {
     fn make(
         &mut self,
         nfa: &Nfa,
-        keys: &impl TriggerKeys,
+        keys: &impl TriggerConditions,
         from: DfaId,
         name: Name,
         budget: usize,
-    ) -> Result<DfaId, BudgetReached> {
+    ) -> Result<DfaId, CacheFull> {
         if self.bytes() >= budget || self.lists.is_full() {
-            return Err(BudgetReached);
+            return Err(CacheFull);
         }
         let exits = self.exits(nfa, from);
         let Scratch { collected, part, .. } = &mut self.scratch;
@@ -408,30 +408,30 @@ impl LazyDfa {
     }
 
     /// The state of the NFA states collected and of descendant-children.
-    fn add(&mut self, nfa: &Nfa, keys: &impl TriggerKeys, lasting: LastingId) -> DfaId {
+    fn add(&mut self, nfa: &Nfa, keys: &impl TriggerConditions, lasting: DescendantSetId) -> DfaId {
         let Self { made, lists, known, scratch, .. } = self;
         let members = &scratch.collected.members;
         let hash = members.iter().fold(mixed(!lasting), |sum, &member| sum.wrapping_add(mixed(member)));
         let sorted = &mut scratch.sorted;
         let is_same = |&id: &DfaId| {
-            let other: &Made = &made[id as usize];
+            let other: &StateRecord = &made[id as usize];
             other.hash == hash && other.lasting == lasting && are_same(lists.get(other.members), members, sorted)
         };
         if let Some(&id) = known.find(hash, is_same) {
             return id;
         }
         let id = made.len() as DfaId;
-        let Segment { members, accepts, is_undecided } = scratch.collected.keep(lists);
+        let StatePart { members, accepts, is_undecided } = scratch.collected.keep(lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
         let Self { made, known, .. } = self;
-        made.push(Made { told: Told { accepts, undecided }, members, lasting, exits: NOTHING, hash });
+        made.push(StateRecord { told: Acceptance { accepts, undecided }, members, lasting, exits: NOTHING, hash });
         known.insert_unique(hash, id, |&id| made[id as usize].hash);
         id
     }
 
     /// What the NFA states collected leave to be decided.
-    fn add_undecided(&mut self, nfa: &Nfa, keys: &impl TriggerKeys) -> Option<NonZeroU32> {
-        let state = DfaState::of(nfa, keys, &self.scratch.collected.members, self.next_twigs_version);
+    fn add_undecided(&mut self, nfa: &Nfa, keys: &impl TriggerConditions) -> Option<NonZeroU32> {
+        let state = StateDecisions::of(nfa, keys, &self.scratch.collected.members, self.next_twigs_version);
         self.next_twigs_version += 1;
         self.undecided_bytes += state.bytes();
         self.undecided.push(state);
@@ -446,12 +446,12 @@ impl LazyDfa {
     pub fn tell(
         &mut self,
         nfa: &Nfa,
-        keys: &impl TriggerKeys,
+        keys: &impl TriggerConditions,
         members: &[StateId],
         budget: usize,
-    ) -> Result<Told, BudgetReached> {
+    ) -> Result<Acceptance, CacheFull> {
         if members.is_empty() {
-            return Ok(Told::default());
+            return Ok(Acceptance::default());
         }
         let hash = members.iter().fold(0, |sum: u64, &member| sum.wrapping_add(mixed(member)));
         let Self { told_of, told_known, lists, .. } = self;
@@ -460,17 +460,17 @@ impl LazyDfa {
             return Ok(told_of[index as usize].told);
         }
         if self.bytes() >= budget || self.lists.is_full() {
-            return Err(BudgetReached);
+            return Err(CacheFull);
         }
         let collected = &mut self.scratch.collected;
         collected.clear();
         members.iter().for_each(|&member| collected.push(nfa, member));
-        let Segment { members, accepts, is_undecided } = collected.keep(&mut self.lists);
+        let StatePart { members, accepts, is_undecided } = collected.keep(&mut self.lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
-        let told = Told { accepts, undecided };
+        let told = Acceptance { accepts, undecided };
         let Self { told_of, told_known, .. } = self;
         told_known.insert_unique(hash, told_of.len() as u32, |&index| told_of[index as usize].hash);
-        told_of.push(ToldOf { members, told, hash });
+        told_of.push(StatelessAcceptance { members, told, hash });
         Ok(told)
     }
 }

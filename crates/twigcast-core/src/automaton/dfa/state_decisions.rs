@@ -1,31 +1,31 @@
 //! What of a state the automaton alone does not decide.
 
-use super::TriggerKeys;
-use crate::automaton::nfa::{Item, Nfa, StateId};
-use crate::predicate::trigger_table::KeyTable;
+use super::TriggerConditions;
+use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
+use crate::predicate::trigger_table::TriggerTable;
 
 /// What remains to be decided at the elements of one state: the merged items of its NFA states, acceptances aside.
 ///
 /// There are many, and they are looked at in no order: what most of them do not have is kept elsewhere.
 #[derive(Debug)]
-pub struct DfaState {
+pub struct StateDecisions {
     /// Triggers with a key.
-    pub keyed: KeyTable,
+    pub keyed: TriggerTable,
     /// Never used twice: what memoised decisions are filed under.
     pub twigs_version: u32,
     has_twigs: bool,
     asks_branches: bool,
     /// What else there is.
-    pub others: Option<Box<Others>>,
+    pub others: Option<Box<UnindexedDecisions>>,
 }
 
 /// What may remain besides triggers with a key.
 #[derive(Debug, Default)]
-pub struct Others {
+pub struct UnindexedDecisions {
     /// Twigs to decide at elements of this state one by one.
     pub twigs: Vec<u32>,
     /// Other twigs by the rarest branch that they ask for.
-    pub branching: KeyTable,
+    pub branching: TriggerTable,
     /// The twigs in `branching`.
     branching_twigs: Vec<u32>,
     /// Triggers without a key.
@@ -34,22 +34,22 @@ pub struct Others {
     pub attached: Vec<StateId>,
 }
 
-impl DfaState {
-    pub(super) fn of(nfa: &Nfa, keys: &impl TriggerKeys, members: &[StateId], twigs_version: u32) -> Self {
+impl StateDecisions {
+    pub(super) fn of(nfa: &Nfa, keys: &impl TriggerConditions, members: &[StateId], twigs_version: u32) -> Self {
         let attached = members.iter().copied().filter(|&member| nfa.has_attachment(member)).collect();
-        let mut others = Others { attached, ..Others::default() };
+        let mut others = UnindexedDecisions { attached, ..UnindexedDecisions::default() };
         let (mut branching, mut keyed) = (Vec::new(), Vec::new());
         for item in members.iter().flat_map(|&member| nfa.items(member)) {
             match item {
-                Item::Accept(_) => {}
-                Item::Twig(twig) => match keys.branching(twig) {
+                AcceptItem::Accept(_) => {}
+                AcceptItem::Twig(twig) => match keys.branching(twig) {
                     Some(entry) => {
                         branching.push(entry);
                         others.branching_twigs.push(twig);
                     }
                     None => others.twigs.push(twig),
                 },
-                Item::Trigger(trigger) => match keys.keyed(trigger) {
+                AcceptItem::Trigger(trigger) => match keys.keyed(trigger) {
                     Some(entry) => keyed.push(entry),
                     None => others.candidates.push(trigger),
                 },
@@ -57,11 +57,11 @@ impl DfaState {
         }
         let asks_branches = !branching.is_empty();
         if asks_branches {
-            others.branching = KeyTable::new(branching);
+            others.branching = TriggerTable::new(branching);
         }
         let has_twigs = asks_branches || !others.twigs.is_empty();
         Self {
-            keyed: if keyed.is_empty() { KeyTable::default() } else { KeyTable::new(keyed) },
+            keyed: if keyed.is_empty() { TriggerTable::default() } else { TriggerTable::new(keyed) },
             twigs_version,
             has_twigs,
             asks_branches,
@@ -87,7 +87,7 @@ impl DfaState {
     }
 }
 
-impl Others {
+impl UnindexedDecisions {
     fn has_more(&self) -> bool {
         !self.candidates.is_empty() || !self.attached.is_empty()
     }

@@ -7,13 +7,13 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::document::{NO_NODE, Node, NodeId};
-use crate::predicate::packed::{self, AtomId, PackedKey};
+use crate::predicate::packed::{self, AtomId, PackedCondition};
 
 /// A level: that of the root element is 1. 0 is none.
 pub(super) type Level = u32;
 
 /// When something was found out: good up to the lowest level that the lineage has been at since.
-type Moment = u64;
+type StackVersion = u64;
 
 /// Where a part of a path was looked for is kept for so many levels, those of all parts taken together.
 const PLACED_MAX: usize = 1 << 21;
@@ -22,20 +22,20 @@ pub(super) const UNKNOWN: Level = Level::MAX;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Lineage {
+pub(super) struct AncestorStack {
     /// From the root element down.
     elements: Vec<NodeId>,
-    now: Moment,
+    now: StackVersion,
     /// Levels that the lineage went up to, and when: of those that it has been at since an earlier moment, the lowest is
     /// that of the first entry after it.
-    turns: Vec<(Moment, Level)>,
+    turns: Vec<(StackVersion, Level)>,
     /// Distinct attribute atoms of the ancestors: those looked up, and comparisons.
-    looked_up: Gathered,
-    compared: Gathered,
+    looked_up: GatheredAtoms,
+    compared: GatheredAtoms,
     /// By atom, where one was found that satisfies it.
-    satisfying: FxHashMap<AtomId, Satisfying>,
+    satisfying: FxHashMap<AtomId, SatisfyingAncestor>,
     /// By trigger and part of its path, the lowest place of the part.
-    places: FxHashMap<(u32, u32), Places>,
+    places: FxHashMap<(u32, u32), UpwardMatches>,
     placed: usize,
     /// Looks at ancestors so far, of this message and all before.
     pub(super) looks: u64,
@@ -43,32 +43,32 @@ pub(super) struct Lineage {
 
 /// The highest element of the lineage that satisfies an atom.
 #[derive(Clone, Copy, Debug, Default)]
-struct Satisfying {
+struct SatisfyingAncestor {
     level: Level,
     /// Up to which level was looked.
     known: Level,
-    when: Moment,
+    when: StackVersion,
 }
 
 /// Where a part of a path was found to end, for each level from which on it was looked for upwards; 0: nowhere.
 #[derive(Debug, Default)]
-struct Places {
+struct UpwardMatches {
     of_level: Vec<Level>,
-    when: Moment,
+    when: StackVersion,
 }
 
 /// The distinct atoms that elements of the lineage satisfy.
 #[derive(Debug, Default)]
-struct Gathered {
+struct GatheredAtoms {
     atoms: Vec<AtomId>,
     members: FxHashSet<AtomId>,
     /// How many atoms there are up to a level, where they became more.
     counts: Vec<(Level, usize)>,
     known: Level,
-    when: Moment,
+    when: StackVersion,
 }
 
-impl Lineage {
+impl AncestorStack {
     pub(super) fn clear(&mut self) {
         self.elements.clear();
         self.turns.clear();
@@ -132,21 +132,21 @@ impl Lineage {
     }
 
     /// Up to which level the lineage is what it was.
-    fn same_since(&self, when: Moment) -> Level {
+    fn same_since(&self, when: StackVersion) -> Level {
         let after = self.turns.partition_point(|&(turned, _)| turned <= when);
         self.turns.get(after).map_or(Level::MAX, |&(_, level)| level)
     }
 
     /// The highest level known to satisfy an atom (0: none), and up to which level was looked.
     pub(super) fn satisfying(&self, atom: AtomId) -> (Level, Level) {
-        let Some(&Satisfying { level, known, when }) = self.satisfying.get(&atom) else { return (0, 0) };
+        let Some(&SatisfyingAncestor { level, known, when }) = self.satisfying.get(&atom) else { return (0, 0) };
         let same = self.same_since(when);
         (if level <= same { level } else { 0 }, known.min(same))
     }
 
     /// Keep the highest level that satisfies an atom, as far as was looked.
     pub(super) fn keep_satisfying(&mut self, atom: AtomId, level: Level, known: Level) {
-        self.satisfying.insert(atom, Satisfying { level, known, when: self.now });
+        self.satisfying.insert(atom, SatisfyingAncestor { level, known, when: self.now });
     }
 
     /// Take out what is known of the places of a part of a path, with an entry for each level up to that of the element
@@ -156,7 +156,7 @@ impl Lineage {
             self.places.clear();
             self.placed = 0;
         }
-        let Places { mut of_level, when } = self.places.remove(&part).unwrap_or_default();
+        let UpwardMatches { mut of_level, when } = self.places.remove(&part).unwrap_or_default();
         self.placed -= of_level.len();
         let same = self.same_since(when);
         of_level.truncate((same as usize).saturating_add(1));
@@ -169,10 +169,10 @@ impl Lineage {
     /// Keep the places of a part of a path.
     pub(super) fn keep_places(&mut self, part: (u32, u32), of_level: Vec<Level>) {
         self.placed += of_level.len();
-        self.places.insert(part, Places { of_level, when: self.now });
+        self.places.insert(part, UpwardMatches { of_level, when: self.now });
     }
 
-    fn gathered(&mut self, comparisons: bool) -> &mut Gathered {
+    fn gathered(&mut self, comparisons: bool) -> &mut GatheredAtoms {
         if comparisons { &mut self.compared } else { &mut self.looked_up }
     }
 
@@ -194,14 +194,14 @@ impl Lineage {
     }
 
     /// Append the gathered atoms of all ancestors with a prefix.
-    pub(super) fn append_gathered(&self, comparisons: bool, prefix: PackedKey, keys: &mut Vec<PackedKey>) {
+    pub(super) fn append_gathered(&self, comparisons: bool, prefix: PackedCondition, keys: &mut Vec<PackedCondition>) {
         let gathered = if comparisons { &self.compared } else { &self.looked_up };
         let count = gathered.count_below(self.level());
         keys.extend(gathered.atoms[..count].iter().map(|&atom| packed::with_prefix(prefix, atom)));
     }
 }
 
-impl Gathered {
+impl GatheredAtoms {
     fn clear(&mut self) {
         self.cut(0);
         self.when = 0;

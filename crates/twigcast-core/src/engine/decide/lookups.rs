@@ -2,22 +2,22 @@
 
 use std::ops::Range;
 
-use super::{Decisions, Run};
+use super::{Decisions, MessageRun};
 use crate::document::NodeId;
-use crate::predicate::packed::PackedKey;
-use crate::predicate::shape_lists::Sought;
-use crate::predicate::trigger_table::KeyTable;
+use crate::predicate::packed::PackedCondition;
+use crate::predicate::shape_lists::ShapeLookup;
+use crate::predicate::trigger_table::TriggerTable;
 
 /// What waits at some elements for the values that they have themselves.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Lookups {
-    keys: Vec<PackedKey>,
+pub(in crate::engine) struct ValueLookups {
+    keys: Vec<PackedCondition>,
     places: Vec<u32>,
-    elements: Vec<Element>,
+    elements: Vec<ElementLookup>,
 }
 
 #[derive(Debug)]
-struct Element {
+struct ElementLookup {
     /// Range in `keys`.
     keys: Range<usize>,
     /// Where the range in `places` ends, which begins where that of the keys does.
@@ -30,9 +30,9 @@ struct Element {
 
 /// What waits at one element for the values that it has itself.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Asked<'a> {
+pub(in crate::engine) struct LookupRequest<'a> {
     /// Keys that it has and that something may wait for.
-    pub(super) keys: &'a [PackedKey],
+    pub(super) keys: &'a [PackedCondition],
     /// The places of what waits for them.
     pub(super) places: &'a [u32],
     /// In place of these: where the list begins of what waits at elements of this shape (see
@@ -40,7 +40,7 @@ pub(in crate::engine) struct Asked<'a> {
     pub(super) known: Option<u32>,
 }
 
-impl Asked<'_> {
+impl LookupRequest<'_> {
     /// Does nothing wait?
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -48,26 +48,26 @@ impl Asked<'_> {
     }
 }
 
-impl Lookups {
+impl ValueLookups {
     /// What waits at one of the elements.
     #[inline]
-    pub(in crate::engine) fn asked(&self, index: usize) -> Asked<'_> {
-        let Element { keys, places_end, known, .. } = &self.elements[index];
-        Asked { keys: &self.keys[keys.clone()], places: &self.places[keys.start..*places_end], known: *known }
+    pub(in crate::engine) fn asked(&self, index: usize) -> LookupRequest<'_> {
+        let ElementLookup { keys, places_end, known, .. } = &self.elements[index];
+        LookupRequest { keys: &self.keys[keys.clone()], places: &self.places[keys.start..*places_end], known: *known }
     }
 }
 
-impl Run<'_, '_> {
+impl MessageRun<'_, '_> {
     /// Find what waits at elements for the values that they have themselves. That is done for several elements at once,
     /// one kind of look-up after the other: of tables that are not in the processor's cache, the parts that are needed
     /// come in at the same time.
     pub(in crate::engine) fn look_up<'k>(
         &self,
         decisions: &mut Decisions,
-        tables: impl Iterator<Item = (NodeId, &'k KeyTable)> + Clone,
-        lookups: &mut Lookups,
+        tables: impl Iterator<Item = (NodeId, &'k TriggerTable)> + Clone,
+        lookups: &mut ValueLookups,
     ) {
-        let Lookups { keys, places, elements } = lookups;
+        let ValueLookups { keys, places, elements } = lookups;
         keys.clear();
         elements.clear();
         std::hint::black_box(tables.clone().fold(0, |seen, (_, keyed)| seen ^ keyed.look_at_itself()));
@@ -75,7 +75,7 @@ impl Run<'_, '_> {
             let start = keys.len();
             self.own_keys(decisions, node, keyed, keys);
             let keys = start..keys.len();
-            elements.push(Element { keys, places_end: start, hash: None, candidate: None, known: None });
+            elements.push(ElementLookup { keys, places_end: start, hash: None, candidate: None, known: None });
         }
         places.resize(places.len().max(keys.len()), 0);
         let seen = elements.iter().zip(tables.clone());
@@ -112,7 +112,7 @@ impl Run<'_, '_> {
 
     /// By what it is found what is left at elements of a shape, where that may be known.
     #[inline]
-    fn sought<'k>(&self, node: NodeId, keyed: &'k KeyTable, keys: &'k [PackedKey]) -> Option<Sought<'k>> {
+    fn sought<'k>(&self, node: NodeId, keyed: &'k TriggerTable, keys: &'k [PackedCondition]) -> Option<ShapeLookup<'k>> {
         if keys.is_empty() || !keyed.asks_branches() {
             return None;
         }

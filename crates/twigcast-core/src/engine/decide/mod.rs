@@ -11,23 +11,23 @@ mod satisfied_atoms;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::trigger_tables::Above;
-use self::ancestors::Lineage;
-pub(super) use self::lookups::{Asked, Lookups};
-use self::satisfied_atoms::Found;
+use self::trigger_tables::AncestorConditions;
+use self::ancestors::AncestorStack;
+pub(super) use self::lookups::{LookupRequest, ValueLookups};
+use self::satisfied_atoms::SatisfiedAtoms;
 use super::Engine;
-use super::query_index::{Paths, Population};
+use super::query_index::{PathIndex, QueryIndex};
 use super::query_set::QuerySet;
-use crate::automaton::dfa::DfaState;
+use crate::automaton::dfa::StateDecisions;
 use crate::document::{Message, NodeId};
 use crate::eval::{EvalError, Evaluator};
-use crate::predicate::packed::{AtomId, PackedKey};
+use crate::predicate::packed::{AtomId, PackedCondition};
 use crate::predicate::held::AtomLevels;
-use crate::predicate::shape_lists::Narrowed;
-use crate::predicate::waiters::Waiting;
-use crate::twig::conditions::Decided;
+use crate::predicate::shape_lists::ShapeWaitLists;
+use crate::predicate::waiters::Waiter;
+use crate::twig::conditions::ConditionDecisions;
 use crate::twig::memo::Memo;
-use crate::twig::satisfied::Satisfied;
+use crate::twig::satisfied::SatisfiedBranches;
 use crate::twig::shapes::{ShapeId, Shapes};
 
 /// What is known so far of the message in hand.
@@ -38,9 +38,9 @@ pub(super) struct Decisions {
     refuted: QuerySet,
     pub(super) failures: Vec<(u32, EvalError)>,
     failed: QuerySet,
-    attribute_atoms: Found,
+    attribute_atoms: SatisfiedAtoms,
     /// Those that their text satisfies.
-    content_atoms: Found,
+    content_atoms: SatisfiedAtoms,
     /// Which keys hold for the element in hand.
     levels: AtomLevels,
     /// What was read for values of elements, in visits, and the tables of which no value is read any more.
@@ -49,16 +49,16 @@ pub(super) struct Decisions {
     compared_atoms: Vec<AtomId>,
     twig_matches: Vec<u32>,
     /// The element in hand and its ancestors.
-    lineage: Lineage,
+    lineage: AncestorStack,
     /// Keys that an element satisfies, and those that its ancestors do.
-    asked: Vec<PackedKey>,
-    lookups: Lookups,
-    asked_above: Vec<PackedKey>,
+    asked: Vec<PackedCondition>,
+    lookups: ValueLookups,
+    asked_above: Vec<PackedCondition>,
     /// What waits for keys that the ancestors of an element satisfy and needs further tests at the element itself.
-    above: Vec<Waiting>,
+    above: Vec<Waiter>,
     /// What the ancestors of an element say, by table and parent: siblings have the same ancestors, so they are asked
     /// once for all.
-    above_range: FxHashMap<(usize, NodeId), Above>,
+    above_range: FxHashMap<(usize, NodeId), AncestorConditions>,
     /// What may still be decided of long lists of candidates, by where these are; and how long they are together.
     open: FxHashMap<usize, Vec<u32>>,
     open_count: usize,
@@ -106,9 +106,9 @@ impl Decisions {
 }
 
 /// One message in hand.
-pub(super) struct Run<'a, 't> {
+pub(super) struct MessageRun<'a, 't> {
     pub(super) engine: &'a Engine,
-    pub(super) population: &'a Population,
+    pub(super) population: &'a QueryIndex,
     pub(super) evaluator: Evaluator<'a>,
     pub(super) message: Message<'a>,
     pub(super) budget: usize,
@@ -116,21 +116,21 @@ pub(super) struct Run<'a, 't> {
     pub(super) values_max: u64,
     pub(super) shape_of: &'t [ShapeId],
     pub(super) shapes: &'t Shapes,
-    pub(super) satisfied: &'t mut Satisfied,
-    pub(super) narrowed: &'t mut Narrowed,
-    pub(super) decided: &'t mut Decided,
+    pub(super) satisfied: &'t mut SatisfiedBranches,
+    pub(super) narrowed: &'t mut ShapeWaitLists,
+    pub(super) decided: &'t mut ConditionDecisions,
 }
 
-impl<'a> Run<'a, '_> {
+impl<'a> MessageRun<'a, '_> {
     /// Decide all that waits at an element whose DFA state is `state`. `asked`: what [`Self::look_up`] found for it.
     pub(super) fn decide(
         &mut self,
         decisions: &mut Decisions,
         node: NodeId,
-        state: &DfaState,
-        paths: &Paths,
+        state: &StateDecisions,
+        paths: &PathIndex,
         memo: &mut Memo,
-        asked: Option<Asked<'_>>,
+        asked: Option<LookupRequest<'_>>,
     ) {
         if state.has_twigs() {
             self.decide_twigs(decisions, node, state, memo);

@@ -1,10 +1,10 @@
 //! The values of an element and the keys that they satisfy.
 
-use super::{Decisions, Run};
+use super::{Decisions, MessageRun};
 use crate::document::NodeId;
 use crate::eval::EvalError;
-use crate::predicate::packed::{self, AtomId, PackedKey};
-use crate::predicate::trigger_table::KeyTable;
+use crate::predicate::packed::{self, AtomId, PackedCondition};
+use crate::predicate::trigger_table::TriggerTable;
 
 const NOT_READ: u32 = u32::MAX;
 /// A value at a known level is one of an ancestor: that of the element itself is at distance 0.
@@ -12,13 +12,13 @@ const NO_LEVEL: usize = 0;
 
 /// The atoms that elements satisfy, found once a message.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SatisfiedAtoms {
     pub(super) atoms: Vec<AtomId>,
     /// Range in `atoms` by node; its beginning is [`NOT_READ`] where nobody asked yet.
     ranges: Vec<(u32, u32)>,
 }
 
-impl Found {
+impl SatisfiedAtoms {
     pub(super) fn clear(&mut self) {
         self.atoms.clear();
         self.ranges.clear();
@@ -46,14 +46,14 @@ impl Found {
     }
 }
 
-impl Run<'_, '_> {
+impl MessageRun<'_, '_> {
     /// Append the keys of a table that an element's own values satisfy.
     pub(super) fn own_keys(
         &self,
         decisions: &mut Decisions,
         node: NodeId,
-        keyed: &KeyTable,
-        keys: &mut Vec<PackedKey>,
+        keyed: &TriggerTable,
+        keys: &mut Vec<PackedCondition>,
     ) {
         let prefixes = keyed.distances().prefixes(0, NO_LEVEL);
         if !prefixes.is_empty() {
@@ -70,7 +70,7 @@ impl Run<'_, '_> {
     }
 
     /// Append the keys of a table that an element's text satisfies.
-    fn own_values(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, keys: &mut Vec<PackedKey>) {
+    fn own_values(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, keys: &mut Vec<PackedCondition>) {
         if keyed.distances().content() {
             let atoms = self.content_atoms(decisions, node);
             keys.extend(decisions.content_atoms.of(atoms).iter().map(|&atom| packed::pack_content(atom)));
@@ -92,7 +92,7 @@ impl Run<'_, '_> {
 
     /// No more values are read: what waits for some cannot be decided.
     #[cold]
-    fn give_values_up(&self, decisions: &mut Decisions, keyed: &KeyTable) {
+    fn give_values_up(&self, decisions: &mut Decisions, keyed: &TriggerTable) {
         if decisions.without_values.insert(std::ptr::from_ref(keyed) as usize) {
             keyed.asking_content().for_each(|query| self.fail_for_values(decisions, query));
         }
@@ -107,7 +107,7 @@ impl Run<'_, '_> {
 
     /// Let [`Decisions::levels`] tell which further keys of a table hold for the element in hand; false if it cannot tell
     /// those about the element's text.
-    pub(super) fn tell_levels(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) -> bool {
+    pub(super) fn tell_levels(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) -> bool {
         self.move_to(decisions, node);
         let Decisions { lineage, levels, attribute_atoms, content_atoms, .. } = decisions;
         let (elements, bound) = (lineage.elements(), self.population.atoms.bound());
@@ -133,8 +133,8 @@ impl Run<'_, '_> {
         &self,
         decisions: &mut Decisions,
         element: NodeId,
-        prefixes: &[PackedKey],
-        keys: &mut Vec<PackedKey>,
+        prefixes: &[PackedCondition],
+        keys: &mut Vec<PackedCondition>,
     ) {
         if prefixes.is_empty() {
             return;
@@ -183,7 +183,7 @@ impl Run<'_, '_> {
 
 /// Append the keys of atoms with each prefix.
 #[inline]
-pub(super) fn append_keys(prefixes: &[PackedKey], atoms: &[AtomId], keys: &mut Vec<PackedKey>) {
+pub(super) fn append_keys(prefixes: &[PackedCondition], atoms: &[AtomId], keys: &mut Vec<PackedCondition>) {
     for prefix in prefixes {
         keys.extend(atoms.iter().map(|&atom| packed::with_prefix(*prefix, atom)));
     }

@@ -1,14 +1,14 @@
 //! The NFA itself, for messages whose automaton does not fit the cache.
 
-use super::{Decisions, Run};
-use crate::automaton::nfa::{INITIAL, Item, StateId};
+use super::{Decisions, MessageRun};
+use crate::automaton::nfa::{INITIAL, AcceptItem, StateId};
 use crate::document::{NodeId, NodeKind};
-use crate::engine::query_index::Paths;
+use crate::engine::query_index::PathIndex;
 
-impl<'a> Run<'a, '_> {
+impl<'a> MessageRun<'a, '_> {
     /// Run the NFA itself, with a stack of active sets (Diao 2005, section 4.3.3): slower, but in memory bounded by the
     /// depth of the message and the size of the automaton.
-    pub(in crate::engine) fn simulate(&mut self, decisions: &mut Decisions, paths: &Paths) {
+    pub(in crate::engine) fn simulate(&mut self, decisions: &mut Decisions, paths: &PathIndex) {
         let nfa = &paths.nfa;
         let nodes = &self.message.document.nodes;
         // Active sets of the open elements, one after the other, and where each begins.
@@ -49,11 +49,11 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    fn simulate_item(&mut self, decisions: &mut Decisions, node: NodeId, item: Item) {
+    fn simulate_item(&mut self, decisions: &mut Decisions, node: NodeId, item: AcceptItem) {
         match item {
-            Item::Accept(query) => decisions.matched.insert(query),
-            Item::Twig(twig) => self.test_twig(decisions, node, twig),
-            Item::Trigger(number) => {
+            AcceptItem::Accept(query) => decisions.matched.insert(query),
+            AcceptItem::Twig(twig) => self.test_twig(decisions, node, twig),
+            AcceptItem::Trigger(number) => {
                 let Some(trigger) = self.population.triggers.get(number) else { return };
                 if decisions.is_decided(trigger.query) {
                     return;

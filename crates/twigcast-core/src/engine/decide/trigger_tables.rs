@@ -1,16 +1,16 @@
 //! Keys: what the values of an element and its ancestors let through at a state of the automaton.
 
-use super::lookups::Asked;
+use super::lookups::LookupRequest;
 use super::satisfied_atoms::append_keys;
-use super::{Decisions, Run};
+use super::{Decisions, MessageRun};
 use crate::automaton::nfa::StateId;
 use crate::document::NodeId;
-use crate::engine::query_index::Paths;
+use crate::engine::query_index::PathIndex;
 use crate::plan::Distance;
-use crate::predicate::packed::{self, AtomId, PackedKey};
-use crate::predicate::held::Keys;
-use crate::predicate::trigger_table::KeyTable;
-use crate::predicate::waiters::{List, Others, Waiting};
+use crate::predicate::packed::{self, AtomId, PackedCondition};
+use crate::predicate::held::HeldConditions;
+use crate::predicate::trigger_table::TriggerTable;
+use crate::predicate::waiters::{WaitList, MultiConditionWaiters, Waiter};
 use crate::twig::branches::BranchId;
 use crate::twig::shapes::{NO_SHAPE, ShapeId};
 
@@ -19,7 +19,7 @@ const ABOVE_MAX: usize = 1 << 18;
 
 /// What ancestors say to a table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Above {
+pub(super) struct AncestorConditions {
     /// Range in [`Decisions::above`].
     start: u32,
     end: u32,
@@ -27,7 +27,7 @@ pub(super) struct Above {
 
 /// How far it is known at the element in hand which further keys hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Further {
+enum FurtherConditions {
     /// Comparisons and negations aside, those hold of which [`Keys`] says so.
     Known,
     /// No others hold, and perhaps not all of them.
@@ -38,7 +38,7 @@ enum Further {
 
 impl Decisions {
     /// Accept the queries of a list of which nothing else is asked.
-    fn accept(&mut self, list: List<'_>) {
+    fn accept(&mut self, list: WaitList<'_>) {
         if self.refuted.is_blank() {
             list.satisfied().for_each(|query| self.matched.insert(query));
         } else {
@@ -48,7 +48,7 @@ impl Decisions {
     }
 
     /// Decide those that ask for nothing but a further key.
-    fn accept_also(&mut self, others: &mut Others<'_>) {
+    fn accept_also(&mut self, others: &mut MultiConditionWaiters<'_>) {
         let Self { matched, refuted, levels, .. } = self;
         let keys = levels.keys();
         if refuted.is_blank() {
@@ -63,10 +63,10 @@ impl Decisions {
     }
 }
 
-impl Run<'_, '_> {
+impl MessageRun<'_, '_> {
     /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies. `asked`:
     /// what [`Self::look_up`] found for the element.
-    pub(super) fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, asked: Asked<'_>) {
+    pub(super) fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>) {
         let looks_up = !keyed.distances().union(keyed.comparisons()).is_own();
         if !looks_up && asked.is_empty() {
             return;
@@ -78,7 +78,7 @@ impl Run<'_, '_> {
                 return decisions.accept(list);
             }
         }
-        let asked = Asked { known, ..asked };
+        let asked = LookupRequest { known, ..asked };
         let further = self.further(decisions, node, keyed);
         self.ask(decisions, node, keyed, asked, further);
         if looks_up {
@@ -87,19 +87,19 @@ impl Run<'_, '_> {
     }
 
     /// Find out which further keys of a table hold at an element.
-    fn further(&self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) -> Further {
+    fn further(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) -> FurtherConditions {
         if keyed.also_distances().is_empty() {
-            return Further::Known;
+            return FurtherConditions::Known;
         }
         match self.tell_levels(decisions, node, keyed) {
-            false => Further::Unknown,
-            true if decisions.levels.is_exact() => Further::Known,
-            true => Further::Bounded,
+            false => FurtherConditions::Unknown,
+            true if decisions.levels.is_exact() => FurtherConditions::Known,
+            true => FurtherConditions::Bounded,
         }
     }
 
     /// The rest of [`Self::decide_keyed`] where ancestors have keys to be looked up.
-    fn decide_with_ancestors(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, further: Further) {
+    fn decide_with_ancestors(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, further: FurtherConditions) {
         self.move_to(decisions, node);
         let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
         if let Some(&known) = decisions.above_range.get(&site) {
@@ -115,14 +115,14 @@ impl Run<'_, '_> {
         self.ask_above(decisions, node, keyed, further);
         let end = decisions.above.len() as u32;
         if decisions.above.len() <= ABOVE_MAX {
-            decisions.above_range.insert(site, Above { start, end });
+            decisions.above_range.insert(site, AncestorConditions { start, end });
         } else {
             decisions.above.truncate(start as usize);
         }
     }
 
     /// Let through what waits for keys that ancestors satisfy, and note what may hold at a sibling.
-    fn ask_above(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, further: Further) {
+    fn ask_above(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, further: FurtherConditions) {
         let mut asked_above = std::mem::take(&mut decisions.asked_above);
         asked_above.clear();
         self.keys_above(decisions, keyed, &mut asked_above);
@@ -143,7 +143,7 @@ impl Run<'_, '_> {
     }
 
     /// Append the keys of a table that ancestors satisfy.
-    fn keys_above(&self, decisions: &mut Decisions, keyed: &KeyTable, keys: &mut Vec<PackedKey>) {
+    fn keys_above(&self, decisions: &mut Decisions, keyed: &TriggerTable, keys: &mut Vec<PackedCondition>) {
         let level = decisions.lineage.level() as usize;
         for (up, prefix) in keyed.distances().above(level) {
             let Some(element) = decisions.lineage.above(up) else { continue };
@@ -185,10 +185,10 @@ impl Run<'_, '_> {
     }
 
     /// Let through what waits for the keys that an element has.
-    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable, asked: Asked<'_>, further: Further) {
+    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>, further: FurtherConditions) {
         if let Some(start) = asked.known {
             let mut list = self.narrowed.get(start);
-            if further == Further::Known {
+            if further == FurtherConditions::Known {
                 decisions.accept(list);
                 decisions.accept_also(&mut list.others);
                 if list.others.is_empty() {
@@ -207,13 +207,13 @@ impl Run<'_, '_> {
     }
 
     /// Let through what waits for a key that an element has.
-    fn ask_list(&mut self, decisions: &mut Decisions, node: NodeId, mut list: List<'_>, further: Further) {
+    fn ask_list(&mut self, decisions: &mut Decisions, node: NodeId, mut list: WaitList<'_>, further: FurtherConditions) {
         decisions.accept(list);
         // Those come first that ask for a single thing; where queries came one by one, they are not in order.
         loop {
             let before = list.others;
             self.accept_below(decisions, node, &mut list.others);
-            if further == Further::Known {
+            if further == FurtherConditions::Known {
                 decisions.accept_also(&mut list.others);
             }
             if list.others.is_as_long_as(&before) {
@@ -229,7 +229,7 @@ impl Run<'_, '_> {
 
     /// What is left at an element of what waits for its keys, to be remembered from now on; `None` if it is to be gone
     /// through as it is.
-    fn narrow(&mut self, node: NodeId, keyed: &KeyTable, asked: Asked<'_>) -> Option<u32> {
+    fn narrow(&mut self, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>) -> Option<u32> {
         if asked.is_empty() || !keyed.asks_branches() || self.narrowed.bytes() >= self.budget / 4 {
             return None;
         }
@@ -249,7 +249,7 @@ impl Run<'_, '_> {
     }
 
     /// Decide those that ask for nothing but a branch at the element, if what holds there is known.
-    fn accept_below(&mut self, decisions: &mut Decisions, node: NodeId, others: &mut Others<'_>) {
+    fn accept_below(&mut self, decisions: &mut Decisions, node: NodeId, others: &mut MultiConditionWaiters<'_>) {
         let Some((query, branch)) = others.next_below() else { return };
         if !self.take_in_hand(node) {
             self.test_below(decisions, node, query, branch);
@@ -278,14 +278,14 @@ impl Run<'_, '_> {
         }
     }
 
-    pub(super) fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, paths: &Paths, state: StateId) {
+    pub(super) fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, paths: &PathIndex, state: StateId) {
         if let Some(table) = paths.crowded.get(&state) {
             self.decide_alone(decisions, node, table);
         }
     }
 
     /// [`Self::decide_keyed`] for one element, with what waits there looked up now.
-    pub(super) fn decide_alone(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &KeyTable) {
+    pub(super) fn decide_alone(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) {
         let mut lookups = std::mem::take(&mut decisions.lookups);
         self.look_up(decisions, std::iter::once((node, keyed)), &mut lookups);
         self.decide_keyed(decisions, node, keyed, lookups.asked(0));
@@ -293,7 +293,7 @@ impl Run<'_, '_> {
     }
 
     /// Test what waits for a key that holds, of which [`may_pass`] says that it may be more.
-    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiting, further: Further) {
+    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiter, further: FurtherConditions) {
         if decisions.is_decided(entry.query) {
             return;
         }
@@ -301,7 +301,7 @@ impl Run<'_, '_> {
             return;
         }
         if let Some(also) = entry.also
-            && (further != Further::Known || packed::is_comparison(also.get()))
+            && (further != FurtherConditions::Known || packed::is_comparison(also.get()))
             && !self.further_key_holds(decisions, node, also.get(), entry.query)
         {
             return;
@@ -312,7 +312,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedKey, query: u32) -> bool {
+    fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedCondition, query: u32) -> bool {
         let (distance, atom) = packed::unpack(key);
         if packed::is_content(key) {
             if !self.may_read_values(decisions) {
@@ -438,13 +438,13 @@ impl Run<'_, '_> {
 
 /// May the further key hold, for all that is known?
 #[inline]
-fn may_pass(entry: &Waiting, further: Further, keys: Keys<'_>) -> bool {
-    let may_hold = |also| packed::is_comparison(also) || further == Further::Unknown || keys.hold(also);
+fn may_pass(entry: &Waiter, further: FurtherConditions, keys: HeldConditions<'_>) -> bool {
+    let may_hold = |also| packed::is_comparison(also) || further == FurtherConditions::Unknown || keys.hold(also);
     entry.also.is_none_or(|also| may_hold(also.get()))
 }
 
 /// Could a test that failed at an element succeed at a sibling? Not if a further key is asked of an ancestor.
-fn may_hold_at_sibling(decisions: &Decisions, entry: Waiting, further: Further) -> bool {
+fn may_hold_at_sibling(decisions: &Decisions, entry: Waiter, further: FurtherConditions) -> bool {
     let Some(also) = entry.also.map(|also| also.get()) else { return true };
     let is_own = match packed::unpack(also).0 {
         Distance::Up(levels) => levels == 0,

@@ -1,19 +1,19 @@
 //! Triggers one by one: what remains to be tested of a query once its path and key hold.
 
 use super::upward::upward;
-use super::{Decisions, Run};
+use super::{Decisions, MessageRun};
 use crate::document::NodeId;
-use crate::engine::Evaluated;
-use crate::engine::query_index::Trigger;
+use crate::engine::EvaluationSource;
+use crate::engine::query_index::CompiledTrigger;
 use crate::eval::{Context, EvalError, NodeRef};
 use crate::rewrite::Payloads;
-use crate::twig::conditions::ConditionId;
+use crate::twig::conditions::StructuralConditionId;
 use crate::twig::shapes::NO_SHAPE;
 
 /// So many candidates of one place are kept account of one by one.
 const CANDIDATES_MANY: usize = 64;
 
-impl<'a> Run<'a, '_> {
+impl<'a> MessageRun<'a, '_> {
     pub(super) fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
         if candidates.len() >= CANDIDATES_MANY && decisions.open_count + candidates.len() <= self.budget / 16 {
             return self.decide_open(decisions, node, candidates);
@@ -53,12 +53,12 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Is it known that a trigger's conditions hold at no element of the message?
-    fn is_ruled_out(&self, trigger: &Trigger) -> bool {
+    fn is_ruled_out(&self, trigger: &CompiledTrigger) -> bool {
         let Some(rest) = trigger.rest.as_ref().filter(|_| self.evaluator.knows_pieces()) else { return false };
         rest.upward.iter().flat_map(|check| &check.conditions).any(|condition| self.evaluator.rules_out(condition))
     }
 
-    pub(super) fn key_holds(&self, decisions: &mut Decisions, node: NodeId, trigger: &Trigger) -> bool {
+    pub(super) fn key_holds(&self, decisions: &mut Decisions, node: NodeId, trigger: &CompiledTrigger) -> bool {
         trigger.key.is_none_or(|key| self.satisfies(decisions, node, key, trigger.query))
     }
 
@@ -82,9 +82,9 @@ impl<'a> Run<'a, '_> {
         decisions: &mut Decisions,
         node: NodeId,
         number: u32,
-        trigger: &'a Trigger,
+        trigger: &'a CompiledTrigger,
     ) -> Result<bool, EvalError> {
-        let Trigger { query, also, below, rest, .. } = trigger;
+        let CompiledTrigger { query, also, below, rest, .. } = trigger;
         if also.is_some_and(|key| !self.satisfies(decisions, node, key, *query))
             || *below != 0 && !self.branch_holds(decisions, node, *below, *query)
         {
@@ -110,7 +110,7 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Does a structural condition hold at an element?
-    fn has_structure(&mut self, element: NodeId, number: ConditionId) -> Result<bool, EvalError> {
+    fn has_structure(&mut self, element: NodeId, number: StructuralConditionId) -> Result<bool, EvalError> {
         let shape = self.shape_of[element as usize];
         if let Some(truth) = self.decided.get(number, shape) {
             return Ok(truth);
@@ -138,12 +138,12 @@ impl<'a> Run<'a, '_> {
             return;
         }
         let holds = match self.engine.evaluated(query) {
-            Evaluated::Nothing => return,
-            Evaluated::Expr(expr) => {
+            EvaluationSource::Nothing => return,
+            EvaluationSource::Expr(expr) => {
                 self.evaluator.resume(query);
                 self.evaluator.boolean(expr, Context::DOCUMENT)
             }
-            Evaluated::Bindings(program) => {
+            EvaluationSource::Bindings(program) => {
                 self.engine.session(self.message, &mut Payloads::default()).matches(program)
             }
         };

@@ -1,16 +1,16 @@
 //! Twigs: nested paths, decided from what holds at the shapes below.
 
-use super::{Decisions, Run};
-use crate::automaton::dfa::DfaState;
+use super::{Decisions, MessageRun};
+use crate::automaton::dfa::StateDecisions;
 use crate::document::NodeId;
 use crate::eval::{EvalError, NodeRef};
-use crate::predicate::trigger_table::KeyTable;
+use crate::predicate::trigger_table::TriggerTable;
 use crate::twig::memo::Memo;
 use crate::twig::shapes::{NO_SHAPE, ShapeId};
 use crate::twig::{Twig, TwigCondition};
 
-impl<'a> Run<'a, '_> {
-    pub(super) fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, state: &DfaState, memo: &mut Memo) {
+impl<'a> MessageRun<'a, '_> {
+    pub(super) fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, state: &StateDecisions, memo: &mut Memo) {
         let shape = self.shape_of[node as usize];
         let Some(others) = &state.others else { return };
         if shape == NO_SHAPE || state.asks_branches() && !self.satisfied.knows(shape) {
@@ -45,7 +45,7 @@ impl<'a> Run<'a, '_> {
         &mut self,
         decisions: &mut Decisions,
         shape: ShapeId,
-        branching: &KeyTable,
+        branching: &TriggerTable,
         matched: &mut Vec<u32>,
     ) {
         self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);

@@ -1,6 +1,6 @@
 //! Testing a trigger's candidates: from the accepting element upwards, one step of the path after the other.
 
-use super::ancestors::{Level, Lineage, UNKNOWN};
+use super::ancestors::{Level, AncestorStack, UNKNOWN};
 use crate::document::NodeId;
 use crate::eval::{EvalError, Evaluator, NodeRef};
 use crate::plan::StepCheck;
@@ -16,7 +16,7 @@ const FREE_LEVELS: usize = 128;
 /// trigger.
 pub(super) fn upward<'a>(
     evaluator: &Evaluator<'a>,
-    lineage: &mut Lineage,
+    lineage: &mut AncestorStack,
     trigger: u32,
     checks: &'a [StepCheck],
     element: NodeId,
@@ -54,7 +54,7 @@ pub(super) fn upward<'a>(
 /// The lowest level, `from` or above it, at which a part of a path ends; 0: there is none.
 fn lowest_place<'a>(
     evaluator: &Evaluator<'a>,
-    lineage: &mut Lineage,
+    lineage: &mut AncestorStack,
     key: (u32, u32),
     part: &'a [StepCheck],
     from: Level,
@@ -79,7 +79,7 @@ fn lowest_place<'a>(
 /// Does a part of a path hold, with its last step at the element of a level?
 fn part_ends_at<'a>(
     evaluator: &Evaluator<'a>,
-    lineage: &mut Lineage,
+    lineage: &mut AncestorStack,
     part: &'a [StepCheck],
     level: Level,
 ) -> Result<bool, EvalError> {

@@ -3,8 +3,8 @@
 //! Only for places to which there is but one way, which on ordinary feeds are nearly all: of others it is not known which
 //! of the ways a message comes.
 
-use super::{Layers, NOWHERE, OUTSET, Origin, PLACES_MAX, PlaceId, UNLED, Walk};
-use crate::automaton::nfa::label_paths::{Added, PathNode, PathTree, Step};
+use super::{SegmentCaches, NOWHERE, OUTSET, StateOrigin, PLACES_MAX, ProductStateId, UNLED, ProductDfa};
+use crate::automaton::nfa::label_paths::{AddedScratch, PathNode, PathTree, LabelPathStep};
 
 /// Before all places are looked at, as many transitions are led along as take about half the time of that: each as much as
 /// so many places, or half as many states, at once.
@@ -25,10 +25,10 @@ const NO_NODE: PathNode = PathNode::MAX;
 
 /// The paths to places.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ProductPaths {
     pub(super) tree: PathTree,
     /// By node, behind the first: its place, and where the transition to it is kept.
-    nodes: Vec<(PlaceId, usize)>,
+    nodes: Vec<(ProductStateId, usize)>,
     /// By place: its node, or [`NO_NODE`].
     node_of: Vec<PathNode>,
     /// Of which version of the walk they are.
@@ -36,37 +36,37 @@ pub(super) struct Known {
     pub(super) are_found: bool,
     /// Another way to one of the places was found since.
     pub(super) is_broken: bool,
-    pub(super) added: Added,
+    pub(super) added: AddedScratch,
 }
 
-impl Known {
+impl ProductPaths {
     pub(super) fn bytes(&self) -> usize {
         self.tree.bytes()
-            + self.nodes.len() * size_of::<(PlaceId, usize)>()
+            + self.nodes.len() * size_of::<(ProductStateId, usize)>()
             + self.node_of.len() * size_of::<PathNode>()
             + self.added.bytes()
     }
 
     /// The place of a node behind the first.
-    pub(super) fn place(&self, node: PathNode) -> PlaceId {
+    pub(super) fn place(&self, node: PathNode) -> ProductStateId {
         self.nodes[node as usize - 1].0
     }
 
     /// Is the path to a place one of them?
-    pub(super) fn has(&self, place: PlaceId) -> bool {
+    pub(super) fn has(&self, place: ProductStateId) -> bool {
         self.node_of.get(place as usize).is_some_and(|&node| node != NO_NODE)
     }
 
     /// There is another way to a place.
-    pub(super) fn note_other_way(&mut self, place: PlaceId) {
+    pub(super) fn note_other_way(&mut self, place: ProductStateId) {
         self.is_broken |= self.has(place);
     }
 }
 
-impl Walk {
+impl ProductDfa {
     /// Note that a transition of an earlier edition is about to be led along; whether so many were by now that looking at
     /// all places at once costs no more. It is tried once an edition.
-    pub(super) fn is_led_again_enough(&mut self, layers: &Layers<'_>) -> bool {
+    pub(super) fn is_led_again_enough(&mut self, layers: &SegmentCaches<'_>) -> bool {
         if self.led_again == HAS_LOOKED {
             return false;
         }
@@ -76,14 +76,14 @@ impl Walk {
     }
 
     /// Let all places to which there is but one way be of this edition, or as many as there is room for.
-    pub(super) fn look_ahead(&mut self, layers: &mut Layers<'_>) {
+    pub(super) fn look_ahead(&mut self, layers: &mut SegmentCaches<'_>) {
         self.led_again = HAS_LOOKED;
         self.looks_ahead += 1;
         if !self.has_all_paths() {
             self.find_paths();
         }
         let mark = self.mark();
-        let Layers { population, recent, budget, .. } = layers;
+        let SegmentCaches { population, recent, budget, .. } = layers;
         let budget = recent.dfa.bytes() + *budget / BUDGET_PART;
         let nfa = &population.recent.nfa;
         let steps_max = (self.paths.nodes.len() + nfa.state_count()) * STEPS_EACH_MAX;
@@ -106,13 +106,13 @@ impl Walk {
 
     /// Find the paths to all places, as they are now.
     pub(super) fn find_paths(&mut self) {
-        let is_only = |to: PlaceId| to != NOWHERE && to != OUTSET && self.origins[to as usize].is_only;
+        let is_only = |to: ProductStateId| to != NOWHERE && to != OUTSET && self.origins[to as usize].is_only;
         let ways = self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & PLACES_MAX));
         let mut kept = vec![0; self.places.len()];
         let mut steps = Vec::with_capacity(self.transitions.len());
         for (kept_at, from, name, to) in ways.filter(|&(.., to)| is_only(to)) {
             kept[to as usize] = kept_at;
-            steps.push(Step { from, name, to });
+            steps.push(LabelPathStep { from, name, to });
         }
         let tree = PathTree::new(&mut steps, OUTSET, self.places.len());
         let places = tree.steps.iter().skip(1).map(|&step| steps[step as usize].to);
@@ -122,10 +122,10 @@ impl Walk {
         let before = std::mem::take(&mut self.paths);
         let mut added = before.added;
         added.clear();
-        self.paths = Known { tree, nodes, node_of, version: self.version, are_found: true, is_broken: false, added };
+        self.paths = ProductPaths { tree, nodes, node_of, version: self.version, are_found: true, is_broken: false, added };
         for (place, _) in before.nodes.into_iter().filter(|&(place, _)| !self.paths.has(place)) {
             // On the path that was known until now.
-            if let Some(Origin { from, name, .. }) = self.origins.get(place as usize) {
+            if let Some(StateOrigin { from, name, .. }) = self.origins.get(place as usize) {
                 self.fresh.push((*from, *name));
             }
         }

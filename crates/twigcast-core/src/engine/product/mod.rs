@@ -5,23 +5,23 @@ mod update;
 
 use rustc_hash::FxHashMap;
 
-use self::lookahead::Known;
-use self::update::News;
+use self::lookahead::ProductPaths;
+use self::update::NewAcceptances;
 use super::Engine;
-use super::path_cache::LearntPaths;
-use super::query_index::Population;
+use super::path_cache::PathCache;
+use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
-use super::early_stop::{Noted, Watch};
-use crate::automaton::dfa::{BudgetReached, DEAD, DfaId, START, Told, Transitions};
+use super::early_stop::{ObserverNote, MatchObserver};
+use crate::automaton::dfa::{CacheFull, DEAD, DfaId, START, Acceptance, Transitions};
 use crate::document::{Document, NodeId, NodeKind};
 use crate::vocabulary::Name;
 
 /// Number of a place.
-pub(super) type PlaceId = u32;
+pub(super) type ProductStateId = u32;
 /// The place where both automata are dead.
-pub(super) const NOWHERE: PlaceId = 0;
+pub(super) const NOWHERE: ProductStateId = 0;
 /// The place of the document node.
-pub(super) const OUTSET: PlaceId = 1;
+pub(super) const OUTSET: ProductStateId = 1;
 
 /// A place's number is told by these bits of where a transition leads, the edition of it by those above them.
 const PLACE_BITS: u32 = 24;
@@ -29,24 +29,24 @@ const PLACE_BITS: u32 = 24;
 const STALE: u8 = u8::MAX;
 /// The edition after which all pairs are made anew.
 const EDITION_LAST: u8 = STALE - 1;
-const PLACES_MAX: PlaceId = (1 << PLACE_BITS) - 1;
+const PLACES_MAX: ProductStateId = (1 << PLACE_BITS) - 1;
 /// Places that no transition leads to any more are let go with all others when there are as many as those, and some.
 const SPARE_PLACES: usize = 64;
 
 /// A state of each automaton.
 #[derive(Debug)]
-struct Place {
+struct ProductState {
     /// The message that was last here.
     seen: u64,
     main: DfaId,
     /// The state of what came lately, if the place is of this edition; [`UNLED`] where it was told what is there without.
     recent: DfaId,
     edition: u8,
-    told: (Told, Told),
+    told: (Acceptance, Acceptance),
     /// More is to be decided here.
     is_open: bool,
     /// What somebody has noted of the acceptances.
-    noted: (Noted, Noted),
+    noted: (ObserverNote, ObserverNote),
 }
 
 /// In place of a state: that of what came lately has not been led here.
@@ -54,8 +54,8 @@ const UNLED: DfaId = DfaId::MAX;
 
 /// How a place was first reached.
 #[derive(Clone, Copy, Debug)]
-struct Origin {
-    from: PlaceId,
+struct StateOrigin {
+    from: ProductStateId,
     name: Name,
     /// And in no other way.
     is_only: bool,
@@ -70,11 +70,11 @@ struct Origin {
 /// in this edition already, with a different state, they part. When that is worth it, it is found out for all places at
 /// once what is there (see [`ahead`]). Where queries only came, it is found out what these add (see [`coming`]).
 #[derive(Debug, Default)]
-pub(super) struct Walk {
-    places: Vec<Place>,
-    origins: Vec<Origin>,
+pub(super) struct ProductDfa {
+    places: Vec<ProductState>,
+    origins: Vec<StateOrigin>,
     /// The places of this edition.
-    known: FxHashMap<(DfaId, DfaId), PlaceId>,
+    known: FxHashMap<(DfaId, DfaId), ProductStateId>,
     /// Where they lead, marked with the edition.
     transitions: Transitions,
     edition: u8,
@@ -84,11 +84,11 @@ pub(super) struct Walk {
     led_again: usize,
     pub(super) looks_ahead: u64,
     /// The paths to places, as far as there is but one to each.
-    paths: Known,
+    paths: ProductPaths,
     /// Transitions that were led along in this edition; all others of this edition are on the paths that are known.
-    fresh: Vec<(PlaceId, Name)>,
+    fresh: Vec<(ProductStateId, Name)>,
     /// Places that the automaton of what came lately was led to.
-    led: Vec<PlaceId>,
+    led: Vec<ProductStateId>,
     /// All places whose paths are known are of this edition.
     is_level: bool,
     /// Messages since the version changed.
@@ -96,10 +96,10 @@ pub(super) struct Walk {
     /// What was learnt of what came lately, when first something was added to that in this generation.
     told_bytes: usize,
     /// Scratch.
-    news: News,
+    news: NewAcceptances,
     /// Generations of the automata that the pairs are of.
     generations: (u64, u64),
-    place_of: Vec<PlaceId>,
+    place_of: Vec<ProductStateId>,
     /// The first node that has not been led to.
     next: usize,
     /// For whom what is noted with places is good.
@@ -107,31 +107,31 @@ pub(super) struct Walk {
 }
 
 /// What both layers learnt, and how much more they may.
-pub(super) struct Layers<'a> {
-    population: &'a Population,
-    main: &'a mut LearntPaths,
-    recent: &'a mut LearntPaths,
+pub(super) struct SegmentCaches<'a> {
+    population: &'a QueryIndex,
+    main: &'a mut PathCache,
+    recent: &'a mut PathCache,
     budget: usize,
 }
 
-impl<'a> Layers<'a> {
-    pub(super) fn new(engine: &'a Engine, main: &'a mut LearntPaths, recent: &'a mut LearntPaths) -> Self {
+impl<'a> SegmentCaches<'a> {
+    pub(super) fn new(engine: &'a Engine, main: &'a mut PathCache, recent: &'a mut PathCache) -> Self {
         Self { population: &engine.population, main, recent, budget: engine.limits.cache_bytes_max }
     }
 }
 
-impl Walk {
+impl ProductDfa {
     pub(super) fn bytes(&self) -> usize {
         self.paths.bytes()
-            + self.fresh.len() * size_of::<(PlaceId, Name)>()
-            + self.led.len() * size_of::<PlaceId>()
+            + self.fresh.len() * size_of::<(ProductStateId, Name)>()
+            + self.led.len() * size_of::<ProductStateId>()
             + self.places.len()
-                * (size_of::<Place>() + size_of::<Origin>() + 2 * size_of::<((DfaId, DfaId), PlaceId)>())
+                * (size_of::<ProductState>() + size_of::<StateOrigin>() + 2 * size_of::<((DfaId, DfaId), ProductStateId)>())
             + self.transitions.len() * Transitions::BYTES
     }
 
     /// Begin with a message.
-    pub(super) fn begin(&mut self, mut layers: Layers<'_>) {
+    pub(super) fn begin(&mut self, mut layers: SegmentCaches<'_>) {
         self.catch_up(&mut layers, false);
         self.place_of.clear();
         self.place_of.push(OUTSET);
@@ -143,10 +143,10 @@ impl Walk {
     pub(super) fn lead(
         &mut self,
         document: &Document,
-        mut layers: Layers<'_>,
+        mut layers: SegmentCaches<'_>,
         message_number: u64,
         matched: &mut QuerySet,
-    ) -> Result<(), BudgetReached> {
+    ) -> Result<(), CacheFull> {
         let nodes = &document.nodes;
         self.place_of.resize(nodes.len(), NOWHERE);
         let mut index = self.next;
@@ -180,7 +180,7 @@ impl Walk {
     }
 
     #[inline(always)]
-    fn after(&mut self, layers: &mut Layers<'_>, from: PlaceId, name: Name) -> Result<PlaceId, BudgetReached> {
+    fn after(&mut self, layers: &mut SegmentCaches<'_>, from: ProductStateId, name: Name) -> Result<ProductStateId, CacheFull> {
         let known = self.transitions.get(from, name);
         match known.map(|known| known ^ self.mark()) {
             Some(id) if id <= PLACES_MAX => Ok(id),
@@ -193,12 +193,12 @@ impl Walk {
     #[inline(always)]
     pub(super) fn enter(
         &mut self,
-        layers: &mut Layers<'_>,
-        from: PlaceId,
+        layers: &mut SegmentCaches<'_>,
+        from: ProductStateId,
         name: Name,
         message_number: u64,
-        watch: &mut impl Watch,
-    ) -> Result<Option<PlaceId>, BudgetReached> {
+        watch: &mut impl MatchObserver,
+    ) -> Result<Option<ProductStateId>, CacheFull> {
         let id = self.after(layers, from, name)?;
         let place = &mut self.places[id as usize];
         if place.seen != message_number {
@@ -223,14 +223,14 @@ impl Walk {
         self.places.len() > 2 * self.transitions.len() + SPARE_PLACES
     }
 
-    fn prepare(&mut self, layers: &Layers<'_>) {
+    fn prepare(&mut self, layers: &SegmentCaches<'_>) {
         let generations = (layers.main.dfa.generation(), layers.recent.dfa.generation());
         if self.generations != generations {
             if self.generations.0 != generations.0 || self.edition == EDITION_LAST || self.is_worn() {
                 self.places.clear();
                 self.origins.clear();
                 self.transitions.clear();
-                self.paths = Known::default();
+                self.paths = ProductPaths::default();
                 self.version += 1;
                 self.edition = 0;
             } else {
@@ -246,7 +246,7 @@ impl Walk {
         }
         if self.known.is_empty() {
             let outset = (!self.places.is_empty()).then_some(OUTSET);
-            let nowhere = Origin { from: NOWHERE, name: Name::UNKNOWN, is_only: false };
+            let nowhere = StateOrigin { from: NOWHERE, name: Name::UNKNOWN, is_only: false };
             self.place(layers, (DEAD, DEAD), outset.map(|_| NOWHERE), nowhere);
             self.place(layers, (START, START), outset, nowhere);
         }
@@ -262,11 +262,11 @@ impl Walk {
     #[cold]
     fn make(
         &mut self,
-        layers: &mut Layers<'_>,
-        from: PlaceId,
+        layers: &mut SegmentCaches<'_>,
+        from: ProductStateId,
         name: Name,
         stale: Option<u32>,
-    ) -> Result<PlaceId, BudgetReached> {
+    ) -> Result<ProductStateId, CacheFull> {
         if stale.is_some() && self.is_led_again_enough(layers) {
             self.look_ahead(layers);
             if let Some(known) = self.transitions.get(from, name).filter(|known| known ^ self.mark() <= PLACES_MAX) {
@@ -274,7 +274,7 @@ impl Walk {
             }
         }
         let from_recent = self.recent_of(layers, from)?;
-        let Layers { population, main, recent, budget } = layers;
+        let SegmentCaches { population, main, recent, budget } = layers;
         let stale = stale.map(|known| known & PLACES_MAX);
         let next_main = match stale {
             Some(place) => self.places[place as usize].main,
@@ -282,9 +282,9 @@ impl Walk {
         };
         let next_recent = recent.dfa.next(&population.recent.nfa, *population, from_recent, name, *budget)?;
         if self.bytes() >= *budget || self.places.len() > PLACES_MAX as usize {
-            return Err(BudgetReached);
+            return Err(CacheFull);
         }
-        let id = self.place(layers, (next_main, next_recent), stale, Origin { from, name, is_only: true });
+        let id = self.place(layers, (next_main, next_recent), stale, StateOrigin { from, name, is_only: true });
         let leads = self.mark() | id;
         match stale {
             Some(_) => self.transitions.set(from, name, leads),
@@ -299,14 +299,14 @@ impl Walk {
     }
 
     /// The state of what came lately at a place of this edition.
-    fn recent_of(&mut self, layers: &mut Layers<'_>, place: PlaceId) -> Result<DfaId, BudgetReached> {
+    fn recent_of(&mut self, layers: &mut SegmentCaches<'_>, place: ProductStateId) -> Result<DfaId, CacheFull> {
         let (mut led, mut names) = (place, Vec::new());
         while self.places[led as usize].recent == UNLED {
-            let Origin { from, name, .. } = self.origins[led as usize];
+            let StateOrigin { from, name, .. } = self.origins[led as usize];
             names.push(name);
             led = from;
         }
-        let Layers { population, recent, budget, .. } = layers;
+        let SegmentCaches { population, recent, budget, .. } = layers;
         let mut state = self.places[led as usize].recent;
         while let Some(name) = names.pop() {
             state = recent.dfa.next(&population.recent.nfa, *population, state, name, *budget)?;
@@ -322,11 +322,11 @@ impl Walk {
     /// already: a place of the same state of the bulk, to which the way led before.
     fn place(
         &mut self,
-        layers: &Layers<'_>,
+        layers: &SegmentCaches<'_>,
         (main, recent): (DfaId, DfaId),
-        stale: Option<PlaceId>,
-        way: Origin,
-    ) -> PlaceId {
+        stale: Option<ProductStateId>,
+        way: StateOrigin,
+    ) -> ProductStateId {
         if let Some(&id) = self.known.get(&(main, recent)) {
             if stale != Some(id) && self.origins[id as usize].is_only {
                 self.origins[id as usize].is_only = false;
@@ -342,11 +342,11 @@ impl Walk {
             }
             None => {
                 let edition = self.edition;
-                let mut place = Place { seen: 0, main, recent, edition, told, is_open: false, noted: <_>::default() };
+                let mut place = ProductState { seen: 0, main, recent, edition, told, is_open: false, noted: <_>::default() };
                 place.renew(edition, recent, told.1);
                 self.places.push(place);
                 self.origins.push(way);
-                self.places.len() as PlaceId - 1
+                self.places.len() as ProductStateId - 1
             }
         };
         self.known.insert((main, recent), id);
@@ -355,11 +355,11 @@ impl Walk {
     }
 }
 
-impl Place {
+impl ProductState {
     /// Let the place be of an edition.
-    fn renew(&mut self, edition: u8, recent: DfaId, told: Told) {
+    fn renew(&mut self, edition: u8, recent: DfaId, told: Acceptance) {
         (self.edition, self.recent) = (edition, recent);
-        (self.told.1, self.noted.1) = (told, Noted::default());
+        (self.told.1, self.noted.1) = (told, ObserverNote::default());
         self.is_open = self.told.0.undecided().is_some() || told.undecided().is_some();
     }
 }

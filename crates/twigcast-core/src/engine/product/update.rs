@@ -5,10 +5,10 @@
 //! there.
 
 use super::lookahead::{BUDGET_PART, HAS_LOOKED};
-use super::{Known, Layers, NOWHERE, OUTSET, PLACE_BITS, PLACES_MAX, PlaceId, STALE, UNLED, Walk};
+use super::{ProductPaths, SegmentCaches, NOWHERE, OUTSET, PLACE_BITS, PLACES_MAX, ProductStateId, STALE, UNLED, ProductDfa};
 use crate::automaton::dfa::{DEAD, START};
 use crate::automaton::nfa::label_paths::PathNode;
-use crate::automaton::nfa::{Item, StateId};
+use crate::automaton::nfa::{AcceptItem, StateId};
 use crate::vocabulary::Name;
 
 /// Of a transition that is of no edition.
@@ -22,9 +22,9 @@ const MANY: usize = 128;
 const SETTLED_MIN: usize = 16;
 const SETTLED_PART: usize = 8;
 
-impl Walk {
+impl ProductDfa {
     /// Make ready for a message; `is_ahead`: for one that may come, when it may lead anywhere.
-    pub(in super::super) fn catch_up(&mut self, layers: &mut Layers<'_>, is_ahead: bool) {
+    pub(in super::super) fn catch_up(&mut self, layers: &mut SegmentCaches<'_>, is_ahead: bool) {
         let population = layers.population;
         layers.main.prepare(population, &population.main);
         if !layers.recent.dfa.is_of(&population.recent.nfa) && !self.take_in(layers) {
@@ -45,7 +45,7 @@ impl Walk {
     }
 
     /// Take in what came since; false: that cannot be.
-    fn take_in(&mut self, layers: &mut Layers<'_>) -> bool {
+    fn take_in(&mut self, layers: &mut SegmentCaches<'_>) -> bool {
         let nfa = &layers.population.recent.nfa;
         let Some(added) = layers.recent.dfa.added_since(nfa) else { return false };
         let generations = (layers.main.dfa.generation(), layers.recent.dfa.generation());
@@ -73,7 +73,7 @@ impl Walk {
     }
 
     /// The states of what came lately are no more. Places stay, where it is known what they would be.
-    fn forget_states(&mut self, layers: &mut Layers<'_>) {
+    fn forget_states(&mut self, layers: &mut SegmentCaches<'_>) {
         for place in self.led.drain(..).filter(|&place| place > OUTSET) {
             self.places[place as usize].recent = UNLED;
         }
@@ -89,13 +89,13 @@ impl Walk {
         }
         if layers.recent.dfa.is_worn() {
             let edition = self.edition;
-            let is_known = |place: &&mut super::Place| place.edition == edition;
+            let is_known = |place: &&mut super::ProductState| place.edition == edition;
             layers.recent.dfa.tidy(self.places.iter_mut().filter(is_known).map(|place| &mut place.told.1));
         }
     }
 
     /// What is at a place is to be found out when a message leads along a transition to it.
-    fn let_go(&mut self, from: PlaceId, name: Name, to: PlaceId) {
+    fn let_go(&mut self, from: ProductStateId, name: Name, to: ProductStateId) {
         self.transitions.set(from, name, STALE_MARK | to);
         if to > OUTSET {
             self.places[to as usize].edition = STALE;
@@ -104,7 +104,7 @@ impl Walk {
 
     /// Tell places of what was added; whether that could be done for all whose paths are known. `None`: it is too much, as
     /// where very many queries select nearly everything, and some places were told.
-    fn tell_of(&mut self, layers: &mut Layers<'_>, added: &[(StateId, Item)]) -> Option<bool> {
+    fn tell_of(&mut self, layers: &mut SegmentCaches<'_>, added: &[(StateId, AcceptItem)]) -> Option<bool> {
         let (mut news, mut paths) = (std::mem::take(&mut self.news), std::mem::take(&mut self.paths));
         let mut known = std::mem::take(&mut paths.added);
         let bytes_max = layers.budget / BUDGET_PART;
@@ -112,8 +112,8 @@ impl Walk {
         let nfa = &layers.population.recent.nfa;
         let is_found = known.each(&paths.tree, (nfa, added), bytes_max / size_of::<PathNode>(), |item, nodes| {
             match item {
-                Item::Accept(query) => nodes.iter().for_each(|&node| news.add(node, query)),
-                Item::Twig(_) | Item::Trigger(_) => {
+                AcceptItem::Accept(query) => nodes.iter().for_each(|&node| news.add(node, query)),
+                AcceptItem::Twig(_) | AcceptItem::Trigger(_) => {
                     // It would have to be merged with what else is to be decided there.
                     is_complete = false;
                     for &node in nodes.iter().filter(|&&node| node > 0) {
@@ -133,7 +133,7 @@ impl Walk {
     }
 
     /// Tell places what is new there; false: that takes more than so many bytes.
-    fn pass_on(&mut self, news: &mut News, paths: &Known, layers: &mut Layers<'_>, bytes_max: usize) -> bool {
+    fn pass_on(&mut self, news: &mut NewAcceptances, paths: &ProductPaths, layers: &mut SegmentCaches<'_>, bytes_max: usize) -> bool {
         let bytes_max = layers.recent.dfa.bytes() + bytes_max;
         for number in 0..news.nodes.len() {
             let node = news.nodes[number];
@@ -156,7 +156,7 @@ impl Walk {
 
 /// Which queries are new at which nodes.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct NewAcceptances {
     /// The nodes where any are.
     nodes: Vec<PathNode>,
     /// By node: the last of its queries in the list, and one; 0 where there is none.
@@ -165,7 +165,7 @@ pub(super) struct News {
     queries: Vec<(u32, u32)>,
 }
 
-impl News {
+impl NewAcceptances {
     fn add(&mut self, node: PathNode, query: u32) {
         if self.last.len() <= node as usize {
             self.last.resize(node as usize + 1, 0);

@@ -7,28 +7,28 @@ use std::num::NonZeroU32;
 
 use rustc_hash::FxHashMap;
 
-use crate::automaton::dfa::TriggerKeys;
-use crate::automaton::nfa::{Item, Nfa, StateId};
+use crate::automaton::dfa::TriggerConditions;
+use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
 use crate::plan::{Action, LinearStep, Route};
 use crate::predicate::atoms::Atoms;
 use crate::predicate::packed;
-use crate::predicate::trigger_table::KeyTable;
-use crate::predicate::waiters::{KeyedTrigger, Waiting};
+use crate::predicate::trigger_table::TriggerTable;
+use crate::predicate::waiters::{IndexedTrigger, Waiter};
 use crate::query::ast::Expr;
 use crate::twig::branches::Branches;
-use crate::twig::conditions::Conditions;
-use crate::twig::{Required, Twig, TwigCondition};
+use crate::twig::conditions::StructuralConditions;
+use crate::twig::{RequiredNames, Twig, TwigCondition};
 
 pub use slab::Slab;
-pub use triggers::Trigger;
+pub use triggers::CompiledTrigger;
 
 /// Where a trigger waits.
 #[derive(Clone, Copy, Debug)]
-enum Home {
+enum TriggerHome {
     /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
-    Item(Layer, u32),
+    Item(Segment, u32),
     /// In the table of an automaton's state where many wait (see [`Paths::crowded`]).
-    Crowd(Layer, StateId),
+    Crowd(Segment, StateId),
     /// Nowhere yet, or no longer.
     Nowhere,
 }
@@ -45,7 +45,7 @@ const RECENT: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug)]
 pub enum Registration {
     /// An item of the automaton (see [`Nfa::insert_item`]).
-    Item(Layer, u32, Item),
+    Item(Segment, u32, AcceptItem),
     /// A trigger, wherever it waits.
     Trigger(u32),
     /// A twig, wherever it waits.
@@ -57,7 +57,7 @@ pub enum Registration {
 /// Queries that came while matching was going on are kept apart from the bulk: what the lazily built automaton has
 /// learnt of the bulk then stays as it is, and what has to follow the change is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
+pub enum Segment {
     /// The bulk. Changes only when matchers start afresh on it.
     Main,
     /// What came since.
@@ -66,16 +66,16 @@ pub enum Layer {
 
 /// The paths of one layer.
 #[derive(Clone, Debug, Default)]
-pub struct Paths {
+pub struct PathIndex {
     /// The automaton.
     pub nfa: Nfa,
     /// The keyed triggers at states where many wait.
-    pub crowded: FxHashMap<StateId, KeyTable>,
+    pub crowded: FxHashMap<StateId, TriggerTable>,
     /// How many keyed triggers wait as items at a state.
     waiting: FxHashMap<StateId, u32>,
 }
 
-impl Paths {
+impl PathIndex {
     fn is_crowded(&self, state: StateId) -> bool {
         self.crowded.contains_key(&state) || self.waiting.get(&state).is_some_and(|&count| count >= CROWD)
     }
@@ -92,71 +92,71 @@ impl Paths {
 
 /// The shared structures of all queries.
 #[derive(Clone, Debug, Default)]
-pub struct Population {
+pub struct QueryIndex {
     /// The paths of the bulk.
-    pub main: Paths,
+    pub main: PathIndex,
     /// The paths of what came since.
-    pub recent: Paths,
+    pub recent: PathIndex,
     /// Twigs by number.
     pub twigs: Slab<Twig>,
     /// Triggers by number.
-    pub triggers: Slab<Trigger>,
+    pub triggers: Slab<CompiledTrigger>,
     /// The distinct key values.
     pub atoms: Atoms,
     /// What the conditions of the bulk's twigs are made of.
     pub branches: Branches,
     /// The distinct structural conditions of triggers.
-    pub conditions: Conditions,
+    pub conditions: StructuralConditions,
     /// Queries to evaluate on each message.
     pub always: Vec<u32>,
 }
 
-impl TriggerKeys for Population {
-    fn keyed(&self, trigger: u32) -> Option<KeyedTrigger> {
+impl TriggerConditions for QueryIndex {
+    fn keyed(&self, trigger: u32) -> Option<IndexedTrigger> {
         self.keyed_trigger(trigger, self.triggers.get(trigger)?)
     }
 
-    fn branching(&self, twig: u32) -> Option<KeyedTrigger> {
+    fn branching(&self, twig: u32) -> Option<IndexedTrigger> {
         let Twig { query, condition: TwigCondition::Branches(all), .. } = self.twigs.get(twig)? else { return None };
         let is_keyed = *query < packed::QUERIES_MAX && all.lead != 0;
         is_keyed.then(|| {
             let others = self.branches.others(all);
             let also = others.last().copied().and_then(NonZeroU32::new);
-            let waiting = Waiting { query: *query, also, below: None, trigger: (others.len() > 1).then_some(twig) };
-            KeyedTrigger { key: all.lead, waiting }
+            let waiting = Waiter { query: *query, also, below: None, trigger: (others.len() > 1).then_some(twig) };
+            IndexedTrigger { key: all.lead, waiting }
         })
     }
 }
 
-impl Population {
+impl QueryIndex {
     /// The paths of a layer.
-    pub fn paths(&self, layer: Layer) -> &Paths {
+    pub fn paths(&self, layer: Segment) -> &PathIndex {
         match layer {
-            Layer::Main => &self.main,
-            Layer::Recent => &self.recent,
+            Segment::Main => &self.main,
+            Segment::Recent => &self.recent,
         }
     }
 
     /// The automaton of a layer, for a plain path to be added.
-    pub fn nfa_mut(&mut self, layer: Layer) -> &mut Nfa {
+    pub fn nfa_mut(&mut self, layer: Segment) -> &mut Nfa {
         &mut self.paths_mut(layer).nfa
     }
 
-    fn paths_mut(&mut self, layer: Layer) -> &mut Paths {
+    fn paths_mut(&mut self, layer: Segment) -> &mut PathIndex {
         match layer {
-            Layer::Main => &mut self.main,
-            Layer::Recent => &mut self.recent,
+            Segment::Main => &mut self.main,
+            Segment::Recent => &mut self.recent,
         }
     }
 
     /// Register the routes of a query in a layer.
-    pub fn insert(&mut self, query: u32, routes: Vec<Route>, layer: Layer) -> Vec<Registration> {
+    pub fn insert(&mut self, query: u32, routes: Vec<Route>, layer: Segment) -> Vec<Registration> {
         routes.into_iter().map(|route| self.insert_route(query, route, layer)).collect()
     }
 
-    fn insert_route(&mut self, query: u32, route: Route, layer: Layer) -> Registration {
+    fn insert_route(&mut self, query: u32, route: Route, layer: Segment) -> Registration {
         let item = match route.action {
-            Action::Accept => Item::Accept(query),
+            Action::Accept => AcceptItem::Accept(query),
             Action::Twig(condition) => {
                 let number = self.insert_twig(query, condition, layer);
                 self.settle_twig(number, &route.path, layer);
@@ -166,7 +166,7 @@ impl Population {
                 let key = key.map(|key| self.acquire_key(&key));
                 let trigger = self.trigger(query, key, verify);
                 let number = self.triggers.insert(trigger);
-                if layer == Layer::Main {
+                if layer == Segment::Main {
                     self.split_trigger(number);
                 }
                 self.settle(number, &route.path, layer);
@@ -180,60 +180,60 @@ impl Population {
         self.insert_item(&route.path, item, layer)
     }
 
-    fn insert_item(&mut self, path: &[LinearStep], item: Item, layer: Layer) -> Registration {
+    fn insert_item(&mut self, path: &[LinearStep], item: AcceptItem, layer: Segment) -> Registration {
         let nfa = &mut self.paths_mut(layer).nfa;
         let state = nfa.state_of(path);
         Registration::Item(layer, nfa.insert_item(state, item), item)
     }
 
     /// Let a twig wait where a path accepts.
-    fn settle_twig(&mut self, number: u32, path: &[LinearStep], layer: Layer) {
+    fn settle_twig(&mut self, number: u32, path: &[LinearStep], layer: Segment) {
         let nfa = &mut self.paths_mut(layer).nfa;
         let state = nfa.state_of(path);
-        let item = nfa.insert_item(state, Item::Twig(number));
+        let item = nfa.insert_item(state, AcceptItem::Twig(number));
         if let Some(twig) = self.twigs.get_mut(number) {
-            twig.home = item | if layer == Layer::Recent { RECENT } else { 0 };
+            twig.home = item | if layer == Segment::Recent { RECENT } else { 0 };
         }
     }
 
     /// Where a twig waits: layer and item.
-    fn home_of_twig(&self, number: u32) -> Option<(Layer, u32)> {
+    fn home_of_twig(&self, number: u32) -> Option<(Segment, u32)> {
         let home = self.twigs.get(number)?.home;
-        Some((if home & RECENT == 0 { Layer::Main } else { Layer::Recent }, home & !RECENT))
+        Some((if home & RECENT == 0 { Segment::Main } else { Segment::Recent }, home & !RECENT))
     }
 
     /// Let a trigger wait where a path accepts.
-    fn settle(&mut self, number: u32, path: &[LinearStep], layer: Layer) {
-        let is_keyed = self.triggers.get(number).is_some_and(Trigger::is_keyed);
+    fn settle(&mut self, number: u32, path: &[LinearStep], layer: Segment) {
+        let is_keyed = self.triggers.get(number).is_some_and(CompiledTrigger::is_keyed);
         // A crowd's table is looked up afresh each time, so joining one disturbs nothing that was learnt.
         let joins_bulk = is_keyed
-            && layer == Layer::Recent
+            && layer == Segment::Recent
             && self.main.nfa.find(path).is_some_and(|state| self.main.crowded.contains_key(&state));
-        let layer = if joins_bulk { Layer::Main } else { layer };
+        let layer = if joins_bulk { Segment::Main } else { layer };
         let state = self.paths_mut(layer).nfa.state_of(path);
         if is_keyed && self.paths(layer).is_crowded(state) {
             self.join_crowd(number, layer, state);
             return;
         }
         let paths = self.paths_mut(layer);
-        let item = paths.nfa.insert_item(state, Item::Trigger(number));
+        let item = paths.nfa.insert_item(state, AcceptItem::Trigger(number));
         if is_keyed {
             *paths.waiting.entry(state).or_default() += 1;
         }
-        self.set_home(number, Home::Item(layer, item));
+        self.set_home(number, TriggerHome::Item(layer, item));
     }
 
-    fn set_home(&mut self, number: u32, home: Home) {
+    fn set_home(&mut self, number: u32, home: TriggerHome) {
         if let Some(trigger) = self.triggers.get_mut(number) {
             trigger.home = home;
         }
     }
 
-    fn join_crowd(&mut self, number: u32, layer: Layer, state: StateId) {
+    fn join_crowd(&mut self, number: u32, layer: Segment, state: StateId) {
         if !self.paths(layer).crowded.contains_key(&state) {
             self.gather_crowd(layer, state);
         }
-        self.set_home(number, Home::Crowd(layer, state));
+        self.set_home(number, TriggerHome::Crowd(layer, state));
         let entry = self.triggers.get(number).and_then(|trigger| self.keyed_trigger(number, trigger));
         let paths = self.paths_mut(layer);
         paths.nfa.attach(state);
@@ -243,21 +243,21 @@ impl Population {
     }
 
     /// Make a table for a state and move the keyed triggers that wait there as items into it.
-    fn gather_crowd(&mut self, layer: Layer, state: StateId) {
+    fn gather_crowd(&mut self, layer: Segment, state: StateId) {
         let paths = self.paths_mut(layer);
-        paths.crowded.insert(state, KeyTable::default());
+        paths.crowded.insert(state, TriggerTable::default());
         paths.waiting.remove(&state);
         let waiting: Vec<u32> = self
             .paths(layer)
             .nfa
             .items(state)
             .filter_map(|item| match item {
-                Item::Trigger(number) if self.triggers.get(number).is_some_and(Trigger::is_keyed) => Some(number),
+                AcceptItem::Trigger(number) if self.triggers.get(number).is_some_and(CompiledTrigger::is_keyed) => Some(number),
                 _ => None,
             })
             .collect();
         for number in waiting {
-            let Some(Home::Item(_, item)) = self.triggers.get(number).map(|trigger| trigger.home) else { continue };
+            let Some(TriggerHome::Item(_, item)) = self.triggers.get(number).map(|trigger| trigger.home) else { continue };
             // The new home first: a state without any use would be taken out.
             self.join_crowd(number, layer, state);
             self.paths_mut(layer).nfa.remove(item);
@@ -270,10 +270,10 @@ impl Population {
         let is_keyed = trigger.is_keyed();
         let home = trigger.home;
         let entry = self.keyed_trigger(number, trigger);
-        self.set_home(number, Home::Nowhere);
+        self.set_home(number, TriggerHome::Nowhere);
         match home {
-            Home::Nowhere => None,
-            Home::Item(layer, item) => {
+            TriggerHome::Nowhere => None,
+            TriggerHome::Item(layer, item) => {
                 let paths = self.paths_mut(layer);
                 let state = paths.nfa.state_of_item(item);
                 let path = paths.nfa.path_of(state);
@@ -283,7 +283,7 @@ impl Population {
                 paths.nfa.remove(item);
                 Some(path)
             }
-            Home::Crowd(layer, state) => {
+            TriggerHome::Crowd(layer, state) => {
                 let paths = self.paths_mut(layer);
                 let path = paths.nfa.path_of(state);
                 if let (Some(entry), Some(table)) = (entry, paths.crowded.get_mut(&state)) {
@@ -309,9 +309,9 @@ impl Population {
         match registration {
             Registration::Always => true,
             Registration::Item(..) => false,
-            Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Layer::Recent),
+            Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Segment::Recent),
             Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
-                !matches!(trigger.home, Home::Item(Layer::Main, _) | Home::Crowd(Layer::Main, _))
+                !matches!(trigger.home, TriggerHome::Item(Segment::Main, _) | TriggerHome::Crowd(Segment::Main, _))
             }),
         }
     }
@@ -319,31 +319,31 @@ impl Population {
     /// Move a registration of the recent layer into the bulk.
     pub fn promote(&mut self, registration: Registration) -> Registration {
         match registration {
-            Registration::Item(Layer::Recent, number, item) => {
+            Registration::Item(Segment::Recent, number, item) => {
                 let nfa = &mut self.recent.nfa;
                 let path = nfa.path_of(nfa.state_of_item(number));
                 nfa.remove(number);
-                self.insert_item(&path, item, Layer::Main)
+                self.insert_item(&path, item, Segment::Main)
             }
             Registration::Twig(number) => {
-                if let Some((Layer::Recent, item)) = self.home_of_twig(number) {
+                if let Some((Segment::Recent, item)) = self.home_of_twig(number) {
                     let nfa = &mut self.recent.nfa;
                     let path = nfa.path_of(nfa.state_of_item(item));
                     nfa.remove(item);
                     self.split_twig(number);
-                    self.settle_twig(number, &path, Layer::Main);
+                    self.settle_twig(number, &path, Segment::Main);
                 }
                 registration
             }
             Registration::Trigger(number) => {
                 let asks_structure =
-                    |trigger: &Trigger| trigger.rest.as_ref().is_some_and(|rest| !rest.shapes.is_empty());
+                    |trigger: &CompiledTrigger| trigger.rest.as_ref().is_some_and(|rest| !rest.shapes.is_empty());
                 // One that has joined a crowd of the bulk is there already, but maybe not as it would be had it come first.
                 if (self.is_loose(registration) || self.triggers.get(number).is_some_and(asks_structure))
                     && let Some(path) = self.unsettle(number)
                 {
                     self.split_trigger(number);
-                    self.settle(number, &path, Layer::Main);
+                    self.settle(number, &path, Segment::Main);
                 }
                 registration
             }
@@ -351,12 +351,12 @@ impl Population {
         }
     }
 
-    fn insert_twig(&mut self, query: u32, condition: Expr, layer: Layer) -> u32 {
-        let branches = if layer == Layer::Main { self.branches.acquire(&condition) } else { None };
+    fn insert_twig(&mut self, query: u32, condition: Expr, layer: Segment) -> u32 {
+        let branches = if layer == Segment::Main { self.branches.acquire(&condition) } else { None };
         let condition = match branches {
             Some(all) => TwigCondition::Branches(all),
             None => {
-                let required = Required::of(&condition);
+                let required = RequiredNames::of(&condition);
                 TwigCondition::Expr(Box::new((condition, required)))
             }
         };

@@ -2,16 +2,16 @@
 
 use std::num::NonZeroU32;
 
-use super::{Home, Population};
-use crate::plan::{Distance, Key, StepCheck, Verify};
-use crate::predicate::packed::{self, AtomId, PackedKey};
-use crate::predicate::waiters::{KeyedTrigger, Waiting};
+use super::{TriggerHome, QueryIndex};
+use crate::plan::{Distance, ValueCondition, StepCheck, Verify};
+use crate::predicate::packed::{self, AtomId, PackedCondition};
+use crate::predicate::waiters::{IndexedTrigger, Waiter};
 use crate::twig::branches::BranchId;
-use crate::twig::conditions::ConditionId;
+use crate::twig::conditions::StructuralConditionId;
 
 /// A trigger: what remains to be tested where its path accepts.
 #[derive(Clone, Debug)]
-pub struct Trigger {
+pub struct CompiledTrigger {
     /// The query.
     pub query: u32,
     /// Where a value is tested first, and for which atom.
@@ -21,11 +21,11 @@ pub struct Trigger {
     /// A branch that must hold at the element; 0: none is asked.
     pub below: BranchId,
     /// What few triggers ask for.
-    pub rest: Option<Box<Rest>>,
-    pub(super) home: Home,
+    pub rest: Option<Box<RemainingTests>>,
+    pub(super) home: TriggerHome,
 }
 
-impl Trigger {
+impl CompiledTrigger {
     /// Is it looked up by its key? If not, though it has one, the key is tested like all the rest.
     pub fn is_keyed(&self) -> bool {
         self.query < packed::QUERIES_MAX && self.key.is_some_and(|(_, atom)| atom < packed::ATOMS_MAX)
@@ -39,20 +39,20 @@ impl Trigger {
 
 /// What remains of a [`Verify`], with its keys and conditions as numbers.
 #[derive(Clone, Debug, Default)]
-pub struct Rest {
+pub struct RemainingTests {
     /// Further atoms.
     pub also: Box<[(Distance, AtomId)]>,
     /// Further branches that must hold at the element.
     pub below: Box<[BranchId]>,
     /// Conditions on structure, each at a known distance.
-    pub shapes: Box<[(Distance, ConditionId)]>,
+    pub shapes: Box<[(Distance, StructuralConditionId)]>,
     /// See [`Verify::upward`].
     pub upward: Box<[StepCheck]>,
     /// See [`Verify::whole`].
     pub whole: bool,
 }
 
-impl Rest {
+impl RemainingTests {
     /// Nothing at all?
     fn is_empty(&self) -> bool {
         let Self { also, below, shapes, upward, whole } = self;
@@ -60,9 +60,9 @@ impl Rest {
     }
 }
 
-impl Population {
+impl QueryIndex {
     /// A trigger's packed key and what waits for it; `None` if it is not looked up.
-    pub(super) fn keyed_trigger(&self, trigger: u32, entry: &Trigger) -> Option<KeyedTrigger> {
+    pub(super) fn keyed_trigger(&self, trigger: u32, entry: &CompiledTrigger) -> Option<IndexedTrigger> {
         if !entry.is_keyed() {
             return None;
         }
@@ -72,19 +72,19 @@ impl Population {
         let also = also.and_then(|(distance, atom)| NonZeroU32::new(self.pack(distance, atom)));
         let remains = entry.rest.is_some() || also.is_some() != entry.also.is_some();
         let (query, below) = (entry.query, NonZeroU32::new(entry.below));
-        Some(KeyedTrigger { key, waiting: Waiting { query, also, below, trigger: remains.then_some(trigger) } })
+        Some(IndexedTrigger { key, waiting: Waiter { query, also, below, trigger: remains.then_some(trigger) } })
     }
 
-    fn pack(&self, distance: Distance, atom: AtomId) -> PackedKey {
+    fn pack(&self, distance: Distance, atom: AtomId) -> PackedCondition {
         if self.atoms.is_content(atom) { packed::pack_content(atom) } else { packed::pack(distance, atom) }
     }
 
-    pub(super) fn acquire_key(&mut self, key: &Key) -> (Distance, AtomId) {
+    pub(super) fn acquire_key(&mut self, key: &ValueCondition) -> (Distance, AtomId) {
         (key.distance, self.atoms.acquire(&key.value))
     }
 
     /// A trigger that waits nowhere yet.
-    pub(super) fn trigger(&mut self, query: u32, key: Option<(Distance, AtomId)>, verify: Verify) -> Trigger {
+    pub(super) fn trigger(&mut self, query: u32, key: Option<(Distance, AtomId)>, verify: Verify) -> CompiledTrigger {
         let mut also: Vec<_> = verify.also.iter().map(|key| self.acquire_key(key)).collect();
         let mut key = key;
         if let Some(key) = &mut key {
@@ -94,9 +94,9 @@ impl Population {
         let first = also.next();
         let also = also.collect();
         let shapes = verify.shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect();
-        let rest = Rest { also, below: Box::default(), shapes, upward: verify.upward.into(), whole: verify.whole };
+        let rest = RemainingTests { also, below: Box::default(), shapes, upward: verify.upward.into(), whole: verify.whole };
         let rest = (!rest.is_empty()).then(|| Box::new(rest));
-        Trigger { query, key, also: first, below: 0, rest, home: Home::Nowhere }
+        CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Nowhere }
     }
 
     /// Of several values of the element itself, let that be looked up which the fewest ask for.

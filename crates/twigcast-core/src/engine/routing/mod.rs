@@ -13,20 +13,20 @@ mod target_run;
 
 use hashbrown::HashMap;
 
-use self::target_run::Reaching;
+use self::target_run::TargetRun;
 use super::query_index::Slab;
 use super::query_set::QuerySet;
-use super::early_stop::Watch;
+use super::early_stop::MatchObserver;
 use super::{Engine, Matcher, QueryContext};
 use crate::error::{MessageError, QueryError};
 use crate::limits::Limits;
-use crate::scan::Want;
+use crate::scan::RecordOptions;
 use crate::stream::dictionary::Dictionary;
 
 /// Number of a conjunction: stable while it lives, used again afterwards.
 pub type ConjunctionId = u32;
 /// Number of a label, chosen by the caller, small.
-pub type Label = u32;
+pub type RouteLabel = u32;
 /// Targets of one message, as bits.
 pub type Targets = u64;
 
@@ -38,15 +38,15 @@ pub const TARGETS_MAX: u32 = Targets::BITS;
 struct Conjunction {
     /// Its paths, as queries of the engine, that at which it waits first.
     paths: Box<[u32]>,
-    labels: SetId,
+    labels: RouteLabelSetId,
 }
 
-type SetId = u32;
+type RouteLabelSetId = u32;
 
 /// Labels that conjunctions have in common.
 #[derive(Debug, Default)]
-struct LabelSet {
-    labels: Box<[Label]>,
+struct RouteLabelSet {
+    labels: Box<[RouteLabel]>,
     /// Conjunctions that have them.
     count: usize,
     /// The paths of these conjunctions, and maybe of some that had them before.
@@ -55,15 +55,15 @@ struct LabelSet {
 
 /// All label sets in use.
 #[derive(Debug, Default)]
-struct LabelSets {
-    sets: Slab<LabelSet>,
-    by_labels: HashMap<Box<[Label]>, SetId>,
+struct RouteLabelSets {
+    sets: Slab<RouteLabelSet>,
+    by_labels: HashMap<Box<[RouteLabel]>, RouteLabelSetId>,
     /// One past the largest label ever used.
     label_bound: usize,
 }
 
-impl LabelSets {
-    fn acquire(&mut self, mut labels: Vec<Label>, paths: &[u32]) -> SetId {
+impl RouteLabelSets {
+    fn acquire(&mut self, mut labels: Vec<RouteLabel>, paths: &[u32]) -> RouteLabelSetId {
         labels.sort_unstable();
         labels.dedup();
         let labels = labels.into_boxed_slice();
@@ -72,7 +72,7 @@ impl LabelSets {
         let id = match self.by_labels.get(&labels) {
             Some(&id) => id,
             None => {
-                let id = self.sets.insert(LabelSet { labels: labels.clone(), ..LabelSet::default() });
+                let id = self.sets.insert(RouteLabelSet { labels: labels.clone(), ..RouteLabelSet::default() });
                 self.by_labels.insert(labels, id);
                 id
             }
@@ -84,7 +84,7 @@ impl LabelSets {
         id
     }
 
-    fn release(&mut self, id: SetId) {
+    fn release(&mut self, id: RouteLabelSetId) {
         let Some(set) = self.sets.get_mut(id) else { return };
         set.count -= 1;
         if set.count == 0
@@ -97,10 +97,10 @@ impl LabelSets {
 
 /// The table. See the module's documentation.
 #[derive(Debug)]
-pub struct RoutingTable {
+pub struct ConjunctionIndex {
     engine: Engine,
     conjunctions: Slab<Conjunction>,
-    label_sets: LabelSets,
+    label_sets: RouteLabelSets,
     /// By path: the conjunctions that wait at it.
     waiting: Vec<Vec<ConjunctionId>>,
     /// Conjunctions without paths: they always hold.
@@ -109,13 +109,13 @@ pub struct RoutingTable {
     changes: u64,
 }
 
-impl RoutingTable {
+impl ConjunctionIndex {
     /// A table without conjunctions.
     pub fn new(limits: Limits) -> Self {
         Self {
             engine: Engine::new(limits),
             conjunctions: Slab::default(),
-            label_sets: LabelSets::default(),
+            label_sets: RouteLabelSets::default(),
             waiting: Vec::new(),
             always: Vec::new(),
             changes: 0,
@@ -149,7 +149,7 @@ impl RoutingTable {
     pub fn add(
         &mut self,
         paths: &[(&str, QueryContext)],
-        labels: Vec<Label>,
+        labels: Vec<RouteLabel>,
     ) -> Result<ConjunctionId, (usize, QueryError)> {
         // Also paths that are refused may have brought names.
         self.engine.renew_if_due();
@@ -188,7 +188,7 @@ impl RoutingTable {
     }
 
     /// Give a conjunction other labels; whether it is there.
-    pub fn set_labels(&mut self, id: ConjunctionId, labels: Vec<Label>) -> bool {
+    pub fn set_labels(&mut self, id: ConjunctionId, labels: Vec<RouteLabel>) -> bool {
         let Some(conjunction) = self.conjunctions.get_mut(id) else { return false };
         let before = conjunction.labels;
         conjunction.labels = self.label_sets.acquire(labels, &conjunction.paths);
@@ -227,9 +227,9 @@ impl RoutingTable {
         &self,
         matcher: &mut Matcher,
         source: &[u8],
-        wanted: &[(Label, u32)],
+        wanted: &[(RouteLabel, u32)],
     ) -> Result<Targets, MessageError> {
-        let mut reaching = Reaching::new(self, wanted);
+        let mut reaching = TargetRun::new(self, wanted);
         if !reaching.is_satisfied() {
             let want = self.want();
             self.engine.catch_up(matcher);
@@ -250,9 +250,9 @@ impl RoutingTable {
         matcher: &mut Matcher,
         stream: &[u8],
         dictionary: &Dictionary,
-        wanted: &[(Label, u32)],
+        wanted: &[(RouteLabel, u32)],
     ) -> Result<Targets, MessageError> {
-        let mut reaching = Reaching::new(self, wanted);
+        let mut reaching = TargetRun::new(self, wanted);
         if !reaching.is_satisfied() {
             self.engine.catch_up(matcher);
             self.engine.warm.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -261,11 +261,11 @@ impl RoutingTable {
         Ok(reaching.reached())
     }
 
-    fn want(&self) -> Want {
-        Want { attributes: self.engine.needing.0 > 0, text: self.engine.needing.1 > 0 }
+    fn want(&self) -> RecordOptions {
+        RecordOptions { attributes: self.engine.needing.0 > 0, text: self.engine.needing.1 > 0 }
     }
 
-    fn finish(&self, matcher: &mut Matcher, source: &[u8], reaching: &mut Reaching<'_>) {
+    fn finish(&self, matcher: &mut Matcher, source: &[u8], reaching: &mut TargetRun<'_>) {
         self.engine.warm.store(true, std::sync::atomic::Ordering::Relaxed);
         matcher.run_watched(&self.engine, source, reaching);
         reaching.look(matcher.decisions_mut());

@@ -3,10 +3,10 @@
 //! Targets that are reached already are not looked for again: conjunctions that lead only to them are skipped, paths
 //! that lead only to such conjunctions count as decided, and where all targets are reached, matching ends.
 
-use super::{ConjunctionId, Label, LabelSet, RoutingTable, SetId, TARGETS_MAX, Targets};
+use super::{ConjunctionId, RouteLabel, RouteLabelSet, ConjunctionIndex, RouteLabelSetId, TARGETS_MAX, Targets};
 use crate::engine::decide::Decisions;
 use crate::engine::query_set::QuerySet;
-use crate::engine::early_stop::{Noted, Watch};
+use crate::engine::early_stop::{ObserverNote, MatchObserver};
 
 /// With more label sets than this, paths that lead nowhere any more are not told apart from others: that would cost more
 /// than it saves.
@@ -25,8 +25,8 @@ fn set_bit(set: usize) -> u64 {
 }
 
 /// One message on its way to its targets.
-pub(super) struct Reaching<'a> {
-    table: &'a RoutingTable,
+pub(super) struct TargetRun<'a> {
+    table: &'a ConjunctionIndex,
     /// By label set: the targets that its labels stand for.
     of_set: Vec<Targets>,
     /// The label sets that stand for some missing target, as bits.
@@ -48,16 +48,16 @@ pub(super) struct Reaching<'a> {
     incomplete: Vec<ConjunctionId>,
 }
 
-impl<'a> Reaching<'a> {
+impl<'a> TargetRun<'a> {
     /// What a message's labels ask for, with what holds always already reached.
-    pub(super) fn new(table: &'a RoutingTable, wanted: &[(Label, u32)]) -> Self {
+    pub(super) fn new(table: &'a ConjunctionIndex, wanted: &[(RouteLabel, u32)]) -> Self {
         let mut by_label = vec![0; table.label_sets.label_bound];
         for &(label, target) in wanted {
             if let Some(targets) = by_label.get_mut(label as usize) {
                 *targets |= if target < TARGETS_MAX { 1 << target } else { 0 };
             }
         }
-        let targets_of = |set: &LabelSet| set.labels.iter().fold(0, |all, &label| all | by_label[label as usize]);
+        let targets_of = |set: &RouteLabelSet| set.labels.iter().fold(0, |all, &label| all | by_label[label as usize]);
         let of_set: Vec<Targets> = table.label_sets.sets.slots().map(|set| set.map_or(0, targets_of)).collect();
         let mut reaching = Self {
             table,
@@ -86,7 +86,7 @@ impl<'a> Reaching<'a> {
         self.reached
     }
 
-    fn reach(&mut self, labels: SetId) {
+    fn reach(&mut self, labels: RouteLabelSetId) {
         let targets = self.of_set[labels as usize] & self.missing;
         if targets != 0 {
             self.reached |= targets;
@@ -165,7 +165,7 @@ impl<'a> Reaching<'a> {
     fn sets_of(&self, paths: &[u32]) -> u64 {
         let sets = self.table.label_sets.sets.slots().enumerate();
         sets.fold(0, |all, (number, set)| {
-            let has_some = |set: &LabelSet| paths.iter().any(|&path| set.paths.contains(path));
+            let has_some = |set: &RouteLabelSet| paths.iter().any(|&path| set.paths.contains(path));
             if set.is_some_and(has_some) { all | set_bit(number) } else { all }
         })
     }
@@ -187,7 +187,7 @@ impl<'a> Reaching<'a> {
     }
 }
 
-impl Watch for Reaching<'_> {
+impl MatchObserver for TargetRun<'_> {
     fn begin(&mut self, decisions: &mut Decisions) {
         self.seen.reset(self.table.engine.query_bound());
         self.incomplete.clear();
@@ -203,15 +203,15 @@ impl Watch for Reaching<'_> {
         element_count < LOOKED_AT_MAX || element_count & LOOKED_AT_MASK == 0
     }
 
-    fn matched(&mut self, queries: &[u32], noted: &mut Noted) {
+    fn matched(&mut self, queries: &[u32], noted: &mut ObserverNote) {
         if self.missing == 0 {
             return;
         }
         match *noted {
-            Noted::Groups(sets) if sets & self.useful_sets == 0 => return,
-            Noted::Groups(_) => {}
-            Noted::Nothing => *noted = Noted::Once,
-            Noted::Once => *noted = Noted::Groups(self.sets_of(queries)),
+            ObserverNote::Groups(sets) if sets & self.useful_sets == 0 => return,
+            ObserverNote::Groups(_) => {}
+            ObserverNote::Nothing => *noted = ObserverNote::Once,
+            ObserverNote::Once => *noted = ObserverNote::Groups(self.sets_of(queries)),
         }
         for &path in queries {
             if self.seen.insert_new(path) && !self.useless.contains(path) && self.missing != 0 {

@@ -13,7 +13,7 @@ use crate::eval::{Context, Evaluator, NodeRef, Value};
 use crate::limits::Limits;
 use crate::query::ast::Expr;
 use crate::query::{Dialect, ParseOptions, Query, parse};
-use crate::scan::{Scanner, Want};
+use crate::scan::{Scanner, RecordOptions};
 use crate::vocabulary::Vocabulary;
 
 /// Prefixes of the queries in these tests.
@@ -73,7 +73,7 @@ impl Case {
         };
         let mut document = Document::default();
         Scanner::new()
-            .scan(xml.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document)
+            .scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document)
             .unwrap_or_else(|error| panic!("{xml}: {error}"));
         Self { vocabulary, expr, document, source: xml.to_owned() }
     }

@@ -8,35 +8,35 @@
 
 use std::array;
 
-use crate::simd::Instructions;
+use crate::simd::SimdKernels;
 
-use super::super::run_buffer::{STEP, Short, Steps};
+use super::super::run_buffer::{STEP, ShortConstant, SteppedMemory};
 use super::super::output::Output;
-use super::prepared::{Entry, Group, Prepared};
-use super::constructors::{FIRSTS, Form, RecipeId, Shorts};
+use super::prepared::{ColumnEntry, MatchedGroup, PreparedResults};
+use super::constructors::{FIRSTS, ConstructorForm, ResultConstructorId, ShortConstants};
 use super::binding_sets::for_each_member;
 
 /// Results whose parts are looked up before the first of them is put together.
 const AT_ONCE: usize = 64;
 
 /// Puts results together; see [`Joined::put_together`].
-pub(crate) type PutTogether = fn(&Joined<'_>, usize, (Steps<'_>, u64), &mut [u64]) -> (usize, u32);
+pub(crate) type AssembleFn = fn(&ResultAssembly<'_>, usize, (SteppedMemory<'_>, u64), &mut [u64]) -> (usize, u32);
 
 /// The results of a message, to be put together.
-pub(crate) struct Joined<'a> {
-    pub(super) prepared: &'a Prepared,
+pub(crate) struct ResultAssembly<'a> {
+    pub(super) prepared: &'a PreparedResults,
     /// Each as its recipe, and the group of queries whose bindings it is made of.
-    pub(super) results: &'a [(RecipeId, u32)],
+    pub(super) results: &'a [(ResultConstructorId, u32)],
     /// What entries are of; a step of other bytes is behind each.
     pub(super) source: &'a [u8],
     /// Bytes of any result, at most.
     pub(super) bytes_max: usize,
 }
 
-impl Joined<'_> {
+impl ResultAssembly<'_> {
     /// Appends all results.
     pub(super) fn append_to(&self, output: &mut Output<'_>) {
-        let put_together = Instructions::chosen().put_together;
+        let put_together = SimdKernels::chosen().put_together;
         output.append_all(self.results.len(), self.bytes_max, |first, out, ends| put_together(self, first, out, ends));
     }
 
@@ -46,10 +46,10 @@ impl Joined<'_> {
     pub(crate) fn put_together(
         &self,
         first: usize,
-        (mut out, before): (Steps<'_>, u64),
+        (mut out, before): (SteppedMemory<'_>, u64),
         ends: &mut [u64],
     ) -> (usize, u32) {
-        let mut parts = [Parts::default(); AT_ONCE];
+        let mut parts = [ResultParts::default(); AT_ONCE];
         let (mut count, mut end) = (0, 0);
         for (results, mut ends) in self.results[first..].chunks(AT_ONCE).zip(ends.chunks_mut(AT_ONCE)) {
             let parts = &mut parts[..results.len()];
@@ -57,7 +57,7 @@ impl Joined<'_> {
             for alike in parts.chunk_by(|a, b| a.form == b.form) {
                 let form = self.prepared.recipes().form(alike[0].form);
                 let shorts = form.shorts.as_ref().map(|shorts| (shorts, shorts.columns.len()));
-                let place = Place { out: &mut out, end, before };
+                let place = AppendPosition { out: &mut out, end, before };
                 let done;
                 (done, end) = match shorts {
                     Some((shorts, 1)) => self.append_alike::<1>((form, shorts), alike, place, ends),
@@ -77,13 +77,13 @@ impl Joined<'_> {
 
     /// Looks up what results are made of.
     #[inline(always)]
-    fn look_up(&self, results: &[(RecipeId, u32)], parts: &mut [Parts]) {
+    fn look_up(&self, results: &[(ResultConstructorId, u32)], parts: &mut [ResultParts]) {
         let prepared = self.prepared;
         let (recipes, groups) = (prepared.recipes(), prepared.groups());
         for (&(recipe, group), parts) in results.iter().zip(parts) {
-            let Group { set, bindings, .. } = groups[group as usize];
+            let MatchedGroup { set, bindings, .. } = groups[group as usize];
             let columns = recipes.firsts(recipe).map(|column| prepared.start_of(column));
-            *parts = Parts { recipe, form: recipes.form_of(recipe), set, bindings, columns };
+            *parts = ResultParts { recipe, form: recipes.form_of(recipe), set, bindings, columns };
         }
     }
 
@@ -92,16 +92,16 @@ impl Joined<'_> {
     #[inline(always)]
     fn append_alike<const COLUMNS: usize>(
         &self,
-        (form, shorts): (&Form, &Shorts),
-        results: &[Parts],
-        Place { out, mut end, before }: Place<'_, '_>,
+        (form, shorts): (&ConstructorForm, &ShortConstants),
+        results: &[ResultParts],
+        AppendPosition { out, mut end, before }: AppendPosition<'_, '_>,
         ends: &mut [u64],
     ) -> (usize, u32) {
         // All are values of this function: nothing has to be read again because bytes were written.
         let (entries, sets, source) = (self.prepared.all_entries(), self.prepared.all_sets(), self.source);
         let head = shorts.head;
         let (has_nothing, nothing) = (shorts.nothing.is_some(), shorts.nothing.unwrap_or_default());
-        let behind: [Short; COLUMNS] = array::from_fn(|column| shorts.columns[column].1);
+        let behind: [ShortConstant; COLUMNS] = array::from_fn(|column| shorts.columns[column].1);
         let most = self.bytes_max + STEP;
         let mut count = 0;
         for (parts, result_end) in results.iter().zip(ends) {
@@ -109,7 +109,7 @@ impl Joined<'_> {
                 break;
             }
             let bindings = parts.bindings as usize;
-            let columns: [&[Entry]; COLUMNS] =
+            let columns: [&[ColumnEntry]; COLUMNS] =
                 array::from_fn(|column| &entries[parts.columns[column] as usize..][..bindings]);
             end = out.push_all(end, &form.prefix);
             for (word, &bits) in sets[parts.set as usize..][..bindings.div_ceil(64)].iter().enumerate() {
@@ -117,7 +117,7 @@ impl Joined<'_> {
                 while rest != 0 {
                     let binding = word * 64 + rest.trailing_zeros() as usize;
                     rest &= rest - 1;
-                    let found: [Entry; COLUMNS] = array::from_fn(|column| columns[column][binding]);
+                    let found: [ColumnEntry; COLUMNS] = array::from_fn(|column| columns[column][binding]);
                     if has_nothing && found.iter().fold(0, |bytes, entry| bytes | entry.bytes) == 0 {
                         end = out.push_short(end, &nothing);
                         continue;
@@ -141,9 +141,9 @@ impl Joined<'_> {
     /// The same, whatever the form.
     fn append_others(
         &self,
-        form: &Form,
-        results: &[Parts],
-        Place { out, mut end, before }: Place<'_, '_>,
+        form: &ConstructorForm,
+        results: &[ResultParts],
+        AppendPosition { out, mut end, before }: AppendPosition<'_, '_>,
         ends: &mut [u64],
     ) -> (usize, u32) {
         let Self { prepared, source, .. } = *self;
@@ -167,16 +167,16 @@ impl Joined<'_> {
 }
 
 /// Where results are appended: in memory, behind its end; so many bytes are before the memory.
-struct Place<'a, 'b> {
-    out: &'a mut Steps<'b>,
+struct AppendPosition<'a, 'b> {
+    out: &'a mut SteppedMemory<'b>,
     end: u32,
     before: u64,
 }
 
 /// What a result is made of.
 #[derive(Clone, Copy, Debug, Default)]
-struct Parts {
-    recipe: RecipeId,
+struct ResultParts {
+    recipe: ResultConstructorId,
     form: u32,
     /// Where the set of bindings begins, and how many bindings it is of.
     set: u32,
@@ -188,17 +188,17 @@ struct Parts {
 /// Appends what is made of one binding, given what columns lead to from it; returns the new end.
 #[inline(always)]
 fn append_fragment(
-    form: &Form,
-    entry: impl Fn(u32) -> Entry,
+    form: &ConstructorForm,
+    entry: impl Fn(u32) -> ColumnEntry,
     source: &[u8],
-    (out, mut end): (&mut Steps<'_>, u32),
+    (out, mut end): (&mut SteppedMemory<'_>, u32),
 ) -> u32 {
-    let Form { heads, columns, tails, constants, .. } = form;
+    let ConstructorForm { heads, columns, tails, constants, .. } = form;
     let is_nothing = usize::from(columns.iter().all(|&(column, _)| entry(column).bytes == 0));
     let (head, tails) = (heads[is_nothing], tails[is_nothing]);
     end = out.push(end, constants, head.0, head.1 - head.0);
     for &(column, behind) in columns {
-        let Entry { slice, bytes } = entry(column);
+        let ColumnEntry { slice, bytes } = entry(column);
         end = out.push(end, source, slice.start, bytes);
         end = out.push(end, constants, behind.0, tails * (behind.1 - behind.0));
     }

@@ -8,7 +8,7 @@ use rustc_hash::FxHasher;
 use super::super::program::family::NONE;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SetEntry {
     /// Where its bits begin.
     start: u32,
     number: u32,
@@ -17,16 +17,16 @@ struct Entry {
 
 /// The sets of one list, numbered from 0.
 #[derive(Debug, Default)]
-pub(super) struct Sets {
+pub(super) struct BindingSets {
     count: u32,
     /// By binding: the set of it alone, if it takes one word; [`NONE`] where nobody asked for it.
     single: Vec<u32>,
     bits: Vec<u64>,
-    entries: Vec<Entry>,
+    entries: Vec<SetEntry>,
     index: HashTable<u32>,
 }
 
-impl Sets {
+impl BindingSets {
     /// Forgets all sets.
     pub fn reset(&mut self) {
         self.count = 0;
@@ -62,14 +62,14 @@ impl Sets {
 
     fn intern_hashed(&mut self, bits: &[u64], hash: u64) -> u32 {
         let Self { count, bits: all, entries, index, .. } = self;
-        let bits_of = |entry: &Entry| &all[entry.start as usize..entry.start as usize + bits.len()];
+        let bits_of = |entry: &SetEntry| &all[entry.start as usize..entry.start as usize + bits.len()];
         if let Some(&known) = index.find(hash, |&entry| bits_of(&entries[entry as usize]) == bits) {
             return entries[known as usize].number;
         }
         let number = *count;
         *count += 1;
         let entry = entries.len() as u32;
-        entries.push(Entry { start: all.len() as u32, number, hash });
+        entries.push(SetEntry { start: all.len() as u32, number, hash });
         all.extend_from_slice(bits);
         index.insert_unique(hash, entry, |&entry| entries[entry as usize].hash);
         number
@@ -88,7 +88,7 @@ pub(super) fn fill(bits: &mut Vec<u64>, count: usize) {
 /// The members of a set, ascending.
 #[inline]
 pub(super) fn members(bits: &[u64]) -> impl Iterator<Item = u32> + '_ {
-    Members { bits, index: 0, rest: bits.first().copied().unwrap_or_default() }
+    SetMembers { bits, index: 0, rest: bits.first().copied().unwrap_or_default() }
 }
 
 /// Calls back with the members of a set, ascending.
@@ -103,13 +103,13 @@ pub(super) fn for_each_member(bits: &[u64], mut found: impl FnMut(usize)) {
     }
 }
 
-struct Members<'a> {
+struct SetMembers<'a> {
     bits: &'a [u64],
     index: usize,
     rest: u64,
 }
 
-impl Iterator for Members<'_> {
+impl Iterator for SetMembers<'_> {
     type Item = u32;
 
     #[inline]

@@ -1,12 +1,12 @@
 //! What is found on the message in hand: bindings, and which of them satisfy which conditions.
 
-use crate::document::{Message, NodeId, NodeKind, Span};
+use crate::document::{Message, NodeId, NodeKind, ByteRange};
 
 use super::super::program::family::Interner;
-use super::data_guide::{ColumnId, LabelId, Labels, ListId, Meaning, ROOT, Reading, Strand};
-use super::condition_index::{ConditionId, Members, Row, Selector, Stack};
+use super::data_guide::{BindingColumnId, GuideNodeId, DataGuide, BindingListId, PathResolution, ROOT, ValueColumn, ColumnStrand};
+use super::condition_index::{BindingConditionId, MemberRange, ConditionRow, ConditionIndex, BranchStack};
 use super::binding_sets::fill;
-use super::value_index::{Equal, Values};
+use super::value_index::{EqualRows, ValueIndex};
 
 /// Bindings of one path at most.
 const BINDINGS_MAX: usize = 1024;
@@ -23,7 +23,7 @@ const NUMBERS_MAX: usize = 1 << 24;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct MessageBindings {
     /// By node.
     label_of: Vec<u32>,
     /// By node: its number among the elements of its label path.
@@ -32,7 +32,7 @@ pub(super) struct Found {
     touched: Vec<u32>,
     /// The bindings of each list, and which lists have any.
     bindings: Vec<Vec<NodeId>>,
-    active: Vec<ListId>,
+    active: Vec<BindingListId>,
     /// By list: are its bindings all elements of one label path?
     is_ranked: Vec<bool>,
     /// By list of several label paths and node, where it is one of its bindings: its number among them. Nothing where that
@@ -42,34 +42,34 @@ pub(super) struct Found {
     /// By list: how many words a set of its bindings takes.
     words: Vec<usize>,
     /// The conditions that bindings satisfy, with room for all of each list and one more; and where those of each list end.
-    satisfied: Vec<ConditionId>,
+    satisfied: Vec<BindingConditionId>,
     satisfied_ends: Vec<u32>,
     /// By condition: the set of the bindings that satisfy it, if it takes one word; else where it begins in `bits`, from 1;
     /// 0 if none does. The last is what is written to in place of a condition that there is not; it is never 0.
     held: Vec<u64>,
     bits: Vec<u64>,
-    stack: Stack,
+    stack: BranchStack,
     all: Vec<u64>,
     value_bytes: usize,
-    values: Values,
+    values: ValueIndex,
     /// The values of a reading that are equal to constants; where their bindings are, for the strand in hand; and the set of
     /// each.
-    equal: Vec<(NodeId, Row)>,
+    equal: Vec<(NodeId, ConditionRow)>,
     at: Vec<NodeId>,
     sets: Vec<u64>,
     /// By condition: on how many messages it held, since there was made room.
     often: Vec<u32>,
 }
 
-impl Found {
+impl MessageBindings {
     /// Makes room for the conditions of a selector.
-    pub fn make_room(&mut self, selector: &Selector) {
+    pub fn make_room(&mut self, selector: &ConditionIndex) {
         let conditions = selector.condition_count();
         self.satisfied.clear();
         self.satisfied.resize(selector.room_of_lists(), 0);
         self.satisfied_ends.clear();
         self.satisfied_ends
-            .extend((0..selector.list_count() as ListId).map(|list| selector.room_of_list(list).start as u32));
+            .extend((0..selector.list_count() as BindingListId).map(|list| selector.room_of_list(list).start as u32));
         self.held.clear();
         self.held.resize(conditions, 0);
         self.held.push(1);
@@ -90,23 +90,23 @@ impl Found {
     }
 
     /// By node: the number of its label path.
-    pub fn labels(&self) -> &[LabelId] {
+    pub fn labels(&self) -> &[GuideNodeId] {
         &self.label_of
     }
 
     /// The label paths of the elements of the message.
-    pub fn touched(&self) -> &[LabelId] {
+    pub fn touched(&self) -> &[GuideNodeId] {
         &self.touched
     }
 
     /// How many elements have a label path.
-    pub fn count(&self, label: LabelId) -> usize {
+    pub fn count(&self, label: GuideNodeId) -> usize {
         self.by_label[label as usize].len()
     }
 
     /// The number of a binding of a list among them.
     #[inline(always)]
-    pub fn number(&self, list: ListId, binding: NodeId) -> u32 {
+    pub fn number(&self, list: BindingListId, binding: NodeId) -> u32 {
         match self.numbers(list) {
             Some(numbers) => numbers[binding as usize],
             None => self.bindings(list).partition_point(|&other| other < binding) as u32,
@@ -115,18 +115,18 @@ impl Found {
 
     /// By node, where it is a binding of a list: its number among them. `None`: they have to be looked for.
     #[inline(always)]
-    fn numbers(&self, list: ListId) -> Option<&[u32]> {
+    fn numbers(&self, list: BindingListId) -> Option<&[u32]> {
         let numbers = if self.is_ranked[list as usize] { &self.rank_of } else { &self.number_of[list as usize] };
         Some(&numbers[..]).filter(|numbers| !numbers.is_empty())
     }
 
     /// The bindings of a list, in document order.
-    pub fn bindings(&self, list: ListId) -> &[NodeId] {
+    pub fn bindings(&self, list: BindingListId) -> &[NodeId] {
         &self.bindings[list as usize]
     }
 
     /// Tells the label path of each element; `false`: there are too many.
-    pub fn label(&mut self, message: Message<'_>, labels: &mut Labels) -> bool {
+    pub fn label(&mut self, message: Message<'_>, labels: &mut DataGuide) -> bool {
         for &label in &self.touched {
             let same = &mut self.by_label[label as usize];
             same.clear();
@@ -158,7 +158,7 @@ impl Found {
     }
 
     /// Forgets which conditions were satisfied.
-    fn forget_satisfied(&mut self, selector: &Selector) {
+    fn forget_satisfied(&mut self, selector: &ConditionIndex) {
         for &list in &self.active {
             let Some(end) = self.satisfied_ends.get_mut(list as usize) else { continue };
             let start = selector.room_of_list(list).start;
@@ -171,7 +171,7 @@ impl Found {
     }
 
     /// Finds the bindings of all lists; `false`: one has too many.
-    pub fn bind(&mut self, meaning: &Meaning, selector: &Selector, message: Message<'_>) -> bool {
+    pub fn bind(&mut self, meaning: &PathResolution, selector: &ConditionIndex, message: Message<'_>) -> bool {
         self.forget_satisfied(selector);
         for &list in &self.active {
             self.bindings[list as usize].clear();
@@ -205,7 +205,7 @@ impl Found {
 
     /// Numbers the bindings of lists of several label paths.
     fn number_bindings(&mut self, nodes: usize) {
-        let has_own = |list: &&ListId| !self.is_ranked[**list as usize];
+        let has_own = |list: &&BindingListId| !self.is_ranked[**list as usize];
         let lengths = self.active.iter().filter(has_own).map(|&list| self.number_of[list as usize].len());
         let (kept, more) = lengths.fold((0, 0), |(kept, more), len| (kept + len, more + nodes.saturating_sub(len)));
         if self.number_count + more > NUMBERS_MAX && kept < self.number_count / 2 {
@@ -234,8 +234,8 @@ impl Found {
     /// Finds the set of bindings of each condition; `false`: that takes too much.
     pub fn compare(
         &mut self,
-        meaning: &Meaning,
-        selector: &Selector,
+        meaning: &PathResolution,
+        selector: &ConditionIndex,
         interner: &Interner,
         message: Message<'_>,
     ) -> bool {
@@ -265,19 +265,19 @@ impl Found {
     /// than `most` bytes.
     fn read(
         &mut self,
-        reading: &Reading,
-        label: LabelId,
-        (selector, interner): (&Selector, &Interner),
+        reading: &ValueColumn,
+        label: GuideNodeId,
+        (selector, interner): (&ConditionIndex, &Interner),
         message: Message<'_>,
         most: usize,
     ) -> bool {
         let Self { by_label, equal, values, value_bytes, .. } = self;
         equal.clear();
-        let mut note = |node: NodeId, Equal { text, number }: Equal| {
+        let mut note = |node: NodeId, EqualRows { text, number }: EqualRows| {
             equal.extend(text.map(|row| (node, row)));
             equal.extend(number.map(|row| (node, row)));
         };
-        let find = |value: &str| Equal::to(value, selector, interner);
+        let find = |value: &str| EqualRows::to(value, selector, interner);
         for &node in &by_label[label as usize] {
             match reading.attribute {
                 None => match plain_value(message, node) {
@@ -314,7 +314,7 @@ impl Found {
     }
 
     /// Notes the conditions that are satisfied by the values of a reading.
-    fn note(&mut self, meaning: &Meaning, reading: &Reading, selector: &Selector, message: Message<'_>) {
+    fn note(&mut self, meaning: &PathResolution, reading: &ValueColumn, selector: &ConditionIndex, message: Message<'_>) {
         let nodes = &message.document.nodes;
         self.at.clear();
         self.at.extend(self.equal.iter().map(|&(node, _)| node));
@@ -341,10 +341,10 @@ impl Found {
     #[inline]
     fn note_narrow(
         &mut self,
-        strand: &Strand,
-        columns: &[ColumnId],
-        selector: &Selector,
-        condition_at: impl Fn(Row, ColumnId) -> ConditionId,
+        strand: &ColumnStrand,
+        columns: &[BindingColumnId],
+        selector: &ConditionIndex,
+        condition_at: impl Fn(ConditionRow, BindingColumnId) -> BindingConditionId,
     ) {
         let list = strand.list as usize;
         let mut sets = std::mem::take(&mut self.sets);
@@ -371,7 +371,7 @@ impl Found {
     }
 
     /// The same where sets take several words.
-    fn note_wide(&mut self, strand: &Strand, columns: &[ColumnId], selector: &Selector) {
+    fn note_wide(&mut self, strand: &ColumnStrand, columns: &[BindingColumnId], selector: &ConditionIndex) {
         let (list, words) = (strand.list as usize, self.words[strand.list as usize]);
         for (&(_, row), &node) in self.equal.iter().zip(&self.at) {
             let number = self.number(strand.list, node) as usize;
@@ -395,7 +395,7 @@ impl Found {
 
     /// Calls back with queries that have the same conditions, and the list and set of bindings that they match with; list
     /// by list.
-    pub fn walk(&mut self, selector: &Selector, mut matched: impl FnMut(&Self, ListId, &[u64], Members)) {
+    pub fn walk(&mut self, selector: &ConditionIndex, mut matched: impl FnMut(&Self, BindingListId, &[u64], MemberRange)) {
         let (mut stack, mut all) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.all));
         for &list in &self.active {
             let members = selector.unconditional(list);
@@ -403,7 +403,7 @@ impl Found {
                 fill(&mut all, self.bindings(list).len());
                 matched(self, list, &all, members);
             }
-            let held = Held { words: self.words[list as usize], narrow: &self.held, bits: &self.bits };
+            let held = ConditionBindings { words: self.words[list as usize], narrow: &self.held, bits: &self.bits };
             let satisfied = selector.room_of_list(list).start..self.satisfied_ends[list as usize] as usize;
             selector.walk(&self.satisfied[satisfied], held, &mut stack, |set, members| {
                 matched(self, list, set, members);
@@ -415,7 +415,7 @@ impl Found {
 
 /// The sets of bindings that satisfy the conditions of a list.
 #[derive(Clone, Copy)]
-pub(super) struct Held<'a> {
+pub(super) struct ConditionBindings<'a> {
     /// How many words a set takes.
     pub words: usize,
     /// By condition, where it is one.
@@ -423,10 +423,10 @@ pub(super) struct Held<'a> {
     bits: &'a [u64],
 }
 
-impl<'a> Held<'a> {
+impl<'a> ConditionBindings<'a> {
     /// The bindings that satisfy a condition, where sets take several words; `None`: no binding does.
     #[inline]
-    pub fn wide(self, condition: ConditionId) -> Option<&'a [u64]> {
+    pub fn wide(self, condition: BindingConditionId) -> Option<&'a [u64]> {
         let place = (self.narrow[condition as usize] as usize).checked_sub(1)?;
         Some(&self.bits[place..place + self.words])
     }
@@ -434,11 +434,11 @@ impl<'a> Held<'a> {
 
 /// Where the value of an element stands in the message as it is; `None`: in no one place.
 #[inline]
-fn plain_value(message: Message<'_>, element: NodeId) -> Option<Span> {
+fn plain_value(message: Message<'_>, element: NodeId) -> Option<ByteRange> {
     let nodes = &message.document.nodes;
     let node = &nodes[element as usize];
     match node.end - element {
-        1 => Some(Span { start: node.content_start, end: node.content_start }),
+        1 => Some(ByteRange { start: node.content_start, end: node.content_start }),
         2 => {
             let only = &nodes[element as usize + 1];
             (only.kind == NodeKind::Text && !only.encoded).then_some(only.span)

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::program::family::{ConstantId, Family, NONE, Numbered};
+use super::super::program::family::{ConstantId, Family, NONE, Interned};
 use super::super::program::Program;
 use super::super::program::template::Skeleton;
-use super::linear_path::Linear;
+use super::linear_path::LinearPath;
 
-pub(super) type SourceId = u32;
-pub(super) type PairId = u32;
-pub(super) type ClassId = u32;
-pub(super) type MakeId = u32;
+pub(super) type BindingPathId = u32;
+pub(super) type ComparedPathId = u32;
+pub(super) type ConditionClassId = u32;
+pub(super) type ResultPlanId = u32;
 
 /// Binding paths and pairs at most: guides look at all of them whenever a message brings something new. Queries beyond
 /// are decided as if there were no guides.
@@ -27,8 +27,8 @@ const CHANGES_MIN: usize = 1024;
 
 /// A binding path.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
-    pub path: Linear,
+pub(super) struct BindingPath {
+    pub path: LinearPath,
     /// The number by which it is known.
     number: u32,
     /// The class of the queries without a condition.
@@ -37,9 +37,9 @@ pub(super) struct Source {
 
 /// A binding path and a path from its bindings.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
-    pub source: SourceId,
-    pub path: Linear,
+pub(super) struct ComparedPath {
+    pub source: BindingPathId,
+    pub path: LinearPath,
     number: u32,
     /// How many classes compare it.
     pub compared: u32,
@@ -47,53 +47,53 @@ pub(super) struct Pair {
 
 /// The queries that compare a pair with a constant.
 #[derive(Clone, Debug)]
-pub(super) struct Class {
-    pub source: SourceId,
+pub(super) struct ConditionClass {
+    pub source: BindingPathId,
     /// [`NONE`]: all bindings do.
-    pub pair: PairId,
+    pub pair: ComparedPathId,
     pub constant: ConstantId,
-    pub members: Vec<Member>,
+    pub members: Vec<ClassMember>,
 }
 
 /// A query in its class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
+pub(super) struct ClassMember {
     pub query: u32,
-    pub make: MakeId,
+    pub make: ResultPlanId,
     /// Which other classes it asks for; [`NONE`]: none.
     pub also: u32,
 }
 
 /// What is made of bindings.
 #[derive(Clone, Debug)]
-pub(super) struct Make {
-    pub source: SourceId,
-    pub skeleton: Arc<Numbered<Skeleton>>,
+pub(super) struct ResultPlan {
+    pub source: BindingPathId,
+    pub skeleton: Arc<Interned<Skeleton>>,
     /// The pairs of the returned paths.
-    pub columns: Box<[PairId]>,
+    pub columns: Box<[ComparedPathId]>,
 }
 
 /// Where a query is filed.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    class: ClassId,
+struct CatalogPosition {
+    class: ConditionClassId,
     index: u32,
 }
 
 /// Objects with numbers and counts of their uses.
 #[derive(Clone, Debug)]
-pub(super) struct Counted<T> {
+pub(super) struct RefCounted<T> {
     entries: Vec<Option<(T, u32)>>,
     free: Vec<u32>,
 }
 
-impl<T> Default for Counted<T> {
+impl<T> Default for RefCounted<T> {
     fn default() -> Self {
         Self { entries: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Counted<T> {
+impl<T> RefCounted<T> {
     /// One past the largest number.
     pub fn bound(&self) -> usize {
         self.entries.len()
@@ -153,22 +153,22 @@ impl<T> Counted<T> {
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Classes {
-    pub(super) sources: Counted<Source>,
-    pub(super) pairs: Counted<Pair>,
-    pub(super) classes: Counted<Class>,
-    pub(super) makes: Counted<Make>,
-    pub(super) also: Counted<Box<[ClassId]>>,
+pub(crate) struct QueryCatalog {
+    pub(super) sources: RefCounted<BindingPath>,
+    pub(super) pairs: RefCounted<ComparedPath>,
+    pub(super) classes: RefCounted<ConditionClass>,
+    pub(super) makes: RefCounted<ResultPlan>,
+    pub(super) also: RefCounted<Box<[ConditionClassId]>>,
     /// By number of the path.
-    source_ids: FxHashMap<u32, SourceId>,
+    source_ids: FxHashMap<u32, BindingPathId>,
     /// By source and number of the path.
-    pair_ids: FxHashMap<u64, PairId>,
+    pair_ids: FxHashMap<u64, ComparedPathId>,
     /// By pair and constant.
-    class_ids: FxHashMap<u64, ClassId>,
+    class_ids: FxHashMap<u64, ConditionClassId>,
     /// By source, number of the skeleton, and pairs.
-    make_ids: FxHashMap<Vec<u32>, MakeId>,
+    make_ids: FxHashMap<Vec<u32>, ResultPlanId>,
     /// By query.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<CatalogPosition>>,
     members: usize,
     /// The queries that came or went, in order, and how many of them are not here any more.
     changes: Vec<u32>,
@@ -179,7 +179,7 @@ pub(super) fn key(a: u32, b: u32) -> u64 {
     u64::from(a) << 32 | u64::from(b)
 }
 
-impl Classes {
+impl QueryCatalog {
     /// Is there no query?
     pub(crate) fn is_empty(&self) -> bool {
         self.members == 0
@@ -225,7 +225,7 @@ impl Classes {
     }
 
     /// The class of all bindings of a source, if any query is interested.
-    fn class_of_all(&self, source: SourceId) -> Option<ClassId> {
+    fn class_of_all(&self, source: BindingPathId) -> Option<ConditionClassId> {
         self.sources.get(source).map(|source| source.all).filter(|&class| class != NONE)
     }
 
@@ -241,8 +241,8 @@ impl Classes {
         if !group.guards.is_empty() || !group.conditions.is_empty() || self.pairs.len() >= PAIRS_MAX {
             return None;
         }
-        let source = Linear::from_message(&group.source.path)?;
-        let path = |path: &super::super::program::family::SharedPath| Some((path.id, Linear::from_element(&path.path)?));
+        let source = LinearPath::from_message(&group.source.path)?;
+        let path = |path: &super::super::program::family::SharedPath| Some((path.id, LinearPath::from_element(&path.path)?));
         let compared: Vec<_> = group.compared.iter().map(|shared| path(shared)).collect::<Option<_>>()?;
         let columns: Vec<_> = template.columns.iter().map(|shared| path(shared)).collect::<Option<_>>()?;
         if columns.iter().any(|(_, path)| path.attribute.is_some()) {
@@ -265,8 +265,8 @@ impl Classes {
             self.places.resize(query as usize + 1, None);
         }
         let class = self.classes.get_mut(lead)?;
-        self.places[query as usize] = Some(Place { class: lead, index: class.members.len() as u32 });
-        class.members.push(Member { query, make, also });
+        self.places[query as usize] = Some(CatalogPosition { class: lead, index: class.members.len() as u32 });
+        class.members.push(ClassMember { query, make, also });
         self.members += 1;
         self.note_change(query);
         Some(())
@@ -289,41 +289,41 @@ impl Classes {
         self.release_make(member.make);
     }
 
-    fn acquire_source(&mut self, number: u32, path: Linear) -> SourceId {
+    fn acquire_source(&mut self, number: u32, path: LinearPath) -> BindingPathId {
         if let Some(&known) = self.source_ids.get(&number) {
             self.sources.use_again(known);
             return known;
         }
-        let id = self.sources.insert(Source { path, number, all: NONE });
+        let id = self.sources.insert(BindingPath { path, number, all: NONE });
         self.source_ids.insert(number, id);
         id
     }
 
-    fn release_source(&mut self, id: SourceId) {
+    fn release_source(&mut self, id: BindingPathId) {
         if let Some(source) = self.sources.release(id) {
             self.source_ids.remove(&source.number);
         }
     }
 
-    fn acquire_pair(&mut self, source: SourceId, number: u32, path: Linear) -> PairId {
+    fn acquire_pair(&mut self, source: BindingPathId, number: u32, path: LinearPath) -> ComparedPathId {
         if let Some(&known) = self.pair_ids.get(&key(source, number)) {
             self.pairs.use_again(known);
             return known;
         }
         self.sources.use_again(source);
-        let id = self.pairs.insert(Pair { source, path, number, compared: 0 });
+        let id = self.pairs.insert(ComparedPath { source, path, number, compared: 0 });
         self.pair_ids.insert(key(source, number), id);
         id
     }
 
-    fn release_pair(&mut self, id: PairId) {
+    fn release_pair(&mut self, id: ComparedPathId) {
         if let Some(pair) = self.pairs.release(id) {
             self.pair_ids.remove(&key(pair.source, pair.number));
             self.release_source(pair.source);
         }
     }
 
-    fn acquire_class(&mut self, source: SourceId, number: u32, path: Linear, constant: ConstantId) -> ClassId {
+    fn acquire_class(&mut self, source: BindingPathId, number: u32, path: LinearPath, constant: ConstantId) -> ConditionClassId {
         let pair = self.acquire_pair(source, number, path);
         if let Some(&known) = self.class_ids.get(&key(pair, constant)) {
             self.classes.use_again(known);
@@ -334,25 +334,25 @@ impl Classes {
         if let Some(pair) = self.pairs.get_mut(pair) {
             pair.compared += 1;
         }
-        let id = self.classes.insert(Class { source, pair, constant, members: Vec::new() });
+        let id = self.classes.insert(ConditionClass { source, pair, constant, members: Vec::new() });
         self.class_ids.insert(key(pair, constant), id);
         id
     }
 
-    fn acquire_class_of_all(&mut self, source: SourceId) -> ClassId {
+    fn acquire_class_of_all(&mut self, source: BindingPathId) -> ConditionClassId {
         if let Some(known) = self.class_of_all(source) {
             self.classes.use_again(known);
             return known;
         }
         self.sources.use_again(source);
-        let id = self.classes.insert(Class { source, pair: NONE, constant: NONE, members: Vec::new() });
+        let id = self.classes.insert(ConditionClass { source, pair: NONE, constant: NONE, members: Vec::new() });
         if let Some(source) = self.sources.get_mut(source) {
             source.all = id;
         }
         id
     }
 
-    fn release_class(&mut self, id: ClassId) {
+    fn release_class(&mut self, id: ConditionClassId) {
         let Some(class) = self.classes.release(id) else { return };
         if class.pair == NONE {
             if let Some(source) = self.sources.get_mut(class.source) {
@@ -370,11 +370,11 @@ impl Classes {
 
     fn acquire_make(
         &mut self,
-        source: SourceId,
-        skeleton: &Arc<Numbered<Skeleton>>,
-        columns: Vec<(u32, Linear)>,
-    ) -> MakeId {
-        let columns: Vec<PairId> =
+        source: BindingPathId,
+        skeleton: &Arc<Interned<Skeleton>>,
+        columns: Vec<(u32, LinearPath)>,
+    ) -> ResultPlanId {
+        let columns: Vec<ComparedPathId> =
             columns.into_iter().map(|(number, path)| self.acquire_pair(source, number, path)).collect();
         let place = make_key(source, skeleton, &columns);
         if let Some(&known) = self.make_ids.get(&place) {
@@ -383,12 +383,12 @@ impl Classes {
             return known;
         }
         self.sources.use_again(source);
-        let id = self.makes.insert(Make { source, skeleton: Arc::clone(skeleton), columns: columns.into() });
+        let id = self.makes.insert(ResultPlan { source, skeleton: Arc::clone(skeleton), columns: columns.into() });
         self.make_ids.insert(place, id);
         id
     }
 
-    fn release_make(&mut self, id: MakeId) {
+    fn release_make(&mut self, id: ResultPlanId) {
         if let Some(make) = self.makes.release(id) {
             self.make_ids.remove(&make_key(make.source, &make.skeleton, &make.columns));
             make.columns.iter().for_each(|&pair| self.release_pair(pair));
@@ -397,6 +397,6 @@ impl Classes {
     }
 }
 
-fn make_key(source: SourceId, skeleton: &Numbered<Skeleton>, columns: &[PairId]) -> Vec<u32> {
+fn make_key(source: BindingPathId, skeleton: &Interned<Skeleton>, columns: &[ComparedPathId]) -> Vec<u32> {
     [&[source, skeleton.id], columns].concat()
 }

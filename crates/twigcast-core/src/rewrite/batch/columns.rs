@@ -7,37 +7,37 @@
 
 use crate::document::{Node, NodeId};
 
-use super::super::interpreter::Session;
-use super::bindings::Found;
-use super::data_guide::{LabelId, Meaning, ROOT};
-use super::prepared::{Entry, Parts, Prepared, SEVERAL, Slice};
+use super::super::interpreter::Interpreter;
+use super::bindings::MessageBindings;
+use super::data_guide::{GuideNodeId, PathResolution, ROOT};
+use super::prepared::{ColumnEntry, ColumnParts, PreparedResults, SEVERAL, Slice};
 
 /// Elements that are noted with columns, at most.
 const NOTES_MAX: usize = 1 << 20;
 
 /// A slice of an entry that has several, and the next one; of the last, that means nothing.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct SliceLink {
     slice: Slice,
     next: u32,
 }
 
 /// What is needed to find it; kept from message to message for its memory.
 #[derive(Debug, Default)]
-pub(super) struct Columns {
+pub(super) struct ColumnScratch {
     /// The slices of entries that have several; the entry tells where the first and the last are.
-    links: Vec<Link>,
+    links: Vec<SliceLink>,
     /// The entries that have several.
     several: Vec<u32>,
     /// By list: bytes that any of its columns leads to, at most.
     bytes_max: Vec<usize>,
     /// Label paths of elements that could not be noted.
-    too_much: Vec<LabelId>,
+    too_much: Vec<GuideNodeId>,
 }
 
-impl Columns {
+impl ColumnScratch {
     /// Finds what the columns that are asked for lead to.
-    pub fn find(&mut self, prepared: &mut Prepared, found: &Found, meaning: &Meaning, session: &mut Session<'_>) {
+    pub fn find(&mut self, prepared: &mut PreparedResults, found: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
         self.bytes_max.clear();
         self.bytes_max.resize(meaning.lists.len(), 0);
         self.limit(prepared, found, meaning);
@@ -72,9 +72,9 @@ impl Columns {
     }
 
     /// Takes note of the label paths of which the elements would be noted too often.
-    fn limit(&mut self, prepared: &Prepared, found: &Found, meaning: &Meaning) {
-        let strands = |label: LabelId| meaning.returned[label as usize];
-        let count = |&label: &LabelId| found.count(label) * meaning.strands.column_count(strands(label));
+    fn limit(&mut self, prepared: &PreparedResults, found: &MessageBindings, meaning: &PathResolution) {
+        let strands = |label: GuideNodeId| meaning.returned[label as usize];
+        let count = |&label: &GuideNodeId| found.count(label) * meaning.strands.column_count(strands(label));
         if found.touched().iter().map(count).sum::<usize>() <= NOTES_MAX {
             return;
         }
@@ -89,7 +89,7 @@ impl Columns {
     }
 
     /// Notes that columns lead to too much.
-    fn give_up(&mut self, prepared: &mut Prepared, meaning: &Meaning) {
+    fn give_up(&mut self, prepared: &mut PreparedResults, meaning: &PathResolution) {
         for label in self.too_much.drain(..) {
             let strands = meaning.strands.get(meaning.returned[label as usize]);
             let columns = strands.iter().flat_map(|strand| meaning.strands.columns(strand));
@@ -101,13 +101,13 @@ impl Columns {
     #[inline]
     fn note(
         &mut self,
-        prepared: &mut Prepared,
-        (found, meaning): (&Found, &Meaning),
-        (node, label, slice): (usize, LabelId, Slice),
+        prepared: &mut PreparedResults,
+        (found, meaning): (&MessageBindings, &PathResolution),
+        (node, label, slice): (usize, GuideNodeId, Slice),
         nodes: &[Node],
     ) {
         let Self { links, several, bytes_max, too_much } = self;
-        let Parts { starts, entries, .. } = prepared.parts();
+        let ColumnParts { starts, entries, .. } = prepared.parts();
         let bytes = slice.end - slice.start;
         let (mut at, mut up) = (node, 0);
         let strands = meaning.strands.get(meaning.returned[label as usize]);
@@ -123,7 +123,7 @@ impl Columns {
                 // There is none if nobody asks for the column.
                 let Some(entry) = entries.get_mut(place as usize) else { continue };
                 if entry.bytes == 0 {
-                    *entry = Entry { slice, bytes };
+                    *entry = ColumnEntry { slice, bytes };
                 } else if entry.bytes & SEVERAL == 0 && entry.slice.end == slice.start {
                     entry.slice.end = slice.end;
                     entry.bytes += bytes;
@@ -135,15 +135,15 @@ impl Columns {
     }
 
     /// Puts the slices of entries that have several one behind the other.
-    fn end(&mut self, prepared: &mut Prepared) {
+    fn end(&mut self, prepared: &mut PreparedResults) {
         let Self { links, several, .. } = self;
-        let Parts { entries, slices, several_bytes, .. } = prepared.parts();
+        let ColumnParts { entries, slices, several_bytes, .. } = prepared.parts();
         for &place in &*several {
             let entry = &mut entries[place as usize];
             let Slice { start: mut at, end: last } = entry.slice;
             let start = slices.len() as u32;
             loop {
-                let Link { slice, next } = links[at as usize];
+                let SliceLink { slice, next } = links[at as usize];
                 slices.push(slice);
                 if at == last {
                     break;
@@ -161,7 +161,7 @@ impl Columns {
 /// The bytes of an element and of those behind it that all columns lead to that lead to it, and what comes then: they have
 /// its label path and parent, and no elements in them or between them.
 #[inline]
-fn run(nodes: &[Node], labels: &[LabelId], first: usize, is_shared: bool) -> (usize, Slice) {
+fn run(nodes: &[Node], labels: &[GuideNodeId], first: usize, is_shared: bool) -> (usize, Slice) {
     let Node { span, parent, end, .. } = nodes[first];
     let mut slice = Slice { start: span.start, end: span.end };
     let is_leaf =
@@ -183,11 +183,11 @@ fn run(nodes: &[Node], labels: &[LabelId], first: usize, is_shared: bool) -> (us
 
 /// Adds a slice to an entry that has one or several, not ending where it begins; `false`: that makes too many bytes.
 #[inline]
-fn add_link(entry: &mut Entry, slice: Slice, (links, several): (&mut Vec<Link>, &mut Vec<u32>), place: u32) -> bool {
+fn add_link(entry: &mut ColumnEntry, slice: Slice, (links, several): (&mut Vec<SliceLink>, &mut Vec<u32>), place: u32) -> bool {
     if entry.bytes & SEVERAL == 0 {
         several.push(place);
         let first = links.len() as u32;
-        links.push(Link { slice: entry.slice, next: 0 });
+        links.push(SliceLink { slice: entry.slice, next: 0 });
         entry.slice = Slice { start: first, end: first };
         entry.bytes |= SEVERAL;
     }
@@ -200,7 +200,7 @@ fn add_link(entry: &mut Entry, slice: Slice, (links, several): (&mut Vec<Link>, 
     }
     let next = links.len() as u32;
     links[entry.slice.end as usize].next = next;
-    links.push(Link { slice, next: 0 });
+    links.push(SliceLink { slice, next: 0 });
     entry.slice.end = next;
     true
 }

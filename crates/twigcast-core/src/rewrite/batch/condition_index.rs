@@ -14,22 +14,22 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::super::program::family::{ConstantId, NONE};
-use super::catalog::{Class, ClassId, Classes, key};
-use super::bindings::Held;
-use super::data_guide::{ColumnId, ListId, Meaning};
+use super::catalog::{ConditionClass, ConditionClassId, QueryCatalog, key};
+use super::bindings::ConditionBindings;
+use super::data_guide::{BindingColumnId, BindingListId, PathResolution};
 
-pub(super) type ConditionId = u32;
+pub(super) type BindingConditionId = u32;
 
 /// Places of a table of conditions, at most: so many, and so many for each condition.
 const TABLE_FREE: usize = 1 << 16;
 const TABLE_PER_CONDITION: usize = 8;
 
 /// Start and end of members.
-pub(super) type Members = (u32, u32);
+pub(super) type MemberRange = (u32, u32);
 
 /// A query, and the number of its recipe among those of the list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
+pub(crate) struct IndexedQuery {
     pub query: u32,
     pub row: u32,
     /// Which of [`Selector::rows`] it is.
@@ -38,25 +38,25 @@ pub(crate) struct Member {
 
 /// Queries that ask for certain conditions, and the branches of those that ask for more.
 #[derive(Clone, Copy, Debug, Default)]
-struct Branch {
-    members: Members,
+struct ConditionBranch {
+    members: MemberRange,
     below: (u32, u32),
 }
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Selector {
+pub(super) struct ConditionIndex {
     /// By column and constant.
-    condition_of: FxHashMap<u64, ConditionId>,
-    table: Table,
+    condition_of: FxHashMap<u64, BindingConditionId>,
+    table: ConditionTable,
     /// By condition: the queries that begin with it.
-    tops: Vec<Branch>,
+    tops: Vec<ConditionBranch>,
     /// By list: the queries that ask for nothing.
-    unconditional: Vec<Members>,
+    unconditional: Vec<MemberRange>,
     /// By branch below others: the conditions that it asks for, twice the same if it is one.
-    asks: Vec<[ConditionId; 2]>,
-    branches: Vec<Branch>,
-    members: Vec<Member>,
+    asks: Vec<[BindingConditionId; 2]>,
+    branches: Vec<ConditionBranch>,
+    members: Vec<IndexedQuery>,
     /// The recipes of members that are next to each other, ascending, each once.
     rows: Vec<u32>,
     several_count: usize,
@@ -66,16 +66,16 @@ pub(super) struct Selector {
 
 /// The conditions by constant and column, as a table; empty where it would be nearly so.
 #[derive(Debug, Default)]
-struct Table {
+struct ConditionTable {
     /// Which row is that of a constant.
     rows: FxHashMap<ConstantId, u32>,
     /// How many columns there are, which is how long a row is.
     columns: usize,
-    conditions: Vec<ConditionId>,
+    conditions: Vec<BindingConditionId>,
 }
 
-impl Table {
-    fn of(condition_of: &FxHashMap<u64, ConditionId>, columns: usize) -> Self {
+impl ConditionTable {
+    fn of(condition_of: &FxHashMap<u64, BindingConditionId>, columns: usize) -> Self {
         let mut table = Self { columns, ..Self::default() };
         for &place in condition_of.keys() {
             let next = table.rows.len() as u32;
@@ -83,7 +83,7 @@ impl Table {
         }
         let size = table.rows.len() * columns;
         if size <= TABLE_FREE + TABLE_PER_CONDITION * condition_of.len() {
-            table.conditions.resize(size, condition_of.len() as ConditionId);
+            table.conditions.resize(size, condition_of.len() as BindingConditionId);
             for (&place, &condition) in condition_of {
                 let row = table.rows[&(place as u32)] as usize;
                 table.conditions[row * columns + (place >> 32) as usize] = condition;
@@ -95,39 +95,39 @@ impl Table {
 
 /// A constant that is compared with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct ConditionRow {
     constant: ConstantId,
     /// Where its conditions begin.
     start: u32,
 }
 
-impl Row {
+impl ConditionRow {
     /// Where the condition of a column is in [`Selector::table`].
     #[inline]
-    pub fn place(self, column: ColumnId) -> usize {
+    pub fn place(self, column: BindingColumnId) -> usize {
         self.start as usize + column as usize
     }
 }
 
 /// A query with several conditions, ascending.
-type Several = (Box<[ConditionId]>, u32, u32);
+type MultiConditionQuery = (Box<[BindingConditionId]>, u32, u32);
 
 /// Queries on their way into a selector.
 #[derive(Default)]
-struct Sorted {
+struct SortedQueries {
     /// List, make and query.
-    unconditional: Vec<(ListId, u32, u32)>,
+    unconditional: Vec<(BindingListId, u32, u32)>,
     /// Condition, make and query.
-    single: Vec<(ConditionId, u32, u32)>,
-    several: Vec<Several>,
+    single: Vec<(BindingConditionId, u32, u32)>,
+    several: Vec<MultiConditionQuery>,
 }
 
-impl Selector {
+impl ConditionIndex {
     /// `how_often`: on how many of the messages so far a value was as a class asks for, if that is known.
-    pub fn of(classes: &Classes, meaning: &Meaning, how_often: impl Fn(&Class) -> u32) -> Self {
+    pub fn of(classes: &QueryCatalog, meaning: &PathResolution, how_often: impl Fn(&ConditionClass) -> u32) -> Self {
         let mut selector = Self::default();
         selector.number_conditions(classes, meaning, how_often);
-        let mut sorted = Sorted::default();
+        let mut sorted = SortedQueries::default();
         for (_, class) in classes.classes.iter() {
             selector.sort(classes, meaning, class, &mut sorted);
         }
@@ -141,13 +141,13 @@ impl Selector {
             selector.unconditional[same[0].0 as usize] = members;
         }
         selector.lay_out(&sorted);
-        selector.table = Table::of(&selector.condition_of, meaning.columns.len());
+        selector.table = ConditionTable::of(&selector.condition_of, meaning.columns.len());
         selector
     }
 
     /// Numbers the conditions, those that hold least often first.
-    fn number_conditions(&mut self, classes: &Classes, meaning: &Meaning, how_often: impl Fn(&Class) -> u32) {
-        let mut conditions: Vec<(u32, u64, ListId)> = Vec::new();
+    fn number_conditions(&mut self, classes: &QueryCatalog, meaning: &PathResolution, how_often: impl Fn(&ConditionClass) -> u32) {
+        let mut conditions: Vec<(u32, u64, BindingListId)> = Vec::new();
         for (_, class) in classes.classes.iter().filter(|(_, class)| class.pair != NONE) {
             let column = meaning.column_of_pair[class.pair as usize];
             if column != NONE {
@@ -158,7 +158,7 @@ impl Selector {
         conditions.sort_unstable();
         self.rooms = vec![0; meaning.lists.len() + 1];
         for (_, place, list) in conditions {
-            let next = self.condition_of.len() as ConditionId;
+            let next = self.condition_of.len() as BindingConditionId;
             self.condition_of.entry(place).or_insert_with(|| {
                 self.rooms[list as usize + 1] += 1;
                 next
@@ -170,7 +170,7 @@ impl Selector {
     }
 
     /// The condition of a class; `None`: there is none.
-    pub fn condition(&self, meaning: &Meaning, class: &Class) -> Option<ConditionId> {
+    pub fn condition(&self, meaning: &PathResolution, class: &ConditionClass) -> Option<BindingConditionId> {
         let column = *meaning.column_of_pair.get(class.pair as usize)?;
         self.condition_of.get(&key(column, class.constant)).copied()
     }
@@ -180,7 +180,7 @@ impl Selector {
         self.several_count
     }
 
-    fn sort(&mut self, classes: &Classes, meaning: &Meaning, class: &Class, sorted: &mut Sorted) {
+    fn sort(&mut self, classes: &QueryCatalog, meaning: &PathResolution, class: &ConditionClass, sorted: &mut SortedQueries) {
         let list = meaning.list_of_source[class.source as usize];
         if list == NONE {
             return;
@@ -192,7 +192,7 @@ impl Selector {
         }
         let Some(first) = self.condition(meaning, class) else { return };
         for member in &class.members {
-            let others: &[ClassId] = classes.also.get(member.also).map_or(&[], |others| others);
+            let others: &[ConditionClassId] = classes.also.get(member.also).map_or(&[], |others| others);
             let mut conditions = vec![first];
             conditions.extend(others.iter().filter_map(|&class| self.condition(meaning, classes.classes.get(class)?)));
             conditions.sort_unstable();
@@ -204,32 +204,32 @@ impl Selector {
         }
     }
 
-    fn lay_out(&mut self, sorted: &Sorted) {
+    fn lay_out(&mut self, sorted: &SortedQueries) {
         let (mut single, mut several) = (&sorted.single[..], &sorted.several[..]);
-        for condition in 0..self.condition_of.len() as ConditionId {
+        for condition in 0..self.condition_of.len() as BindingConditionId {
             let mine;
             (mine, single) = single.split_at(single.partition_point(|&(of, ..)| of == condition));
             let more;
             (more, several) = several.split_at(several.partition_point(|(of, ..)| of[0] == condition));
             let members = self.add_members(mine.iter().map(|&(_, row, query)| (query, row)));
             let below = self.lay_out_below(more);
-            self.tops.push(Branch { members, below });
+            self.tops.push(ConditionBranch { members, below });
         }
     }
 
     /// Lays out queries that begin with the same condition and have others; returns their first branches.
-    fn lay_out_below(&mut self, several: &[Several]) -> (u32, u32) {
+    fn lay_out_below(&mut self, several: &[MultiConditionQuery]) -> (u32, u32) {
         let first = self.branches.len() as u32;
         let mut open = Vec::new();
         self.add_branches(several, 1, &mut open);
         let below = (first, self.branches.len() as u32);
         while let Some((branch, queries, depth)) = open.pop() {
-            let queries: &[Several] = queries;
+            let queries: &[MultiConditionQuery] = queries;
             let (here, more) = queries.split_at(queries.partition_point(|(of, ..)| of.len() == depth));
             let members = self.add_members(here.iter().map(|&(_, row, query)| (query, row)));
             let first = self.branches.len() as u32;
             self.add_branches(more, depth, &mut open);
-            self.branches[branch] = Branch { members, below: (first, self.branches.len() as u32) };
+            self.branches[branch] = ConditionBranch { members, below: (first, self.branches.len() as u32) };
         }
         below
     }
@@ -237,9 +237,9 @@ impl Selector {
     /// Adds the branches of queries that have so many conditions in common and others; what each is to lead to is `open`.
     fn add_branches<'a>(
         &mut self,
-        several: &'a [Several],
+        several: &'a [MultiConditionQuery],
         depth: usize,
-        open: &mut Vec<(usize, &'a [Several], usize)>,
+        open: &mut Vec<(usize, &'a [MultiConditionQuery], usize)>,
     ) {
         for same in several.chunk_by(|(a, ..), (b, ..)| a[depth] == b[depth]) {
             let (least, greatest) = (&same[0].0, &same[same.len() - 1].0);
@@ -248,19 +248,19 @@ impl Selector {
             let next = if is_alone { least[depth + 1] } else { ask };
             open.push((self.branches.len(), same, depth + 1 + usize::from(is_alone)));
             self.asks.push([ask, next]);
-            self.branches.push(Branch::default());
+            self.branches.push(ConditionBranch::default());
         }
     }
 
     /// Adds queries that ask for the same, each with its recipe, in the order of these.
-    fn add_members(&mut self, members: impl Iterator<Item = (u32, u32)>) -> Members {
+    fn add_members(&mut self, members: impl Iterator<Item = (u32, u32)>) -> MemberRange {
         let (start, mut last) = (self.members.len() as u32, None);
         for (query, row) in members {
             if last != Some(row) {
                 self.rows.push(row);
                 last = Some(row);
             }
-            self.members.push(Member { query, row, place: self.rows.len() as u32 - 1 });
+            self.members.push(IndexedQuery { query, row, place: self.rows.len() as u32 - 1 });
         }
         (start, self.members.len() as u32)
     }
@@ -277,7 +277,7 @@ impl Selector {
 
     /// Where there is room for all conditions of a list, and for one more.
     #[inline]
-    pub fn room_of_list(&self, list: ListId) -> Range<usize> {
+    pub fn room_of_list(&self, list: BindingListId) -> Range<usize> {
         self.rooms[list as usize] as usize..self.rooms[list as usize + 1] as usize
     }
 
@@ -288,42 +288,42 @@ impl Selector {
 
     /// The conditions that ask for a constant, if there are any.
     #[inline]
-    pub fn row(&self, constant: ConstantId) -> Option<Row> {
+    pub fn row(&self, constant: ConstantId) -> Option<ConditionRow> {
         let row = *self.table.rows.get(&constant)?;
         // Where there is no table, that means nothing.
-        Some(Row { constant, start: (row as usize * self.table.columns) as u32 })
+        Some(ConditionRow { constant, start: (row as usize * self.table.columns) as u32 })
     }
 
     /// By [`Row::place`], the condition that a column is equal to the constant of a row; [`Self::condition_count`] where no
     /// query asks for it. `None`: there would be hardly any.
     #[inline]
-    pub fn table(&self) -> Option<&[ConditionId]> {
+    pub fn table(&self) -> Option<&[BindingConditionId]> {
         Some(&self.table.conditions[..]).filter(|conditions| !conditions.is_empty())
     }
 
     /// The condition that a column is equal to the constant of a row; [`Self::condition_count`]: no query asks for it.
     #[inline]
-    pub fn condition_at(&self, row: Row, column: ColumnId) -> ConditionId {
+    pub fn condition_at(&self, row: ConditionRow, column: BindingColumnId) -> BindingConditionId {
         if let Some(&condition) = self.table.conditions.get(row.place(column)) {
             return condition;
         }
         let known = self.condition_of.get(&key(column, row.constant)).copied();
-        known.unwrap_or(self.condition_count() as ConditionId)
+        known.unwrap_or(self.condition_count() as BindingConditionId)
     }
 
     /// The queries that ask nothing of the bindings of a list.
-    pub fn unconditional(&self, list: ListId) -> Members {
+    pub fn unconditional(&self, list: BindingListId) -> MemberRange {
         self.unconditional[list as usize]
     }
 
     #[inline]
-    pub fn members(&self, (start, end): Members) -> &[Member] {
+    pub fn members(&self, (start, end): MemberRange) -> &[IndexedQuery] {
         &self.members[start as usize..end as usize]
     }
 
     /// The different recipes of members, ascending, by number among those of the list.
     #[inline]
-    pub fn rows(&self, members: &[Member]) -> &[u32] {
+    pub fn rows(&self, members: &[IndexedQuery]) -> &[u32] {
         match members {
             [first, .., last] => &self.rows[first.place as usize..=last.place as usize],
             [only] => &self.rows[only.place as usize..=only.place as usize],
@@ -335,16 +335,16 @@ impl Selector {
     /// they ask for. `stack` is scratch.
     pub fn walk(
         &self,
-        satisfied: &[ConditionId],
-        held: Held<'_>,
-        stack: &mut Stack,
-        mut found: impl FnMut(&[u64], Members),
+        satisfied: &[BindingConditionId],
+        held: ConditionBindings<'_>,
+        stack: &mut BranchStack,
+        mut found: impl FnMut(&[u64], MemberRange),
     ) {
         if held.words > 1 {
             return satisfied.iter().for_each(|&condition| self.walk_wide(condition, held, stack, &mut found));
         }
         for &condition in satisfied {
-            let (Branch { members, below }, set) = (self.tops[condition as usize], held.narrow[condition as usize]);
+            let (ConditionBranch { members, below }, set) = (self.tops[condition as usize], held.narrow[condition as usize]);
             if members.0 < members.1 {
                 found(&[set], members);
             }
@@ -359,12 +359,12 @@ impl Selector {
         below: (u32, u32),
         set: u64,
         held: &[u64],
-        stack: &mut Stack,
-        found: &mut impl FnMut(&[u64], Members),
+        stack: &mut BranchStack,
+        found: &mut impl FnMut(&[u64], MemberRange),
     ) {
         self.look(below, set, held, stack);
         while let Some((branch, set)) = stack.pop() {
-            let Branch { members, below } = self.branches[branch as usize];
+            let ConditionBranch { members, below } = self.branches[branch as usize];
             if members.0 < members.1 {
                 found(&[set], members);
             }
@@ -376,7 +376,7 @@ impl Selector {
 
     /// Puts branches on the stack that ask for what is satisfied by bindings of a set.
     #[inline]
-    fn look(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut Stack) {
+    fn look(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut BranchStack) {
         stack.looks += u64::from(end - start);
         let asks = &self.asks[start as usize..end as usize];
         let room = stack.room(asks.len());
@@ -392,13 +392,13 @@ impl Selector {
     /// Like [`Self::walk`], where sets take several words.
     fn walk_wide(
         &self,
-        condition: ConditionId,
-        held: Held<'_>,
-        stack: &mut Stack,
-        found: &mut impl FnMut(&[u64], Members),
+        condition: BindingConditionId,
+        held: ConditionBindings<'_>,
+        stack: &mut BranchStack,
+        found: &mut impl FnMut(&[u64], MemberRange),
     ) {
         let Some(set) = held.wide(condition) else { return };
-        let Branch { members, below } = self.tops[condition as usize];
+        let ConditionBranch { members, below } = self.tops[condition as usize];
         if members.0 < members.1 {
             found(set, members);
         }
@@ -409,7 +409,7 @@ impl Selector {
             let rest = stack.wide.len() - held.words;
             set.clear();
             set.extend(stack.wide.drain(rest..));
-            let Branch { members, below } = self.branches[branch as usize];
+            let ConditionBranch { members, below } = self.branches[branch as usize];
             if members.0 < members.1 {
                 found(&set, members);
             }
@@ -417,7 +417,7 @@ impl Selector {
         }
     }
 
-    fn look_wide(&self, (start, end): (u32, u32), set: &[u64], held: Held<'_>, stack: &mut Stack) {
+    fn look_wide(&self, (start, end): (u32, u32), set: &[u64], held: ConditionBindings<'_>, stack: &mut BranchStack) {
         stack.looks += u64::from(end - start);
         for branch in start..end {
             let [first, second] = self.asks[branch as usize];
@@ -436,7 +436,7 @@ impl Selector {
 
 /// Branches that are still to be looked below, with the bindings that satisfy all that they ask for.
 #[derive(Debug, Default)]
-pub(super) struct Stack {
+pub(super) struct BranchStack {
     narrow: Vec<(u32, u64)>,
     length: usize,
     /// Where sets take several words.
@@ -445,7 +445,7 @@ pub(super) struct Stack {
     pub looks: u64,
 }
 
-impl Stack {
+impl BranchStack {
     /// So many places behind those in use, at least.
     #[inline]
     fn room(&mut self, count: usize) -> &mut [(u32, u64)] {

@@ -4,30 +4,30 @@ use std::array;
 
 use rustc_hash::FxHashMap;
 
-use super::super::run_buffer::{STEP, Short};
-use super::super::program::family::Numbered;
-use super::super::program::template::{Piece, Skeleton};
-use super::data_guide::{ColumnId, ListId};
+use super::super::run_buffer::{STEP, ShortConstant};
+use super::super::program::family::Interned;
+use super::super::program::template::{TemplatePiece, Skeleton};
+use super::data_guide::{BindingColumnId, BindingListId};
 
-pub(super) type RecipeId = u32;
+pub(super) type ResultConstructorId = u32;
 
 /// Columns of a recipe that are kept with it.
 pub(super) const FIRSTS: usize = 3;
 
 /// Start and end among the constants of a form.
-pub(super) type Constant = (u32, u32);
+pub(super) type ConstantRange = (u32, u32);
 
 /// What is constant about results, ready to be copied.
 #[derive(Debug)]
-pub(super) struct Form {
+pub(super) struct ConstructorForm {
     /// Before and after what is made of the bindings.
     pub prefix: Box<[u8]>,
     pub suffix: Box<[u8]>,
     /// What is made of a binding begins with: the start tag, and what is behind it before any column; and where the columns
     /// lead to nothing.
-    pub heads: [Constant; 2],
+    pub heads: [ConstantRange; 2],
     /// For each column which it is, and what is behind it, up to the end tag.
-    pub columns: Box<[(u32, Constant)]>,
+    pub columns: Box<[(u32, ConstantRange)]>,
     /// What is behind the columns is there so many times; and where these lead to nothing.
     pub tails: [u32; 2],
     /// The constant parts one after the other, and a step of other bytes.
@@ -35,40 +35,40 @@ pub(super) struct Form {
     /// Bytes of the constant parts of a binding; and where the columns lead to nothing.
     pub constant_bytes: [usize; 2],
     /// The constant parts of a binding, if each is short.
-    pub shorts: Option<Shorts>,
+    pub shorts: Option<ShortConstants>,
 }
 
 /// Short constants around columns.
 #[derive(Debug)]
-pub(super) struct Shorts {
-    pub head: Short,
+pub(super) struct ShortConstants {
+    pub head: ShortConstant,
     /// In place of all, where the columns lead to nothing; `None`: that makes no difference.
-    pub nothing: Option<Short>,
+    pub nothing: Option<ShortConstant>,
     /// For each column which it is, and what is behind it.
-    pub columns: Box<[(u32, Short)]>,
+    pub columns: Box<[(u32, ShortConstant)]>,
 }
 
-impl Shorts {
-    fn of(form: &Form, constants: &[u8]) -> Option<Self> {
-        let short = |(start, end): Constant| Short::new(&constants[start as usize..end as usize]);
+impl ShortConstants {
+    fn of(form: &ConstructorForm, constants: &[u8]) -> Option<Self> {
+        let short = |(start, end): ConstantRange| ShortConstant::new(&constants[start as usize..end as usize]);
         let nothing = if form.tails[1] == 0 { Some(short(form.heads[1])?) } else { None };
         let columns = form.columns.iter().map(|&(column, constant)| Some((column, short(constant)?)));
         Some(Self { head: short(form.heads[0])?, nothing, columns: columns.collect::<Option<_>>()? })
     }
 }
 
-impl Form {
+impl ConstructorForm {
     fn new(skeleton: &Skeleton) -> Self {
         let Skeleton { open, pieces, close, .. } = skeleton;
-        let (mut columns, mut constants) = (Vec::<(u32, Constant)>::new(), open.clone());
+        let (mut columns, mut constants) = (Vec::<(u32, ConstantRange)>::new(), open.clone());
         let mut head = (0, open.len() as u32);
-        for piece in pieces.iter().chain([&Piece::Constant(close.clone())]) {
+        for piece in pieces.iter().chain([&TemplatePiece::Constant(close.clone())]) {
             match piece {
-                Piece::Constant(bytes) => {
+                TemplatePiece::Constant(bytes) => {
                     constants.extend_from_slice(bytes);
                     columns.last_mut().map_or(&mut head, |(_, behind)| behind).1 = constants.len() as u32;
                 }
-                Piece::Column(column) => {
+                TemplatePiece::Column(column) => {
                     columns.push((*column as u32, (constants.len() as u32, constants.len() as u32)))
                 }
             }
@@ -90,7 +90,7 @@ impl Form {
             form.tails[1] = 0;
             form.constant_bytes[1] = skeleton.empty.len();
         }
-        form.shorts = Shorts::of(&form, &constants);
+        form.shorts = ShortConstants::of(&form, &constants);
         constants.resize(constants.len() + STEP, 0);
         form.constants = constants.into();
         form
@@ -105,38 +105,38 @@ impl Form {
 
 /// What results of the bindings of a list are made of.
 #[derive(Clone, Copy, Debug)]
-struct Recipe {
+struct ResultConstructor {
     form: u32,
     /// Where its columns are among those of all.
     columns: (u32, u32),
     /// The first of them as they stand in results; any in place of one that there is not.
-    firsts: [ColumnId; FIRSTS],
+    firsts: [BindingColumnId; FIRSTS],
 }
 
 /// All recipes. There are many and each message uses many, so they lie close together.
 #[derive(Debug, Default)]
-pub(super) struct Recipes {
-    list: Vec<Recipe>,
-    columns: Vec<ColumnId>,
-    forms: Vec<Form>,
+pub(super) struct ResultConstructors {
+    list: Vec<ResultConstructor>,
+    columns: Vec<BindingColumnId>,
+    forms: Vec<ConstructorForm>,
     /// By number of the skeleton.
     form_of: FxHashMap<u32, u32>,
     /// By list: where its recipes begin.
-    starts: Vec<RecipeId>,
+    starts: Vec<ResultConstructorId>,
     /// By list: all columns that its recipes need.
-    needed: Vec<Box<[ColumnId]>>,
+    needed: Vec<Box<[BindingColumnId]>>,
     /// The columns of any of them, at most.
     columns_max: usize,
 }
 
-impl Recipes {
+impl ResultConstructors {
     /// Adds those of the next list, each a skeleton and its columns.
-    pub fn add_list<'a>(&mut self, recipes: impl Iterator<Item = (&'a Numbered<Skeleton>, &'a [ColumnId])>) {
-        self.starts.push(self.list.len() as RecipeId);
+    pub fn add_list<'a>(&mut self, recipes: impl Iterator<Item = (&'a Interned<Skeleton>, &'a [BindingColumnId])>) {
+        self.starts.push(self.list.len() as ResultConstructorId);
         let first = self.columns.len();
         for (skeleton, columns) in recipes {
             let form = *self.form_of.entry(skeleton.id).or_insert_with(|| {
-                self.forms.push(Form::new(&skeleton.object));
+                self.forms.push(ConstructorForm::new(&skeleton.object));
                 self.forms.len() as u32 - 1
             });
             let start = self.columns.len() as u32;
@@ -145,7 +145,7 @@ impl Recipes {
                 let column = self.forms[form as usize].columns.get(place);
                 column.map_or(0, |&(column, _)| columns[column as usize])
             });
-            self.list.push(Recipe { form, columns: (start, self.columns.len() as u32), firsts });
+            self.list.push(ResultConstructor { form, columns: (start, self.columns.len() as u32), firsts });
             self.columns_max = self.columns_max.max(columns.len());
         }
         let mut needed = self.columns[first..].to_vec();
@@ -166,39 +166,39 @@ impl Recipes {
     }
 
     /// The number of the first recipe of a list, and how many it has.
-    pub fn of_list(&self, list: ListId) -> (RecipeId, usize) {
+    pub fn of_list(&self, list: BindingListId) -> (ResultConstructorId, usize) {
         let start = self.starts[list as usize];
         let end = self.starts.get(list as usize + 1).map_or(self.list.len(), |&end| end as usize);
         (start, end - start as usize)
     }
 
     /// All columns that the recipes of a list need.
-    pub fn needed(&self, list: ListId) -> &[ColumnId] {
+    pub fn needed(&self, list: BindingListId) -> &[BindingColumnId] {
         &self.needed[list as usize]
     }
 
     /// The columns that a recipe needs.
     #[inline]
-    pub fn columns(&self, id: RecipeId) -> &[ColumnId] {
+    pub fn columns(&self, id: ResultConstructorId) -> &[BindingColumnId] {
         let (start, end) = self.list[id as usize].columns;
         &self.columns[start as usize..end as usize]
     }
 
     /// The first columns of a recipe as they stand in results; any in place of one that there is not.
     #[inline]
-    pub fn firsts(&self, id: RecipeId) -> [ColumnId; FIRSTS] {
+    pub fn firsts(&self, id: ResultConstructorId) -> [BindingColumnId; FIRSTS] {
         self.list[id as usize].firsts
     }
 
     /// The number of a recipe's form.
     #[inline]
-    pub fn form_of(&self, id: RecipeId) -> u32 {
+    pub fn form_of(&self, id: ResultConstructorId) -> u32 {
         self.list[id as usize].form
     }
 
     /// The form of this number.
     #[inline]
-    pub fn form(&self, number: u32) -> &Form {
+    pub fn form(&self, number: u32) -> &ConstructorForm {
         &self.forms[number as usize]
     }
 }

@@ -12,19 +12,19 @@ use rustc_hash::FxHashMap;
 use crate::query::ast::NameTest;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
-use super::super::program::family::{NONE, Numbered};
+use super::super::program::family::{NONE, Interned};
 use super::super::program::template::Skeleton;
-use super::catalog::Classes;
-use super::linear_path::Linear;
-use super::constructors::Recipes;
+use super::catalog::QueryCatalog;
+use super::linear_path::LinearPath;
+use super::constructors::ResultConstructors;
 
-pub(super) type LabelId = u32;
+pub(super) type GuideNodeId = u32;
 /// Numbers of lists of bindings, columns and results, on this guide.
-pub(super) type ListId = u32;
-pub(super) type ColumnId = u32;
+pub(super) type BindingListId = u32;
+pub(super) type BindingColumnId = u32;
 
 /// The label path of the document node.
-pub(super) const ROOT: LabelId = 0;
+pub(super) const ROOT: GuideNodeId = 0;
 
 /// Label paths that are remembered at most.
 const LABELS_MAX: usize = 2048;
@@ -36,75 +36,75 @@ const STEPS_MAX: usize = 1 << 24;
 const KEPT_MAX: usize = 1 << 21;
 
 /// What may still be done and kept to find a meaning.
-struct Left {
+struct ResolutionBudget {
     steps: usize,
     kept: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct Label {
+pub(super) struct GuideNode {
     name: Name,
     depth: u32,
-    children: Vec<LabelId>,
+    children: Vec<GuideNodeId>,
 }
 
 /// The tree of label paths.
 #[derive(Debug)]
-pub(super) struct Labels {
-    pub list: Vec<Label>,
-    by_name: FxHashMap<(LabelId, Name), LabelId>,
+pub(super) struct DataGuide {
+    pub list: Vec<GuideNode>,
+    by_name: FxHashMap<(GuideNodeId, Name), GuideNodeId>,
     /// What was looked up lately, by place; of children of the same place, the last.
-    recent: Box<[Child]>,
+    recent: Box<[GuideEdge]>,
 }
 
 /// A label path and a name, and the label path of both.
 #[derive(Clone, Copy, Debug)]
-struct Child {
-    parent: LabelId,
+struct GuideEdge {
+    parent: GuideNodeId,
     name: Name,
-    label: LabelId,
+    label: GuideNodeId,
 }
 
 /// Places for them, a power of two.
 const RECENT: usize = 256;
 
-impl Default for Labels {
+impl Default for DataGuide {
     fn default() -> Self {
         let name = Name { namespace: NamespaceId::UNKNOWN, local: LocalId::UNKNOWN };
-        let root = Label { name, depth: 0, children: Vec::new() };
-        let nothing = Child { parent: NONE, name, label: NONE };
+        let root = GuideNode { name, depth: 0, children: Vec::new() };
+        let nothing = GuideEdge { parent: NONE, name, label: NONE };
         Self { list: vec![root], by_name: FxHashMap::default(), recent: [nothing; RECENT].into() }
     }
 }
 
-impl Labels {
+impl DataGuide {
     /// The label path of a child; `None`: there are too many.
     #[inline]
-    pub fn child(&mut self, parent: LabelId, name: Name) -> Option<LabelId> {
+    pub fn child(&mut self, parent: GuideNodeId, name: Name) -> Option<GuideNodeId> {
         let place = (parent.wrapping_mul(0x9e37_79b9) ^ name.local.0) as usize % RECENT;
         let recent = &mut self.recent[place];
         if (recent.parent, recent.name) == (parent, name) {
             return Some(recent.label);
         }
         if let Some(&label) = self.by_name.get(&(parent, name)) {
-            *recent = Child { parent, name, label };
+            *recent = GuideEdge { parent, name, label };
             return Some(label);
         }
         if self.list.len() >= LABELS_MAX {
             return None;
         }
-        let id = self.list.len() as LabelId;
+        let id = self.list.len() as GuideNodeId;
         let depth = self.list[parent as usize].depth + 1;
-        self.list.push(Label { name, depth, children: Vec::new() });
+        self.list.push(GuideNode { name, depth, children: Vec::new() });
         self.list[parent as usize].children.push(id);
         self.by_name.insert((parent, name), id);
         Some(id)
     }
 
     /// The label paths that a path leads to from one, ascending; `None`: that takes more steps than are left.
-    fn follow(&self, path: &Linear, start: LabelId, left: &mut Left) -> Option<Vec<LabelId>> {
+    fn follow(&self, path: &LinearPath, start: GuideNodeId, left: &mut ResolutionBudget) -> Option<Vec<GuideNodeId>> {
         let mut found = Vec::new();
-        let mut open = vec![(start, Linear::START)];
+        let mut open = vec![(start, LinearPath::START)];
         while let Some((label, progress)) = open.pop() {
             if path.accepts(progress) {
                 found.push(label);
@@ -125,60 +125,60 @@ impl Labels {
 
 /// Where a relative path leads: elements of a label path, with how many levels above them bindings are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Target {
-    label: LabelId,
+struct RelativeTarget {
+    label: GuideNodeId,
     up: u32,
 }
 
 /// A relative path from the bindings of a list; paths that lead to the same share it.
 #[derive(Debug)]
-pub(super) struct Column {
-    targets: Box<[Target]>,
+pub(super) struct BindingColumn {
+    targets: Box<[RelativeTarget]>,
 }
 
-impl Column {
-    fn add_to(&self, all: &mut Vec<Reach>, list: ListId, column: ColumnId) {
+impl BindingColumn {
+    fn add_to(&self, all: &mut Vec<ColumnReach>, list: BindingListId, column: BindingColumnId) {
         all.extend(self.targets.iter().map(|target| (target.label, target.up, list, column)));
     }
 }
 
 /// Values that are read at a label path: those of the elements, or of their attributes.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct ValueColumn {
     pub attribute: Option<NameTest>,
     /// The columns that lead to them.
-    pub strands: Range,
+    pub strands: IdRange,
 }
 
 /// The columns that lead to elements of one label path from the bindings of a list that are so many levels up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Strand {
+pub(super) struct ColumnStrand {
     pub up: u32,
-    pub list: ListId,
-    columns: Range,
+    pub list: BindingListId,
+    columns: IdRange,
 }
 
 /// Start and end.
-type Range = (u32, u32);
+type IdRange = (u32, u32);
 
 #[inline]
-fn slice<T>(all: &[T], (start, end): Range) -> &[T] {
+fn slice<T>(all: &[T], (start, end): IdRange) -> &[T] {
     &all[start as usize..end as usize]
 }
 
 /// A column that leads to elements of a label path: the label path, levels up, list, column.
-type Reach = (LabelId, u32, ListId, ColumnId);
+type ColumnReach = (GuideNodeId, u32, BindingListId, BindingColumnId);
 
 /// Strands of many label paths.
 #[derive(Debug, Default)]
-pub(super) struct Strands {
-    list: Vec<Strand>,
-    columns: Vec<ColumnId>,
+pub(super) struct ColumnStrands {
+    list: Vec<ColumnStrand>,
+    columns: Vec<BindingColumnId>,
 }
 
-impl Strands {
+impl ColumnStrands {
     /// Adds columns, ascending, and calls back with those of each label path.
-    fn add(&mut self, all: &mut [Reach], mut added: impl FnMut(LabelId, Range)) {
+    fn add(&mut self, all: &mut [ColumnReach], mut added: impl FnMut(GuideNodeId, IdRange)) {
         all.sort_unstable();
         for same in all.chunk_by(|a, b| a.0 == b.0) {
             let start = self.list.len() as u32;
@@ -186,7 +186,7 @@ impl Strands {
                 let first = self.columns.len() as u32;
                 self.columns.extend(strand.iter().map(|&(.., column)| column));
                 let columns = (first, self.columns.len() as u32);
-                self.list.push(Strand { up: strand[0].1, list: strand[0].2, columns });
+                self.list.push(ColumnStrand { up: strand[0].1, list: strand[0].2, columns });
             }
             added(same[0].0, (start, self.list.len() as u32));
         }
@@ -194,13 +194,13 @@ impl Strands {
 
     /// Those of a label path, by how many levels up the bindings are.
     #[inline]
-    pub fn get(&self, strands: Range) -> &[Strand] {
+    pub fn get(&self, strands: IdRange) -> &[ColumnStrand] {
         slice(&self.list, strands)
     }
 
     /// How many columns there are in all strands of a label path.
     #[inline]
-    pub fn column_count(&self, strands: Range) -> usize {
+    pub fn column_count(&self, strands: IdRange) -> usize {
         match self.get(strands) {
             [first, .., last] => (last.columns.1 - first.columns.0) as usize,
             [only] => (only.columns.1 - only.columns.0) as usize,
@@ -209,48 +209,48 @@ impl Strands {
     }
 
     #[inline]
-    pub fn columns(&self, strand: &Strand) -> &[ColumnId] {
+    pub fn columns(&self, strand: &ColumnStrand) -> &[BindingColumnId] {
         slice(&self.columns, strand.columns)
     }
 }
 
 /// What columns and makes are the same by.
-type ColumnKey = (ListId, Option<NameTest>, Box<[Target]>);
-type MakeKey = (ListId, u32, Box<[ColumnId]>);
+type ColumnKey = (BindingListId, Option<NameTest>, Box<[RelativeTarget]>);
+type ConstructorKey = (BindingListId, u32, Box<[BindingColumnId]>);
 
 /// A skeleton with its columns.
-type Made<'a> = (&'a Numbered<Skeleton>, Box<[ColumnId]>);
+type FilledSkeleton<'a> = (&'a Interned<Skeleton>, Box<[BindingColumnId]>);
 
 /// Elements that a binding path selects; binding paths that select the same share it.
 #[derive(Debug, Default)]
-pub(super) struct List {
-    pub labels: Box<[LabelId]>,
+pub(super) struct BindingList {
+    pub labels: Box<[GuideNodeId]>,
 }
 
 /// What the queries' paths mean on the label paths known.
 #[derive(Debug, Default)]
-pub(super) struct Meaning {
-    pub lists: Vec<List>,
-    pub lists_of_label: Vec<Vec<ListId>>,
-    pub columns: Vec<Column>,
+pub(super) struct PathResolution {
+    pub lists: Vec<BindingList>,
+    pub lists_of_label: Vec<Vec<BindingListId>>,
+    pub columns: Vec<BindingColumn>,
     /// By label path: what is read there.
-    pub readings: Vec<Vec<Reading>>,
+    pub readings: Vec<Vec<ValueColumn>>,
     /// By label path: the columns that are returned and lead there.
-    pub returned: Vec<Range>,
-    pub strands: Strands,
+    pub returned: Vec<IdRange>,
+    pub strands: ColumnStrands,
     /// By source: its list; [`NONE`] if it leads nowhere.
-    pub list_of_source: Vec<ListId>,
+    pub list_of_source: Vec<BindingListId>,
     /// By pair: its column; [`NONE`] likewise.
-    pub column_of_pair: Vec<ColumnId>,
+    pub column_of_pair: Vec<BindingColumnId>,
     /// By make: the number of its recipe among those of the list; [`NONE`] likewise.
     pub make_of: Vec<u32>,
-    pub recipes: Arc<Recipes>,
+    pub recipes: Arc<ResultConstructors>,
 }
 
-impl Meaning {
+impl PathResolution {
     /// `None`: to find it takes too much, or it is too much to be kept.
-    pub fn of(classes: &Classes, labels: &Labels) -> Option<Self> {
-        let mut left = Left { steps: STEPS_MAX, kept: KEPT_MAX };
+    pub fn of(classes: &QueryCatalog, labels: &DataGuide) -> Option<Self> {
+        let mut left = ResolutionBudget { steps: STEPS_MAX, kept: KEPT_MAX };
         let mut meaning = Self { lists_of_label: vec![Vec::new(); labels.list.len()], ..Self::default() };
         meaning.readings.resize_with(labels.list.len(), Vec::new);
         meaning.returned.resize(labels.list.len(), (0, 0));
@@ -267,9 +267,9 @@ impl Meaning {
             && self.make_of == other.make_of
     }
 
-    fn find_lists(&mut self, classes: &Classes, labels: &Labels, left: &mut Left) -> Option<()> {
+    fn find_lists(&mut self, classes: &QueryCatalog, labels: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
         self.list_of_source = vec![NONE; classes.sources.bound()];
-        let mut known: FxHashMap<Vec<LabelId>, ListId> = FxHashMap::default();
+        let mut known: FxHashMap<Vec<GuideNodeId>, BindingListId> = FxHashMap::default();
         for (id, source) in classes.sources.iter() {
             let found = labels.follow(&source.path, ROOT, left)?;
             if found.is_empty() {
@@ -279,9 +279,9 @@ impl Meaning {
                 Some(&known) => known,
                 None => {
                     left.kept = left.kept.checked_sub(found.len())?;
-                    let list = self.lists.len() as ListId;
+                    let list = self.lists.len() as BindingListId;
                     found.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
-                    self.lists.push(List { labels: found.as_slice().into() });
+                    self.lists.push(BindingList { labels: found.as_slice().into() });
                     known.insert(found, list);
                     list
                 }
@@ -290,11 +290,11 @@ impl Meaning {
         Some(())
     }
 
-    fn find_columns(&mut self, classes: &Classes, labels: &Labels, left: &mut Left) -> Option<()> {
+    fn find_columns(&mut self, classes: &QueryCatalog, labels: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
         self.column_of_pair = vec![NONE; classes.pairs.bound()];
-        let mut known: FxHashMap<ColumnKey, ColumnId> = FxHashMap::default();
+        let mut known: FxHashMap<ColumnKey, BindingColumnId> = FxHashMap::default();
         let mut is_read = Vec::new();
-        let mut read: FxHashMap<Option<NameTest>, Vec<Reach>> = FxHashMap::default();
+        let mut read: FxHashMap<Option<NameTest>, Vec<ColumnReach>> = FxHashMap::default();
         for (id, pair) in classes.pairs.iter() {
             let list = self.list_of_source[pair.source as usize];
             let Some(bound) = self.lists.get(list as usize) else { continue };
@@ -303,19 +303,19 @@ impl Meaning {
                 let depth = labels.list[binding as usize].depth;
                 let found = labels.follow(&pair.path, binding, left)?;
                 targets.extend(
-                    found.into_iter().map(|label| Target { label, up: labels.list[label as usize].depth - depth }),
+                    found.into_iter().map(|label| RelativeTarget { label, up: labels.list[label as usize].depth - depth }),
                 );
             }
             targets.sort_unstable_by_key(|target| (target.label, target.up));
-            let targets: Box<[Target]> = targets.into();
+            let targets: Box<[RelativeTarget]> = targets.into();
             let place = (list, pair.path.attribute, targets.clone());
             let column = match known.get(&place) {
                 Some(&known) => known,
                 None => {
                     left.kept = left.kept.checked_sub(targets.len())?;
-                    self.columns.push(Column { targets });
+                    self.columns.push(BindingColumn { targets });
                     is_read.push(false);
-                    let column = self.columns.len() as ColumnId - 1;
+                    let column = self.columns.len() as BindingColumnId - 1;
                     known.insert(place, column);
                     column
                 }
@@ -328,20 +328,20 @@ impl Meaning {
         for (attribute, mut reached) in read {
             let readings = &mut self.readings;
             self.strands.add(&mut reached, |label, strands| {
-                readings[label as usize].push(Reading { attribute, strands });
+                readings[label as usize].push(ValueColumn { attribute, strands });
             });
         }
         Some(())
     }
 
-    fn find_recipes(&mut self, classes: &Classes) {
+    fn find_recipes(&mut self, classes: &QueryCatalog) {
         self.make_of = vec![NONE; classes.makes.bound()];
-        let mut known: FxHashMap<MakeKey, u32> = FxHashMap::default();
-        let mut of_list: Vec<Vec<Made<'_>>> = vec![Vec::new(); self.lists.len()];
+        let mut known: FxHashMap<ConstructorKey, u32> = FxHashMap::default();
+        let mut of_list: Vec<Vec<FilledSkeleton<'_>>> = vec![Vec::new(); self.lists.len()];
         for (id, make) in classes.makes.iter() {
             let list = self.list_of_source[make.source as usize];
             let Some(mine) = of_list.get_mut(list as usize) else { continue };
-            let columns: Box<[ColumnId]> =
+            let columns: Box<[BindingColumnId]> =
                 make.columns.iter().map(|&pair| self.column_of_pair[pair as usize]).collect();
             let place = (list, make.skeleton.id, columns.clone());
             self.make_of[id as usize] = *known.entry(place).or_insert_with(|| {
@@ -349,12 +349,12 @@ impl Meaning {
                 mine.len() as u32 - 1
             });
         }
-        let mut recipes = Recipes::default();
+        let mut recipes = ResultConstructors::default();
         for mine in &of_list {
             recipes.add_list(mine.iter().map(|(skeleton, columns)| (*skeleton, &columns[..])));
         }
         let mut returned = Vec::new();
-        for list in 0..self.lists.len() as ListId {
+        for list in 0..self.lists.len() as BindingListId {
             for &column in recipes.needed(list) {
                 self.columns[column as usize].add_to(&mut returned, list, column);
             }

@@ -9,7 +9,7 @@ const STEPS_MAX: usize = 63;
 
 /// A path to elements, or to attributes of them.
 #[derive(Clone, Debug)]
-pub(super) struct Linear {
+pub(super) struct LinearPath {
     steps: Box<[LinearStep]>,
     /// The attributes of the elements that the steps lead to are meant.
     pub attribute: Option<NameTest>,
@@ -18,9 +18,9 @@ pub(super) struct Linear {
 }
 
 /// How far a walk has come: bit `i` is set where the first `i` steps are taken and more may follow.
-pub(super) type Progress = u64;
+pub(super) type StepProgress = u64;
 
-impl Linear {
+impl LinearPath {
     /// A path from the document node to elements below it.
     pub fn from_message(expr: &Expr) -> Option<Self> {
         match expr {
@@ -66,22 +66,22 @@ impl Linear {
     }
 
     /// Where a walk begins.
-    pub const START: Progress = 1;
+    pub const START: StepProgress = 1;
 
     /// One level down, to an element of this name.
-    pub fn advance(&self, progress: Progress, name: Name) -> Progress {
+    pub fn advance(&self, progress: StepProgress, name: Name) -> StepProgress {
         let mut next = if self.deep { progress & 1 << self.steps.len() } else { 0 };
         for (index, step) in self.steps.iter().enumerate() {
             if progress >> index & 1 == 1 {
-                next |= Progress::from(step.descendant) << index;
-                next |= Progress::from(step.test.accepts(name)) << (index + 1);
+                next |= StepProgress::from(step.descendant) << index;
+                next |= StepProgress::from(step.test.accepts(name)) << (index + 1);
             }
         }
         next
     }
 
     /// Are all steps taken?
-    pub fn accepts(&self, progress: Progress) -> bool {
+    pub fn accepts(&self, progress: StepProgress) -> bool {
         progress >> self.steps.len() & 1 == 1
     }
 }

@@ -29,19 +29,19 @@ use std::sync::Arc;
 use crate::document::Message;
 
 use super::program::family::Interner;
-pub(crate) use catalog::Classes;
-use bindings::Found;
-use data_guide::{Labels, Meaning};
-pub(crate) use assembly::PutTogether;
-use recent_queries::Late;
-pub use result_ids::Named;
+pub(crate) use catalog::QueryCatalog;
+use bindings::MessageBindings;
+use data_guide::{DataGuide, PathResolution};
+pub(crate) use assembly::AssembleFn;
+use recent_queries::RecentQueries;
+pub use result_ids::ResultIds;
 #[cfg(test)]
 pub(crate) use result_ids::wear_out;
-pub(crate) use result_ids::{ELSEWHERE, Hearer, Told};
-pub use prepared::Prepared;
-use results::Results;
-pub(crate) use condition_index::Member;
-use condition_index::Selector;
+pub(crate) use result_ids::{ELSEWHERE, ResultSink, QueryResults};
+pub use prepared::PreparedResults;
+use results::BatchResults;
+pub(crate) use condition_index::IndexedQuery;
+use condition_index::ConditionIndex;
 
 /// Larger messages are looked at query by query: their results are written as they are found.
 const NODES_MAX: usize = 1 << 16;
@@ -53,24 +53,24 @@ const PATIENCE_TIMES: u64 = 8;
 
 /// What a thread knows of the label paths of messages, and of the message in hand.
 #[derive(Debug, Default)]
-pub(crate) struct Guide {
+pub(crate) struct BatchRewriter {
     /// The engine that this belongs to, and the edition of its classes.
     valid_for: (u64, u64),
-    labels: Labels,
-    meaning: Meaning,
+    labels: DataGuide,
+    meaning: PathResolution,
     /// Label paths when the meaning was found.
     meant: usize,
     /// Shared with what is prepared from it.
-    selector: Arc<Selector>,
+    selector: Arc<ConditionIndex>,
     /// See [`PATIENCE`].
     pub(crate) patience: u64,
-    late: Late,
-    found: Found,
-    results: Results,
+    late: RecentQueries,
+    found: MessageBindings,
+    results: BatchResults,
     is_ready: bool,
 }
 
-impl Guide {
+impl BatchRewriter {
     /// Did [`Self::run`] decide the message last run? If not, its queries are decided one by one.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_ready
@@ -80,7 +80,7 @@ impl Guide {
     pub(crate) fn run(
         &mut self,
         (engine, interner): (u64, &Interner),
-        classes: &Classes,
+        classes: &QueryCatalog,
         message: Message<'_>,
     ) -> bool {
         self.is_ready = false;
@@ -103,7 +103,7 @@ impl Guide {
 
     /// Tells the label paths of a message, and learns what the queries' paths mean if there are new ones, or many changes;
     /// `false`: that is too much.
-    fn knows(&mut self, classes: &Classes, message: Message<'_>) -> bool {
+    fn knows(&mut self, classes: &QueryCatalog, message: Message<'_>) -> bool {
         let is_known = self.found.label(message, &mut self.labels);
         if is_known && self.meant == self.labels.list.len() && !self.late.is_due(classes) {
             let looks_max = self.patience * self.selector.several_count() as u64;
@@ -118,29 +118,29 @@ impl Guide {
     }
 
     /// The queries, laid out by how often their conditions held so far.
-    fn selector_of(&self, classes: &Classes, meaning: &Meaning) -> Selector {
-        Selector::of(classes, meaning, |class| {
+    fn selector_of(&self, classes: &QueryCatalog, meaning: &PathResolution) -> ConditionIndex {
+        ConditionIndex::of(classes, meaning, |class| {
             let condition = self.selector.condition(&self.meaning, class);
             condition.and_then(|condition| self.found.how_often().get(condition as usize)).copied().unwrap_or_default()
         })
     }
 
-    fn lay_out(&mut self, selector: Arc<Selector>) {
+    fn lay_out(&mut self, selector: Arc<ConditionIndex>) {
         self.found.make_room(&selector);
         self.selector = selector;
     }
 
     fn forget_labels(&mut self) {
-        self.labels = Labels::default();
+        self.labels = DataGuide::default();
         self.meant = 0;
     }
 
     /// Takes notice of the queries that came and went.
-    fn follow(&mut self, engine: u64, classes: &Classes) {
+    fn follow(&mut self, engine: u64, classes: &QueryCatalog) {
         let edition = classes.edition();
         let known = if engine == self.valid_for.0 { classes.changes_since(self.valid_for.1) } else { None };
         if engine != self.valid_for.0 {
-            self.labels = Labels::default();
+            self.labels = DataGuide::default();
         }
         self.valid_for = (engine, edition);
         match known {
@@ -154,8 +154,8 @@ impl Guide {
     }
 
     /// Finds what the queries' paths mean, and lays them out if that is other than before; `None`: it is too much.
-    fn learn(&mut self, classes: &Classes) -> Option<()> {
-        let meaning = Meaning::of(classes, &self.labels)?;
+    fn learn(&mut self, classes: &QueryCatalog) -> Option<()> {
+        let meaning = PathResolution::of(classes, &self.labels)?;
         if self.meant == 0 || self.late.is_any() || !meaning.merges_as(&self.meaning) {
             self.lay_out(Arc::new(self.selector_of(classes, &meaning)));
             self.patience = PATIENCE;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::document::NodeId;
 
-use super::super::run_buffer::{RUN, Runs, STEP};
+use super::super::run_buffer::{RUN, RunAppender, STEP};
 use super::super::program::family::NONE;
-use super::super::interpreter::Session;
-use super::data_guide::{ColumnId, ListId};
-use super::result_ids::{Hearer, NAMER, Named};
-use super::constructors::{Form, Recipes};
-use super::condition_index::{Members, Selector};
+use super::super::interpreter::Interpreter;
+use super::data_guide::{BindingColumnId, BindingListId};
+use super::result_ids::{ResultSink, NAMER, ResultIds};
+use super::constructors::{ConstructorForm, ResultConstructors};
+use super::condition_index::{MemberRange, ConditionIndex};
 use super::binding_sets::members;
 
 /// Bytes that are put together for columns that lead to several slices, and of the message with them, at most.
@@ -34,12 +34,12 @@ pub(super) struct Slice {
 
 /// What a column leads to from one binding: a slice; or several, and then from which on, and up to which.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct ColumnEntry {
     pub slice: Slice,
     pub bytes: u32,
 }
 
-impl Entry {
+impl ColumnEntry {
     #[inline]
     pub fn bytes(self) -> usize {
         (self.bytes & !SEVERAL) as usize
@@ -48,9 +48,9 @@ impl Entry {
 
 /// Queries that match with the same bindings of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
-    pub list: ListId,
-    pub members: Members,
+pub(super) struct MatchedGroup {
+    pub list: BindingListId,
+    pub members: MemberRange,
     /// How many bindings the list has.
     pub bindings: u32,
     /// Where the set of bindings begins.
@@ -58,15 +58,15 @@ pub(super) struct Group {
 }
 
 /// What is filled in when it is found what columns lead to.
-pub(super) struct Parts<'a> {
+pub(super) struct ColumnParts<'a> {
     /// By column: where its entries begin; somewhere far off if nobody asks for it.
     pub starts: &'a [u32],
-    pub entries: &'a mut [Entry],
+    pub entries: &'a mut [ColumnEntry],
     pub slices: &'a mut Vec<Slice>,
     pub several_bytes: &'a mut usize,
 }
 
-impl Group {
+impl MatchedGroup {
     /// How many queries there are.
     pub fn len(&self) -> u32 {
         self.members.1 - self.members.0
@@ -76,14 +76,14 @@ impl Group {
 /// The queries that one message matches, with the bindings of each and what their paths lead to from there: all that is
 /// needed to put results together. Whoever keeps the message can have them at any time.
 #[derive(Debug, Default)]
-pub struct Prepared {
-    recipes: Arc<Recipes>,
-    selector: Arc<Selector>,
-    groups: Vec<Group>,
+pub struct PreparedResults {
+    recipes: Arc<ResultConstructors>,
+    selector: Arc<ConditionIndex>,
+    groups: Vec<MatchedGroup>,
     sets: Vec<u64>,
     /// By column: where its entries begin; [`TOO_MUCH`]; [`NONE`] if nobody asks for it.
     columns: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<ColumnEntry>,
     /// How many entries there are to be.
     entry_count: u32,
     slices: Vec<Slice>,
@@ -99,7 +99,7 @@ pub struct Prepared {
     column_bytes_max: usize,
 }
 
-impl Prepared {
+impl PreparedResults {
     /// None yet, with as much room as these take.
     pub(super) fn as_large_as(&self) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Prepared {
     }
 
     /// Forgets what another message had.
-    pub(super) fn reset(&mut self, recipes: &Arc<Recipes>, selector: &Arc<Selector>, columns: usize) {
+    pub(super) fn reset(&mut self, recipes: &Arc<ResultConstructors>, selector: &Arc<ConditionIndex>, columns: usize) {
         if !Arc::ptr_eq(&self.recipes, recipes) {
             self.recipes = Arc::clone(recipes);
         }
@@ -150,8 +150,8 @@ impl Prepared {
     }
 
     #[inline]
-    pub(super) fn add_group(&mut self, list: ListId, members: Members, bindings: u32, set: &[u64]) {
-        self.groups.push(Group { list, members, bindings, set: self.sets.len() as u32 });
+    pub(super) fn add_group(&mut self, list: BindingListId, members: MemberRange, bindings: u32, set: &[u64]) {
+        self.groups.push(MatchedGroup { list, members, bindings, set: self.sets.len() as u32 });
         match *set {
             [word] => self.sets.push(word),
             _ => self.sets.extend_from_slice(set),
@@ -159,15 +159,15 @@ impl Prepared {
         self.bindings_max = self.bindings_max.max(bindings as usize);
     }
 
-    pub(super) fn groups(&self) -> &[Group] {
+    pub(super) fn groups(&self) -> &[MatchedGroup] {
         &self.groups
     }
 
-    pub(super) fn selector(&self) -> &Selector {
+    pub(super) fn selector(&self) -> &ConditionIndex {
         &self.selector
     }
 
-    pub(super) fn recipes(&self) -> &Recipes {
+    pub(super) fn recipes(&self) -> &ResultConstructors {
         &self.recipes
     }
 
@@ -178,7 +178,7 @@ impl Prepared {
     }
 
     /// Is it not known what a column leads to, because that is too much?
-    pub(super) fn is_too_much(&self, column: ColumnId) -> bool {
+    pub(super) fn is_too_much(&self, column: BindingColumnId) -> bool {
         self.columns[column as usize] == TOO_MUCH
     }
 
@@ -203,13 +203,13 @@ impl Prepared {
     }
 
     /// Bytes that a column leads to from so many bindings.
-    pub(super) fn total(&self, column: ColumnId, bindings: u32) -> usize {
+    pub(super) fn total(&self, column: BindingColumnId, bindings: u32) -> usize {
         self.entries(column, bindings).iter().map(|entry| entry.bytes()).sum()
     }
 
     /// Notes that it is asked what a column leads to from each of so many bindings.
     #[inline]
-    pub(super) fn ask_for(&mut self, column: ColumnId, bindings: u32) {
+    pub(super) fn ask_for(&mut self, column: BindingColumnId, bindings: u32) {
         let start = &mut self.columns[column as usize];
         if *start == NONE {
             *start = self.entry_count;
@@ -221,12 +221,12 @@ impl Prepared {
         }
     }
 
-    pub(super) fn is_asked_for(&self, column: ColumnId) -> bool {
+    pub(super) fn is_asked_for(&self, column: BindingColumnId) -> bool {
         self.columns[column as usize] != NONE
     }
 
     /// Notes that a column leads to too much.
-    pub(super) fn add_too_much(&mut self, column: ColumnId) {
+    pub(super) fn add_too_much(&mut self, column: BindingColumnId) {
         self.columns[column as usize] = TOO_MUCH;
         self.is_too_much = true;
     }
@@ -238,19 +238,19 @@ impl Prepared {
 
     /// What is to be filled in.
     #[inline]
-    pub(super) fn parts(&mut self) -> Parts<'_> {
+    pub(super) fn parts(&mut self) -> ColumnParts<'_> {
         let Self { columns, entries, slices, several_bytes, .. } = self;
-        Parts { starts: columns, entries, slices, several_bytes }
+        ColumnParts { starts: columns, entries, slices, several_bytes }
     }
 
     /// Are elements copied to results other than they are in the message?
     #[inline]
-    pub(super) fn is_copied(&self, session: &Session<'_>) -> bool {
+    pub(super) fn is_copied(&self, session: &Interpreter<'_>) -> bool {
         !session.message.document.declarations.is_empty()
     }
 
     /// An element as it is copied to a result; `None`: not here.
-    pub(super) fn keep_slice(&mut self, session: &mut Session<'_>, node: NodeId) -> Option<Slice> {
+    pub(super) fn keep_slice(&mut self, session: &mut Interpreter<'_>, node: NodeId) -> Option<Slice> {
         self.is_kept = true;
         let start = self.kept.len();
         session.keep_copy(node, &mut self.kept).ok()?;
@@ -278,7 +278,7 @@ impl Prepared {
             for slice in &slices[entry.slice.start as usize..entry.slice.end as usize] {
                 kept.extend_from_within(slice.start as usize..slice.end as usize);
             }
-            *entry = Entry { slice: Slice { start, end: kept.len() as u32 }, bytes: entry.bytes & !SEVERAL };
+            *entry = ColumnEntry { slice: Slice { start, end: kept.len() as u32 }, bytes: entry.bytes & !SEVERAL };
         }
         kept.resize(kept.len() + STEP, 0);
     }
@@ -289,8 +289,8 @@ impl Prepared {
     }
 
     /// The results, told apart by number; and which of them each query gets.
-    pub(crate) fn named(&self, told: &mut impl Hearer) -> Named {
-        let mut named = Named::default();
+    pub(crate) fn named(&self, told: &mut impl ResultSink) -> ResultIds {
+        let mut named = ResultIds::default();
         NAMER.with_borrow_mut(|namer| namer.name(self, &mut named, &[], told));
         named
     }
@@ -303,13 +303,13 @@ impl Prepared {
 
     /// What a column leads to from a binding, given where its entries begin.
     #[inline]
-    fn entry(&self, start: u32, binding: u32) -> Entry {
+    fn entry(&self, start: u32, binding: u32) -> ColumnEntry {
         self.entries[(start + binding) as usize]
     }
 
     /// What a column leads to from each of so many bindings.
     #[inline]
-    pub(super) fn entries(&self, column: ColumnId, bindings: u32) -> &[Entry] {
+    pub(super) fn entries(&self, column: BindingColumnId, bindings: u32) -> &[ColumnEntry] {
         let start = self.start_of(column) as usize;
         &self.entries[start..start + bindings as usize]
     }
@@ -321,18 +321,18 @@ impl Prepared {
     }
 
     #[inline]
-    pub(super) fn all_entries(&self) -> &[Entry] {
+    pub(super) fn all_entries(&self) -> &[ColumnEntry] {
         &self.entries
     }
 
     /// To be called when all columns were asked for.
     pub(super) fn begin_columns(&mut self) {
-        self.entries.resize(self.entry_count as usize, Entry::default());
+        self.entries.resize(self.entry_count as usize, ColumnEntry::default());
     }
 
     /// Where the entries of a column begin.
     #[inline]
-    pub(super) fn start_of(&self, column: ColumnId) -> u32 {
+    pub(super) fn start_of(&self, column: BindingColumnId) -> u32 {
         let start = self.columns[column as usize];
         if start >= TOO_MUCH { 0 } else { start }
     }
@@ -343,8 +343,8 @@ impl Prepared {
         starts.iter().map(|&start| self.entry(start, binding).bytes()).sum()
     }
 
-    pub(super) fn size_of(&self, make: Make<'_>, set: &[u64]) -> usize {
-        let Make { form, starts } = make;
+    pub(super) fn size_of(&self, make: ConstructorUse<'_>, set: &[u64]) -> usize {
+        let ConstructorUse { form, starts } = make;
         let fragment = |binding| {
             let bytes = self.column_bytes(starts, binding);
             form.constant_bytes[usize::from(bytes == 0)] + bytes
@@ -354,13 +354,13 @@ impl Prepared {
 
     /// Appends what is made of one binding. `source` is what slices are of.
     #[inline]
-    pub(super) fn append_fragment(&self, make: Make<'_>, binding: u32, source: &[u8], out: &mut Runs<'_>) {
-        let Make { form, starts } = make;
+    pub(super) fn append_fragment(&self, make: ConstructorUse<'_>, binding: u32, source: &[u8], out: &mut RunAppender<'_>) {
+        let ConstructorUse { form, starts } = make;
         let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
         let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);
         out.push::<RUN>(&form.constants, head.0, head.1);
         for &(column, behind) in &form.columns {
-            let Entry { slice, bytes } = self.entry(starts[column as usize], binding);
+            let ColumnEntry { slice, bytes } = self.entry(starts[column as usize], binding);
             if bytes & SEVERAL == 0 {
                 out.push::<STEP>(source, slice.start, slice.end);
             } else {
@@ -375,17 +375,17 @@ impl Prepared {
     /// Hands over the bytes that are made of one binding, in runs.
     pub(super) fn push_fragment<E>(
         &self,
-        make: Make<'_>,
+        make: ConstructorUse<'_>,
         binding: u32,
         source: &[u8],
         mut push: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Make { form, starts } = make;
+        let ConstructorUse { form, starts } = make;
         let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
         let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);
         push(&form.constants[head.0 as usize..head.1 as usize])?;
         for &(column, behind) in &form.columns {
-            let Entry { slice, bytes } = self.entry(starts[column as usize], binding);
+            let ColumnEntry { slice, bytes } = self.entry(starts[column as usize], binding);
             let slices = match bytes & SEVERAL {
                 0 => &[slice],
                 _ => &self.slices[slice.start as usize..slice.end as usize],
@@ -399,7 +399,7 @@ impl Prepared {
 
 /// How results are made on one message: by which form, and where the entries of each of its columns begin.
 #[derive(Clone, Copy)]
-pub(super) struct Make<'a> {
-    pub form: &'a Form,
+pub(super) struct ConstructorUse<'a> {
+    pub form: &'a ConstructorForm,
     pub starts: &'a [u32],
 }

@@ -4,7 +4,7 @@
 //! and those that came are decided one by one, until doing so has cost about as much as to lay all out anew. So it is where
 //! queries only went: as long as some have to be skipped, results are named the slower way, one delivery at a time.
 
-use super::catalog::Classes;
+use super::catalog::QueryCatalog;
 
 /// What it costs to decide a query by itself, in units of what it costs to lay one out.
 const ALONE: usize = 8;
@@ -18,7 +18,7 @@ const PATH: usize = 16;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Late {
+pub(super) struct RecentQueries {
     /// The queries of which the selector knows nothing, or nothing true, as bits.
     changed: Vec<u64>,
     /// Those of them that there are.
@@ -27,7 +27,7 @@ pub(super) struct Late {
     spent: usize,
 }
 
-impl Late {
+impl RecentQueries {
     pub fn clear(&mut self) {
         self.changed.clear();
         self.queries.clear();
@@ -35,7 +35,7 @@ impl Late {
     }
 
     /// Takes notice of changes.
-    pub fn note(&mut self, changes: &[u32], classes: &Classes) {
+    pub fn note(&mut self, changes: &[u32], classes: &QueryCatalog) {
         for &query in changes {
             let word = query as usize / 64;
             if self.changed.len() <= word {
@@ -57,7 +57,7 @@ impl Late {
     }
 
     /// Another message comes: is it time to lay all out?
-    pub fn is_due(&mut self, classes: &Classes) -> bool {
+    pub fn is_due(&mut self, classes: &QueryCatalog) -> bool {
         self.spent += ALONE * self.queries.len();
         self.spent > classes.len() + PATH * classes.path_count()
     }

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use super::super::run_buffer::Buffer;
+use super::super::run_buffer::RunBuffer;
 use super::super::program::family::NONE;
-use super::prepared::{Group, Make, Prepared};
-use super::constructors::RecipeId;
-use super::condition_index::{Member, Members};
-use super::binding_sets::{Sets, members};
+use super::prepared::{MatchedGroup, ConstructorUse, PreparedResults};
+use super::constructors::ResultConstructorId;
+use super::condition_index::{IndexedQuery, MemberRange};
+use super::binding_sets::{BindingSets, members};
 
 /// Queries of each group from which on it pays to name the results of its recipes first.
 const MANY: usize = 32;
@@ -21,11 +21,11 @@ pub(crate) const ELSEWHERE: u32 = NONE - 1;
 
 thread_local! {
     /// For messages whose results are told apart by whoever looks at them: how large a table is needed, the queries tell.
-    pub(super) static NAMER: RefCell<Namer> = RefCell::default();
+    pub(super) static NAMER: RefCell<ResultNumbering> = RefCell::default();
 }
 
 /// Is told which query gets which result.
-pub(crate) trait Hearer {
+pub(crate) trait ResultSink {
     /// Up to so many queries will be told.
     fn expect(&mut self, count: usize);
 
@@ -33,7 +33,7 @@ pub(crate) trait Hearer {
     fn hear(&mut self, query: u32, number: u32);
 
     /// Queries get results.
-    fn hear_all(&mut self, members: &[Member], number_of: impl FnMut(Member) -> u32);
+    fn hear_all(&mut self, members: &[IndexedQuery], number_of: impl FnMut(IndexedQuery) -> u32);
 
     /// That was all.
     fn end(&mut self);
@@ -41,7 +41,7 @@ pub(crate) trait Hearer {
 
 /// Queries with the number of each one's result.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct QueryResults {
     pub queries: Vec<u32>,
     pub numbers: Vec<u32>,
     /// Is any [`ELSEWHERE`]?
@@ -50,7 +50,7 @@ pub(crate) struct Told {
     count: usize,
 }
 
-impl Hearer for Told {
+impl ResultSink for QueryResults {
     fn expect(&mut self, count: usize) {
         self.queries.resize(count, 0);
         self.numbers.resize(count, 0);
@@ -65,7 +65,7 @@ impl Hearer for Told {
     }
 
     #[inline(always)]
-    fn hear_all(&mut self, members: &[Member], mut number_of: impl FnMut(Member) -> u32) {
+    fn hear_all(&mut self, members: &[IndexedQuery], mut number_of: impl FnMut(IndexedQuery) -> u32) {
         let place = self.count..self.count + members.len();
         let (queries, numbers) = (&mut self.queries[place.clone()], &mut self.numbers[place]);
         for ((&member, query), number) in members.iter().zip(queries).zip(numbers) {
@@ -83,7 +83,7 @@ impl Hearer for Told {
 
 /// A recipe that results of a message are made by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
+pub(super) struct UsedConstructor {
     form: u32,
     /// Where it is noted where the entries of its columns begin.
     starts: (u32, u32),
@@ -97,8 +97,8 @@ pub(super) struct Used {
 
 /// How the results of a message are made: found when the first of them is.
 #[derive(Debug, Default)]
-pub(super) struct Uses {
-    list: Vec<Used>,
+pub(super) struct UsedConstructors {
+    list: Vec<UsedConstructor>,
     starts: Vec<u32>,
     /// By result: the number of what it is made by.
     of_result: Vec<u32>,
@@ -106,13 +106,13 @@ pub(super) struct Uses {
 
 /// The results of one message, told apart by number.
 #[derive(Debug, Default)]
-pub struct Named {
+pub struct ResultIds {
     /// By result: the recipe, and the group of queries whose bindings it is made of.
-    list: Vec<(RecipeId, u32)>,
-    uses: OnceLock<Uses>,
+    list: Vec<(ResultConstructorId, u32)>,
+    uses: OnceLock<UsedConstructors>,
 }
 
-impl Named {
+impl ResultIds {
     /// How many results there are.
     pub fn len(&self) -> usize {
         self.list.len()
@@ -124,22 +124,22 @@ impl Named {
     }
 
     /// By result: the recipe, and the group of queries whose bindings it is made of.
-    pub(super) fn list(&self) -> &[(RecipeId, u32)] {
+    pub(super) fn list(&self) -> &[(ResultConstructorId, u32)] {
         &self.list
     }
 
     /// How many bytes a result has; 0 if there is none of this number.
-    pub fn size(&self, prepared: &Prepared, number: usize) -> usize {
+    pub fn size(&self, prepared: &PreparedResults, number: usize) -> usize {
         let Some((make, set)) = self.result(prepared, number) else { return 0 };
         prepared.size_of(make, set)
     }
 
     /// Puts a result together; nothing if there is none of this number. `message` is the one that it is made of, `memory` is
     /// for the bytes.
-    pub fn write<'a>(&self, prepared: &Prepared, number: usize, message: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
+    pub fn write<'a>(&self, prepared: &PreparedResults, number: usize, message: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
         let Some((make, set)) = self.result(prepared, number) else { return &[] };
         let source = prepared.source(message);
-        let mut buffer = Buffer::within(std::mem::take(memory));
+        let mut buffer = RunBuffer::within(std::mem::take(memory));
         buffer.append(prepared.size_of(make, set), |out| {
             out.push_all(&make.form.prefix);
             members(set).for_each(|binding| prepared.append_fragment(make, binding, source, out));
@@ -151,34 +151,34 @@ impl Named {
     }
 
     /// How a result is made, and of which bindings.
-    fn result<'a>(&'a self, prepared: &'a Prepared, number: usize) -> Option<(Make<'a>, &'a [u64])> {
+    fn result<'a>(&'a self, prepared: &'a PreparedResults, number: usize) -> Option<(ConstructorUse<'a>, &'a [u64])> {
         let set = self.set(prepared, *self.list.get(number)?);
         let uses = self.uses(prepared);
         Some((uses.make(prepared, uses.of_result[number]), set))
     }
 
     /// How the results are made.
-    pub(super) fn uses(&self, prepared: &Prepared) -> &Uses {
-        self.uses.get_or_init(|| Uses::of(prepared, &self.list))
+    pub(super) fn uses(&self, prepared: &PreparedResults) -> &UsedConstructors {
+        self.uses.get_or_init(|| UsedConstructors::of(prepared, &self.list))
     }
 
     /// By result: the number of what it is made by, and its set of bindings.
     pub(super) fn results<'a>(
         &'a self,
-        prepared: &'a Prepared,
-        uses: &'a Uses,
+        prepared: &'a PreparedResults,
+        uses: &'a UsedConstructors,
     ) -> impl Iterator<Item = (u32, &'a [u64])> {
         uses.of_result.iter().zip(&self.list).map(|(&used, &result)| (used, self.set(prepared, result)))
     }
 
     #[inline]
-    fn set<'a>(&self, prepared: &'a Prepared, (_, group): (RecipeId, u32)) -> &'a [u64] {
-        let Group { set, bindings, .. } = prepared.groups()[group as usize];
+    fn set<'a>(&self, prepared: &'a PreparedResults, (_, group): (ResultConstructorId, u32)) -> &'a [u64] {
+        let MatchedGroup { set, bindings, .. } = prepared.groups()[group as usize];
         prepared.set(set, bindings)
     }
 
     /// The numbers of the results that are larger than allowed, ascending.
-    pub(super) fn too_large(&self, prepared: &Prepared, bytes_max: usize) -> Vec<u32> {
+    pub(super) fn too_large(&self, prepared: &PreparedResults, bytes_max: usize) -> Vec<u32> {
         if self.uses(prepared).list.iter().all(|used| used.bytes_max <= bytes_max) {
             return Vec::new();
         }
@@ -186,8 +186,8 @@ impl Named {
     }
 }
 
-impl Uses {
-    fn of(prepared: &Prepared, results: &[(RecipeId, u32)]) -> Self {
+impl UsedConstructors {
+    fn of(prepared: &PreparedResults, results: &[(ResultConstructorId, u32)]) -> Self {
         let mut uses = Self { of_result: Vec::with_capacity(results.len()), ..Self::default() };
         let mut known = vec![NONE; prepared.recipes().len()];
         let mut totals = vec![usize::MAX; prepared.column_count()];
@@ -203,7 +203,7 @@ impl Uses {
     }
 
     /// The number of another recipe used. `totals`: by column, bytes that it leads to, if that is known.
-    fn begin(&mut self, prepared: &Prepared, recipe: RecipeId, bindings: u32, totals: &mut [usize]) -> u32 {
+    fn begin(&mut self, prepared: &PreparedResults, recipe: ResultConstructorId, bindings: u32, totals: &mut [usize]) -> u32 {
         let recipes = prepared.recipes();
         let columns = recipes.columns(recipe);
         let form = recipes.form_of(recipe);
@@ -219,26 +219,26 @@ impl Uses {
         let start = self.starts.len() as u32;
         self.starts.extend(columns.iter().map(|&column| prepared.start_of(column)));
         let starts = (start, self.starts.len() as u32);
-        self.list.push(Used { form, starts, bindings, results: 0, bytes_max });
+        self.list.push(UsedConstructor { form, starts, bindings, results: 0, bytes_max });
         self.list.len() as u32 - 1
     }
 
     /// The recipes used, by number.
-    pub fn list(&self) -> &[Used] {
+    pub fn list(&self) -> &[UsedConstructor] {
         &self.list
     }
 
     #[inline]
-    pub fn make<'a>(&'a self, prepared: &'a Prepared, used: u32) -> Make<'a> {
-        let Used { form, starts: (start, end), .. } = self.list[used as usize];
-        Make { form: prepared.recipes().form(form), starts: &self.starts[start as usize..end as usize] }
+    pub fn make<'a>(&'a self, prepared: &'a PreparedResults, used: u32) -> ConstructorUse<'a> {
+        let UsedConstructor { form, starts: (start, end), .. } = self.list[used as usize];
+        ConstructorUse { form: prepared.recipes().form(form), starts: &self.starts[start as usize..end as usize] }
     }
 }
 
 /// What is needed to name the results of a message.
 #[derive(Debug, Default)]
-pub(super) struct Namer {
-    sets: Sets,
+pub(super) struct ResultNumbering {
+    sets: BindingSets,
     /// By group of a list: the number of its set; and the groups by set, with where those of each begin.
     set_of: Vec<u32>,
     by_set: Vec<u32>,
@@ -249,22 +249,22 @@ pub(super) struct Namer {
     /// By recipe of the group in hand: its result.
     numbers: Vec<u32>,
     /// Results as they are named; longer than they need be.
-    results: Vec<(RecipeId, u32)>,
+    results: Vec<(ResultConstructorId, u32)>,
     /// How many results were ever named, but for those from before `made` was emptied.
     ever: u32,
 }
 
-impl Namer {
+impl ResultNumbering {
     /// Names the results, and tells the queries with the number of each one's: [`ELSEWHERE`] where it has to be asked for
     /// by itself. The queries in `without`, bits, are left out.
-    pub fn name(&mut self, prepared: &Prepared, named: &mut Named, without: &[u64], told: &mut impl Hearer) {
+    pub fn name(&mut self, prepared: &PreparedResults, named: &mut ResultIds, without: &[u64], told: &mut impl ResultSink) {
         let count = prepared.query_count();
         let mut results = std::mem::take(&mut self.results);
         if results.len() < count {
             results.resize(count, (0, 0));
         }
         told.expect(count);
-        let mut naming = Naming { prepared, without, results: &mut results, result_count: 0, told };
+        let mut naming = NumberingRun { prepared, without, results: &mut results, result_count: 0, told };
         let mut start = 0;
         for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
             self.name_list(same, start, &mut naming);
@@ -284,7 +284,7 @@ impl Namer {
     }
 
     /// Names the results of the groups of one list. The first of them has the number `start`.
-    fn name_list(&mut self, groups: &[Group], start: u32, naming: &mut Naming<'_, impl Hearer>) {
+    fn name_list(&mut self, groups: &[MatchedGroup], start: u32, naming: &mut NumberingRun<'_, impl ResultSink>) {
         let prepared = naming.prepared;
         let (first, recipes) = prepared.recipes().of_list(groups[0].list);
         if self.made.len() < recipes {
@@ -305,7 +305,7 @@ impl Namer {
             // Results of this set are counted on from here.
             let before = self.ever;
             let base = naming.result_count as u32;
-            let set = NewSet { first, base, before };
+            let set = NewBindingSet { first, base, before };
             let same = same.iter().map(|&group| (start + group, groups[group as usize].members));
             if !plain {
                 naming.name_some(set, same, &mut self.made);
@@ -322,7 +322,7 @@ impl Namer {
     }
 
     /// Puts groups of a list in the order of their sets.
-    fn put_in_order(&mut self, prepared: &Prepared, groups: &[Group]) {
+    fn put_in_order(&mut self, prepared: &PreparedResults, groups: &[MatchedGroup]) {
         let Self { sets, set_of, by_set, starts, .. } = self;
         sets.reset();
         set_of.clear();
@@ -346,15 +346,15 @@ impl Namer {
 
 /// A set of bindings that results are to be named of.
 #[derive(Clone, Copy)]
-struct NewSet {
+struct NewBindingSet {
     /// The first recipe of the list.
-    first: RecipeId,
+    first: ResultConstructorId,
     /// The first result of the set, in the message and ever.
     base: u32,
     before: u32,
 }
 
-impl NewSet {
+impl NewBindingSet {
     /// What makes a number that was made for the set the one of a result of the message.
     fn shift(self) -> u32 {
         self.base.wrapping_sub(self.before + 1)
@@ -362,19 +362,19 @@ impl NewSet {
 }
 
 /// The message whose results are named.
-struct Naming<'a, H> {
-    prepared: &'a Prepared,
+struct NumberingRun<'a, H> {
+    prepared: &'a PreparedResults,
     without: &'a [u64],
     /// Longer than they need be.
-    results: &'a mut [(RecipeId, u32)],
+    results: &'a mut [(ResultConstructorId, u32)],
     result_count: usize,
     told: &'a mut H,
 }
 
-impl<H: Hearer> Naming<'_, H> {
+impl<H: ResultSink> NumberingRun<'_, H> {
     /// Names the results of all queries of groups with one set, none of which has to be asked for by itself. Nearly each
     /// query may or may not have the result of another, so there is no jump for that.
-    fn name_all(&mut self, set: NewSet, groups: impl Iterator<Item = (u32, Members)>, made: &mut [u32]) {
+    fn name_all(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, made: &mut [u32]) {
         let Self { prepared, results, told, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
@@ -395,8 +395,8 @@ impl<H: Hearer> Naming<'_, H> {
     /// The same where groups are large: first those of each recipe, which is that of several queries.
     fn name_recipes(
         &mut self,
-        set: NewSet,
-        groups: impl Iterator<Item = (u32, Members)>,
+        set: NewBindingSet,
+        groups: impl Iterator<Item = (u32, MemberRange)>,
         (made, numbers): (&mut [u32], &mut [u32]),
     ) {
         let Self { prepared, results, told, .. } = self;
@@ -421,12 +421,12 @@ impl<H: Hearer> Naming<'_, H> {
     }
 
     /// The same where there is one group: each of its recipes makes a result, numbered in the order of the recipes.
-    fn name_only(&mut self, set: NewSet, (group, members): (u32, Members)) {
+    fn name_only(&mut self, set: NewBindingSet, (group, members): (u32, MemberRange)) {
         let Self { prepared, results, told, .. } = self;
         let members = prepared.selector().members(members);
         let first = members[0].place;
         let results = &mut results[set.base as usize..];
-        told.hear_all(members, |Member { row, place, .. }| {
+        told.hear_all(members, |IndexedQuery { row, place, .. }| {
             results[(place - first) as usize] = (set.first + row, group);
             set.base + place - first
         });
@@ -434,7 +434,7 @@ impl<H: Hearer> Naming<'_, H> {
     }
 
     /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
-    fn name_some(&mut self, set: NewSet, groups: impl Iterator<Item = (u32, Members)>, made: &mut [u32]) {
+    fn name_some(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, made: &mut [u32]) {
         let Self { prepared, without, .. } = *self;
         let shift = set.shift();
         for (group, members) in groups {
@@ -474,9 +474,9 @@ mod tests {
     #[test]
     fn memory_for_very_many_results_is_given_back() {
         for (results, is_kept) in [(KEPT_MAX, true), (KEPT_MAX + 1, false)] {
-            let mut namer = Namer { results: vec![(0, 0); results], ever: 7, ..Namer::default() };
-            let mut named = Named { list: vec![(0, 0); results], ..Named::default() };
-            namer.name(&Prepared::default(), &mut named, &[], &mut Told::default());
+            let mut namer = ResultNumbering { results: vec![(0, 0); results], ever: 7, ..ResultNumbering::default() };
+            let mut named = ResultIds { list: vec![(0, 0); results], ..ResultIds::default() };
+            namer.name(&PreparedResults::default(), &mut named, &[], &mut QueryResults::default());
             assert_eq!((namer.results.capacity() > 0, namer.ever > 0), (is_kept, is_kept), "{results}");
             assert!(named.list.capacity() <= KEPT_MAX && named.is_empty(), "{results}");
         }

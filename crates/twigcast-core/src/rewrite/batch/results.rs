@@ -5,17 +5,17 @@
 //! *fragment*; where many results are made alike it is put together once, and copied as a whole where it is needed again.
 
 use super::super::ExtractError;
-use super::super::run_buffer::Runs;
+use super::super::run_buffer::RunAppender;
 use super::super::program::family::NONE;
 use super::super::output::{CHUNK_BYTES, Output, Payloads};
-use super::super::interpreter::Session;
-use super::columns::Columns;
-use super::data_guide::Meaning;
-use super::assembly::Joined;
-use super::result_ids::{Hearer, Named, Namer, Told, Uses};
-use super::prepared::{Make, Prepared};
+use super::super::interpreter::Interpreter;
+use super::columns::ColumnScratch;
+use super::data_guide::PathResolution;
+use super::assembly::ResultAssembly;
+use super::result_ids::{ResultSink, ResultIds, ResultNumbering, QueryResults, UsedConstructors};
+use super::prepared::{ConstructorUse, PreparedResults};
 use super::binding_sets::members;
-use super::{Found, Guide};
+use super::{MessageBindings, BatchRewriter};
 
 /// Fragments of which it is noted where they are, at most.
 const FRAGMENTS_MAX: usize = 1 << 20;
@@ -27,17 +27,17 @@ const SURELY: usize = 1 << 30;
 
 /// The results of one message.
 #[derive(Debug, Default)]
-pub(super) struct Results {
-    prepared: Prepared,
-    named: Named,
-    namer: Namer,
+pub(super) struct BatchResults {
+    prepared: PreparedResults,
+    named: ResultIds,
+    namer: ResultNumbering,
     fragments: Fragments,
-    columns: Columns,
+    columns: ColumnScratch,
 }
 
-impl Guide {
+impl BatchRewriter {
     /// Finds what the results of the message last run are made of.
-    pub(crate) fn find_results(&mut self, session: &mut Session<'_>) {
+    pub(crate) fn find_results(&mut self, session: &mut Interpreter<'_>) {
         let Self { found, meaning, selector, results, .. } = self;
         let prepared = &mut results.prepared;
         prepared.reset(&meaning.recipes, selector, meaning.columns.len());
@@ -55,40 +55,40 @@ impl Guide {
     /// Tells the results that were found apart, and tells the queries with the number of each one's:
     /// [`super::ELSEWHERE`] where it has to be asked for by itself. Returns the numbers of those that are larger than
     /// allowed, ascending.
-    pub(crate) fn name_results(&mut self, bytes_max: usize, told: &mut Told) -> Vec<u32> {
-        let Results { prepared, named, namer, .. } = &mut self.results;
+    pub(crate) fn name_results(&mut self, bytes_max: usize, told: &mut QueryResults) -> Vec<u32> {
+        let BatchResults { prepared, named, namer, .. } = &mut self.results;
         namer.name(prepared, named, self.late.changed(), told);
         self.late.note_named(told.queries.len());
         if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
     }
 
     /// The same where that is certain, and no result too large.
-    pub(crate) fn name_certain_results(&mut self, told: &mut impl Hearer) {
-        let Results { prepared, named, namer, .. } = &mut self.results;
+    pub(crate) fn name_certain_results(&mut self, told: &mut impl ResultSink) {
+        let BatchResults { prepared, named, namer, .. } = &mut self.results;
         namer.name(prepared, named, &[], told);
     }
 
     /// Takes what was found, to be put together at any time.
-    pub(crate) fn take_prepared(&mut self) -> Prepared {
+    pub(crate) fn take_prepared(&mut self) -> PreparedResults {
         let next = self.results.prepared.as_large_as();
         std::mem::replace(&mut self.results.prepared, next)
     }
 
     /// Takes what was told apart.
-    pub(crate) fn take_named(&mut self) -> Named {
+    pub(crate) fn take_named(&mut self) -> ResultIds {
         std::mem::take(&mut self.results.named)
     }
 
     /// Puts the results that were found together. The numbers of those that are too large are known; where they would be
     /// is nothing.
-    pub(crate) fn write_results(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
+    pub(crate) fn write_results(&mut self, session: &mut Interpreter<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
         self.results.write(session, too_large)
     }
 }
 
-impl Results {
+impl BatchResults {
     /// Finds what the columns lead to that the recipes of the queries found need.
-    fn find_columns(&mut self, found: &Found, meaning: &Meaning, session: &mut Session<'_>) {
+    fn find_columns(&mut self, found: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
         let Self { prepared, columns, .. } = self;
         let mut at = 0;
         while let Some(&group) = prepared.groups().get(at) {
@@ -118,7 +118,7 @@ impl Results {
     }
 
     /// Puts all results together; those that are too large are left empty.
-    fn write(&mut self, session: &mut Session<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
+    fn write(&mut self, session: &mut Interpreter<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
         let Self { prepared, named, fragments, .. } = self;
         let message = session.message.source;
         prepared.join(message);
@@ -126,7 +126,7 @@ impl Results {
     }
 }
 
-impl Prepared {
+impl PreparedResults {
     /// Puts all results together that were told apart, behind `others`; those that are too large are left empty. `message`
     /// is the one that they are made of. It goes faster once they were joined ([`Self::join`]).
     ///
@@ -134,7 +134,7 @@ impl Prepared {
     /// There is no memory for all of them. Those that are too large are known.
     pub(crate) fn put_together<'a>(
         &self,
-        (named, too_large): (&Named, &[u32]),
+        (named, too_large): (&ResultIds, &[u32]),
         message: &[u8],
         others: impl Iterator<Item = &'a [u8]> + Clone,
         payloads: &mut Payloads,
@@ -154,7 +154,7 @@ impl Prepared {
     }
 
     /// The bytes of all results but those that are too large; 0 if it is certain that they are not many.
-    fn large_bytes(&self, named: &Named, too_large: &[u32]) -> usize {
+    fn large_bytes(&self, named: &ResultIds, too_large: &[u32]) -> usize {
         if named.len().saturating_mul(self.bytes_max()) <= SURELY {
             return 0;
         }
@@ -165,7 +165,7 @@ impl Prepared {
 
 /// Puts results together; those that are too large, by number and ascending, are left empty.
 fn put_together(
-    (prepared, named, too_large): (&Prepared, &Named, &[u32]),
+    (prepared, named, too_large): (&PreparedResults, &ResultIds, &[u32]),
     message: &[u8],
     fragments: &mut Fragments,
     output: &mut Output<'_>,
@@ -173,7 +173,7 @@ fn put_together(
     let source = prepared.source(message);
     let bytes_max = prepared.bytes_max();
     if prepared.is_joined() && bytes_max <= CHUNK_BYTES && too_large.is_empty() {
-        Joined { prepared, results: named.list(), source, bytes_max }.append_to(output);
+        ResultAssembly { prepared, results: named.list(), source, bytes_max }.append_to(output);
         return Ok(());
     }
     // Entries may be in several pieces, or results large.
@@ -189,7 +189,7 @@ fn put_together(
             continue;
         }
         let kept = fragments.of(used);
-        let writer = Writer { prepared, make: uses.make(prepared, used), source, base };
+        let writer = ResultWriter { prepared, make: uses.make(prepared, used), source, base };
         let bytes_max = uses.list()[used as usize].bytes_max;
         if bytes_max <= CHUNK_BYTES {
             output.append(bytes_max, |taken, out| writer.append(set, kept, taken, out));
@@ -213,7 +213,7 @@ struct Fragments {
 
 impl Fragments {
     /// Makes room to note where they are.
-    fn plan(&mut self, uses: &Uses) {
+    fn plan(&mut self, uses: &UsedConstructors) {
         let mut count = 0;
         self.starts.clear();
         self.starts.extend(uses.list().iter().map(|used| {
@@ -250,19 +250,19 @@ impl Fragment {
 }
 
 /// Puts one result together.
-struct Writer<'a> {
-    prepared: &'a Prepared,
-    make: Make<'a>,
+struct ResultWriter<'a> {
+    prepared: &'a PreparedResults,
+    make: ConstructorUse<'a>,
     /// What slices are of.
     source: &'a [u8],
     /// Where the first result of the message begins.
     base: u64,
 }
 
-impl Writer<'_> {
+impl ResultWriter<'_> {
     /// Appends the result. `kept` has the fragments by binding, or nothing; `taken` bytes are gone to the sink.
     #[inline]
-    fn append(&self, set: &[u64], kept: &mut [Fragment], taken: u64, out: &mut Runs<'_>) {
+    fn append(&self, set: &[u64], kept: &mut [Fragment], taken: u64, out: &mut RunAppender<'_>) {
         let Self { prepared, make, source, .. } = *self;
         if kept.is_empty() {
             out.push_all(&make.form.prefix);

@@ -3,11 +3,11 @@
 //! Most values that are compared are short, and come again and again. So the rows of conditions that short ones lead to are
 //! remembered by their bytes as they stand in the message: from then on nothing is decoded, read as a number or hashed twice.
 
-use crate::document::Span;
+use crate::document::ByteRange;
 use crate::util::number;
 
 use super::super::program::family::Interner;
-use super::condition_index::{Row, Selector};
+use super::condition_index::{ConditionRow, ConditionIndex};
 
 /// Places, a power of two.
 const PLACES: usize = 256;
@@ -18,13 +18,13 @@ const SHORT_MAX: usize = 15;
 
 /// The rows of what a value is equal to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Equal {
-    pub text: Option<Row>,
-    pub number: Option<Row>,
+pub(super) struct EqualRows {
+    pub text: Option<ConditionRow>,
+    pub number: Option<ConditionRow>,
 }
 
-impl Equal {
-    pub fn to(value: &str, selector: &Selector, interner: &Interner) -> Self {
+impl EqualRows {
+    pub fn to(value: &str, selector: &ConditionIndex, interner: &Interner) -> Self {
         let row = |constant| selector.row(constant);
         let text = interner.text(value).and_then(row);
         let number = if interner.has_numbers() { interner.number(number::parse(value)) } else { None };
@@ -33,33 +33,33 @@ impl Equal {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct CachedValue {
     /// 0 is the key of no value.
     key: u128,
-    equal: Equal,
+    equal: EqualRows,
 }
 
 /// What short values seen lately are equal to; of values for the same place, the last.
 #[derive(Debug, Default)]
-pub(super) struct Values {
-    known: Vec<Known>,
+pub(super) struct ValueIndex {
+    known: Vec<CachedValue>,
 }
 
-impl Values {
+impl ValueIndex {
     /// Forgets all: constants have other rows.
     pub fn clear(&mut self) {
         self.known.clear();
-        self.known.resize(PLACES, Known::default());
+        self.known.resize(PLACES, CachedValue::default());
     }
 
     /// What a value is equal to that stands in the message as it is.
     #[inline]
-    pub fn equal(&mut self, (source, span): (&[u8], Span), find: impl FnOnce(&str) -> Equal) -> Equal {
+    pub fn equal(&mut self, (source, span): (&[u8], ByteRange), find: impl FnOnce(&str) -> EqualRows) -> EqualRows {
         let text = || std::str::from_utf8(span.of(source)).expect("the scanner accepts only UTF-8 and cuts at markup");
         let Some(key) = key(source, span) else { return find(text()) };
         let Some(known) = self.known.get_mut(place(key)) else { return find(text()) };
         if known.key != key {
-            *known = Known { key, equal: find(text()) };
+            *known = CachedValue { key, equal: find(text()) };
         }
         known.equal
     }
@@ -67,7 +67,7 @@ impl Values {
 
 /// A short value as a number: its bytes, and how many they are, from 1.
 #[inline]
-fn key(source: &[u8], Span { start, end }: Span) -> Option<u128> {
+fn key(source: &[u8], ByteRange { start, end }: ByteRange) -> Option<u128> {
     let (start, length) = (start as usize, (end - start) as usize);
     if length > SHORT_MAX {
         return None;
@@ -120,7 +120,7 @@ mod tests {
         for value in values {
             for (before, behind) in [("", ""), ("<a>", "</a>"), ("", "</a><b>7</b><c>8</c>"), ("<a>", "<")] {
                 let source = format!("{before}{value}{behind}");
-                let span = Span { start: before.len() as u32, end: (before.len() + value.len()) as u32 };
+                let span = ByteRange { start: before.len() as u32, end: (before.len() + value.len()) as u32 };
                 keys.push((value, key(source.as_bytes(), span)));
             }
         }

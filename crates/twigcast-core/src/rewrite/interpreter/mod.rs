@@ -14,16 +14,16 @@ use crate::query::ast::{Expr, VariableId};
 use crate::vocabulary::Vocabulary;
 
 use super::ExtractError;
-use self::node_copy::Scopes;
+use self::node_copy::NamespaceScopes;
 use super::program::family::Interner;
-use self::order::{KeyValue, compare_keys};
+use self::order::{OrderValue, compare_keys};
 use super::output::{Output, Payloads};
-use super::program::{Bound, Condition, ElementOp, Key, Loop, Op, Part, Program, is_path};
-use super::sharing::shared::{Bindings, Shared};
+use super::program::{BoundExpr, ClauseCondition, ElementInstruction, SortKey, FlwrLoop, Instruction, ContentPart, Program, is_path};
+use super::sharing::shared::{SharedBindings, Shared};
 
 /// The value of a variable.
 #[derive(Clone, Debug)]
-enum Slot<'a> {
+enum VariableValue<'a> {
     Unset,
     Node(NodeRef),
     Value(Value<'a>),
@@ -31,14 +31,14 @@ enum Slot<'a> {
 
 /// A start tag that is written but for its end, so that attributes can still be added.
 pub(super) struct OpenTag<'a> {
-    pub element: &'a ElementOp,
+    pub element: &'a ElementInstruction,
     /// Expanded names of the attributes added so far. There may be as many as a message has, of names made up to have equal
     /// hashes where those can be foreseen.
     pub added: HashSet<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
 /// Runs programs on one message, one after the other; what they have in common is computed once.
-pub struct Session<'a> {
+pub struct Interpreter<'a> {
     pub(super) message: Message<'a>,
     pub(super) evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
@@ -47,16 +47,16 @@ pub struct Session<'a> {
     pub(super) shares: bool,
     pub(super) shared: Shared,
     /// What [`Op::Bindings`] is to write.
-    pub(super) bindings: Option<Bindings>,
+    pub(super) bindings: Option<SharedBindings>,
     /// Nodes that may still be looked at by evaluators other than `evaluator`.
     visits_max: u64,
     visits_elsewhere: u64,
-    slots: Vec<Slot<'a>>,
+    slots: Vec<VariableValue<'a>>,
     pub(super) output: Output<'a>,
     pub(super) open: Option<OpenTag<'a>>,
     /// Prefixes and URIs that the constructors around declare, innermost last.
     pub(super) scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    pub(super) scopes: Scopes<'a>,
+    pub(super) scopes: NamespaceScopes<'a>,
     /// How many constructors are open.
     pub(super) constructors: usize,
     /// The item before was a value, so that the next value needs a space before it.
@@ -68,15 +68,15 @@ pub struct Session<'a> {
 }
 
 /// What is called for each binding that passes; `false` ends the loop.
-type Body<'a, 'b> = &'b mut dyn FnMut(&mut Session<'a>) -> Result<bool, ExtractError>;
+type BindingVisitor<'a, 'b> = &'b mut dyn FnMut(&mut Interpreter<'a>) -> Result<bool, ExtractError>;
 
 /// A binding that waits to be ordered.
-struct Tuple<'a> {
-    keys: Vec<KeyValue>,
-    slots: Vec<Slot<'a>>,
+struct BindingTuple<'a> {
+    keys: Vec<OrderValue>,
+    slots: Vec<VariableValue<'a>>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> Interpreter<'a> {
     /// A session on a message, which must have been scanned with attributes and text. The programs were compiled with
     /// the vocabulary and the interner; their results are added to the payloads.
     pub fn new(
@@ -101,7 +101,7 @@ impl<'a> Session<'a> {
             output: Output::new(payloads, limits.result_bytes_max),
             open: None,
             scope: Vec::new(),
-            scopes: Scopes::default(),
+            scopes: NamespaceScopes::default(),
             constructors: 0,
             after_value: false,
             depth: 0,
@@ -118,7 +118,7 @@ impl<'a> Session<'a> {
         self.evaluator.reset_visits();
         self.visits_elsewhere = 0;
         self.slots.clear();
-        self.slots.resize(program.variables, Slot::Unset);
+        self.slots.resize(program.variables, VariableValue::Unset);
         self.output.begin();
         self.bindings = None;
         self.open = None;
@@ -150,20 +150,20 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn any_passes_in(&mut self, op: &'a Op) -> Result<bool, ExtractError> {
+    fn any_passes_in(&mut self, op: &'a Instruction) -> Result<bool, ExtractError> {
         match op {
-            Op::Sequence(ops) => self.any_of(ops.iter()),
-            Op::If { condition, then, otherwise } => {
+            Instruction::Sequence(ops) => self.any_of(ops.iter()),
+            Instruction::If { condition, then, otherwise } => {
                 let chosen = if self.boolean(condition)? { then } else { otherwise };
                 self.any_passes_in(chosen)
             }
-            Op::Element(element) => {
+            Instruction::Element(element) => {
                 self.any_of(element.head.iter().chain(&element.content).filter_map(|part| match part {
-                    Part::Enclosed(op) => Some(op),
-                    Part::Constant(_) => None,
+                    ContentPart::Enclosed(op) => Some(op),
+                    ContentPart::Constant(_) => None,
                 }))
             }
-            Op::Loop(each) => {
+            Instruction::Loop(each) => {
                 let mut found = false;
                 self.bindings(each, &mut |_| {
                     found = true;
@@ -171,32 +171,32 @@ impl<'a> Session<'a> {
                 })?;
                 Ok(found)
             }
-            Op::Markup(_) | Op::Value(_) | Op::Bindings { .. } => Ok(false),
+            Instruction::Markup(_) | Instruction::Value(_) | Instruction::Bindings { .. } => Ok(false),
         }
     }
 
-    fn any_of(&mut self, mut ops: impl Iterator<Item = &'a Op>) -> Result<bool, ExtractError> {
+    fn any_of(&mut self, mut ops: impl Iterator<Item = &'a Instruction>) -> Result<bool, ExtractError> {
         ops.try_fold(false, |found, op| if found { Ok(true) } else { self.any_passes_in(op) })
     }
 
     /// Writes the items of an operation.
-    pub(super) fn op(&mut self, op: &'a Op) -> Result<(), ExtractError> {
+    pub(super) fn op(&mut self, op: &'a Instruction) -> Result<(), ExtractError> {
         match op {
-            Op::Sequence(ops) => ops.iter().try_for_each(|op| self.op(op)),
-            Op::Loop(each) => self.repeat(each, &mut |run| run.op(&each.result).map(|()| true)),
-            Op::If { condition, then, otherwise } => {
+            Instruction::Sequence(ops) => ops.iter().try_for_each(|op| self.op(op)),
+            Instruction::Loop(each) => self.repeat(each, &mut |run| run.op(&each.result).map(|()| true)),
+            Instruction::If { condition, then, otherwise } => {
                 let chosen = if self.boolean(condition)? { then } else { otherwise };
                 self.op(chosen)
             }
-            Op::Element(element) => self.element(element),
-            Op::Markup(markup) => {
+            Instruction::Element(element) => self.element(element),
+            Instruction::Markup(markup) => {
                 self.begin_content()?;
                 self.after_value = false;
                 self.output.push(markup)
             }
-            Op::Value(Bound::Node(variable, expr)) if is_path(expr) => self.write_path(*variable, expr),
-            Op::Bindings { variable, result } => self.write_bindings(*variable, result),
-            Op::Value(bound) => match self.value(bound)? {
+            Instruction::Value(BoundExpr::Node(variable, expr)) if is_path(expr) => self.write_path(*variable, expr),
+            Instruction::Bindings { variable, result } => self.write_bindings(*variable, result),
+            Instruction::Value(bound) => match self.value(bound)? {
                 Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
                     self.after_value = false;
                     self.copy(node)
@@ -224,12 +224,12 @@ impl<'a> Session<'a> {
         if self.open.take().is_some() { self.output.push(b">") } else { Ok(()) }
     }
 
-    fn element(&mut self, element: &'a ElementOp) -> Result<(), ExtractError> {
+    fn element(&mut self, element: &'a ElementInstruction) -> Result<(), ExtractError> {
         self.begin_content()?;
         for part in &element.head {
             match part {
-                Part::Constant(bytes) => self.output.push(bytes)?,
-                Part::Enclosed(op) => self.template(op)?,
+                ContentPart::Constant(bytes) => self.output.push(bytes)?,
+                ContentPart::Enclosed(op) => self.template(op)?,
             }
         }
         let scope_start = self.scope.len();
@@ -240,11 +240,11 @@ impl<'a> Session<'a> {
         for part in &element.content {
             self.after_value = false;
             match part {
-                Part::Constant(bytes) => {
+                ContentPart::Constant(bytes) => {
                     self.begin_content()?;
                     self.output.push(bytes)?;
                 }
-                Part::Enclosed(op) => self.op(op)?,
+                ContentPart::Enclosed(op) => self.op(op)?,
             }
         }
         self.after_value = false;
@@ -254,20 +254,20 @@ impl<'a> Session<'a> {
     }
 
     /// Writes a template of an attribute's value: the values of its items, separated by spaces.
-    fn template(&mut self, op: &'a Op) -> Result<(), ExtractError> {
+    fn template(&mut self, op: &'a Instruction) -> Result<(), ExtractError> {
         let mut first = true;
         self.values(op, &mut first)
     }
 
-    fn values(&mut self, op: &'a Op, first: &mut bool) -> Result<(), ExtractError> {
+    fn values(&mut self, op: &'a Instruction, first: &mut bool) -> Result<(), ExtractError> {
         match op {
-            Op::Sequence(ops) => ops.iter().try_for_each(|op| self.values(op, first)),
-            Op::Loop(each) => self.repeat(each, &mut |run| run.values(&each.result, first).map(|()| true)),
-            Op::If { condition, then, otherwise } => {
+            Instruction::Sequence(ops) => ops.iter().try_for_each(|op| self.values(op, first)),
+            Instruction::Loop(each) => self.repeat(each, &mut |run| run.values(&each.result, first).map(|()| true)),
+            Instruction::If { condition, then, otherwise } => {
                 let chosen = if self.boolean(condition)? { then } else { otherwise };
                 self.values(chosen, first)
             }
-            Op::Value(bound) => match self.value(bound)? {
+            Instruction::Value(bound) => match self.value(bound)? {
                 Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
                     let text = self.evaluator.string_value(node)?;
                     self.attribute_value(&text, first)
@@ -275,7 +275,7 @@ impl<'a> Session<'a> {
                 value => self.attribute_value(&text_of(value), first),
             },
             // The parser lets no markup into an attribute's value.
-            Op::Element(_) | Op::Markup(_) | Op::Bindings { .. } => Ok(()),
+            Instruction::Element(_) | Instruction::Markup(_) | Instruction::Bindings { .. } => Ok(()),
         }
     }
 
@@ -288,19 +288,19 @@ impl<'a> Session<'a> {
 
     /// Binds a `for` variable.
     pub(super) fn bind(&mut self, variable: VariableId, node: NodeRef) {
-        self.slots[variable.0 as usize] = Slot::Node(node);
+        self.slots[variable.0 as usize] = VariableValue::Node(node);
     }
 
     /// The node of a `for` variable.
     pub(super) fn node_of(&self, variable: VariableId) -> NodeRef {
         match &self.slots[variable.0 as usize] {
-            Slot::Node(node) => *node,
-            Slot::Unset | Slot::Value(_) => Context::DOCUMENT.node,
+            VariableValue::Node(node) => *node,
+            VariableValue::Unset | VariableValue::Value(_) => Context::DOCUMENT.node,
         }
     }
 
     /// Calls back for each binding that passes, in order, and notes that one did.
-    fn repeat(&mut self, each: &'a Loop, body: Body<'a, '_>) -> Result<(), ExtractError> {
+    fn repeat(&mut self, each: &'a FlwrLoop, body: BindingVisitor<'a, '_>) -> Result<(), ExtractError> {
         let outermost = self.depth == 0;
         self.depth += 1;
         if each.order.is_empty() {
@@ -330,7 +330,7 @@ impl<'a> Session<'a> {
     }
 
     /// Calls back for each binding that passes, in the order of the clauses.
-    fn bindings(&mut self, each: &'a Loop, body: Body<'a, '_>) -> Result<(), ExtractError> {
+    fn bindings(&mut self, each: &'a FlwrLoop, body: BindingVisitor<'a, '_>) -> Result<(), ExtractError> {
         if self.all_hold(&each.guards)? {
             self.bind_from(each, 0, body)?;
         }
@@ -338,14 +338,14 @@ impl<'a> Session<'a> {
     }
 
     /// Goes through the bindings of the clauses from `first` on; whether to go on.
-    fn bind_from(&mut self, each: &'a Loop, first: usize, body: Body<'a, '_>) -> Result<bool, ExtractError> {
+    fn bind_from(&mut self, each: &'a FlwrLoop, first: usize, body: BindingVisitor<'a, '_>) -> Result<bool, ExtractError> {
         for (index, clause) in each.clauses.iter().enumerate().skip(first) {
             let variable = clause.variable.0 as usize;
             let value = self.value(&clause.value)?;
             match value {
                 Value::Nodes(nodes) if clause.each => {
                     for node in nodes {
-                        self.slots[variable] = Slot::Node(node);
+                        self.slots[variable] = VariableValue::Node(node);
                         if self.all_pass(&clause.conditions)? && !self.bind_from(each, index + 1, body)? {
                             return Ok(false);
                         }
@@ -353,7 +353,7 @@ impl<'a> Session<'a> {
                     return Ok(true);
                 }
                 value => {
-                    self.slots[variable] = Slot::Value(value);
+                    self.slots[variable] = VariableValue::Value(value);
                     if !self.all_pass(&clause.conditions)? {
                         return Ok(true);
                     }
@@ -363,7 +363,7 @@ impl<'a> Session<'a> {
         body(self)
     }
 
-    fn all_pass(&mut self, conditions: &'a [Condition]) -> Result<bool, ExtractError> {
+    fn all_pass(&mut self, conditions: &'a [ClauseCondition]) -> Result<bool, ExtractError> {
         for condition in conditions {
             if !self.boolean(&condition.bound)? {
                 return Ok(false);
@@ -372,7 +372,7 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    fn all_hold(&mut self, conditions: &'a [Bound]) -> Result<bool, ExtractError> {
+    fn all_hold(&mut self, conditions: &'a [BoundExpr]) -> Result<bool, ExtractError> {
         for condition in conditions {
             if !self.boolean(condition)? {
                 return Ok(false);
@@ -381,29 +381,29 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    fn tuple(&mut self, each: &'a Loop) -> Result<Tuple<'a>, ExtractError> {
+    fn tuple(&mut self, each: &'a FlwrLoop) -> Result<BindingTuple<'a>, ExtractError> {
         let keys = each.order.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?;
         let slots = each.clauses.iter().map(|clause| self.slots[clause.variable.0 as usize].clone()).collect();
-        Ok(Tuple { keys, slots })
+        Ok(BindingTuple { keys, slots })
     }
 
-    fn key(&mut self, key: &'a Key) -> Result<KeyValue, ExtractError> {
+    fn key(&mut self, key: &'a SortKey) -> Result<OrderValue, ExtractError> {
         Ok(match self.value(&key.value)? {
-            Value::Boolean(truth) => KeyValue::Boolean(truth),
-            Value::Number(number) => KeyValue::Number(number),
-            Value::String(text) => KeyValue::Text(text.into_owned()),
+            Value::Boolean(truth) => OrderValue::Boolean(truth),
+            Value::Number(number) => OrderValue::Number(number),
+            Value::String(text) => OrderValue::Text(text.into_owned()),
             Value::Nodes(nodes) => match nodes.first() {
-                Some(&node) => KeyValue::Text(self.evaluator.string_value(node)?.into_owned()),
-                None => KeyValue::Empty,
+                Some(&node) => OrderValue::Text(self.evaluator.string_value(node)?.into_owned()),
+                None => OrderValue::Empty,
             },
         })
     }
 
-    fn value(&mut self, bound: &'a Bound) -> Result<Value<'a>, ExtractError> {
+    fn value(&mut self, bound: &'a BoundExpr) -> Result<Value<'a>, ExtractError> {
         Ok(match bound {
-            Bound::Message(expr) => self.evaluator.value(expr, Context::DOCUMENT)?,
-            Bound::Node(variable, expr) => self.evaluator.value_at(expr, self.node_of(*variable))?,
-            Bound::Variables(variables, expr) => match (&variables[..], is_variable(expr)) {
+            BoundExpr::Message(expr) => self.evaluator.value(expr, Context::DOCUMENT)?,
+            BoundExpr::Node(variable, expr) => self.evaluator.value_at(expr, self.node_of(*variable))?,
+            BoundExpr::Variables(variables, expr) => match (&variables[..], is_variable(expr)) {
                 (&[variable], true) => self.slot_value(variable),
                 _ => self.with_variables(variables, |evaluator| match evaluator.value(expr, Context::DOCUMENT)? {
                     Value::String(text) => Ok(Value::String(Cow::Owned(text.into_owned()))),
@@ -415,11 +415,11 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn boolean(&mut self, bound: &'a Bound) -> Result<bool, ExtractError> {
+    fn boolean(&mut self, bound: &'a BoundExpr) -> Result<bool, ExtractError> {
         Ok(match bound {
-            Bound::Message(expr) => self.evaluator.boolean(expr, Context::DOCUMENT)?,
-            Bound::Node(variable, expr) => self.evaluator.condition(expr, self.node_of(*variable))?,
-            Bound::Variables(variables, expr) => {
+            BoundExpr::Message(expr) => self.evaluator.boolean(expr, Context::DOCUMENT)?,
+            BoundExpr::Node(variable, expr) => self.evaluator.condition(expr, self.node_of(*variable))?,
+            BoundExpr::Variables(variables, expr) => {
                 self.with_variables(variables, |evaluator| evaluator.boolean(expr, Context::DOCUMENT))?
             }
         })
@@ -451,9 +451,9 @@ impl<'a> Session<'a> {
 
     fn slot_value(&self, variable: VariableId) -> Value<'a> {
         match &self.slots[variable.0 as usize] {
-            Slot::Node(node) => Value::Nodes(vec![*node]),
-            Slot::Value(value) => value.clone(),
-            Slot::Unset => Value::Nodes(Vec::new()),
+            VariableValue::Node(node) => Value::Nodes(vec![*node]),
+            VariableValue::Value(value) => value.clone(),
+            VariableValue::Unset => Value::Nodes(Vec::new()),
         }
     }
 }

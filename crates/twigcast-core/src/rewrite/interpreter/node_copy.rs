@@ -15,24 +15,24 @@ use crate::document::{AttributeId, Message, NodeId, NodeKind};
 use crate::eval::NodeRef;
 
 use super::super::ExtractError;
-use super::{OpenTag, Session};
+use super::{OpenTag, Interpreter};
 
 /// The namespace declarations in scope at an element: indices in [`crate::document::Document::declarations`].
 #[derive(Debug, Default)]
-pub(in crate::rewrite) struct Inherited<'a> {
+pub(in crate::rewrite) struct InheritedNamespaces<'a> {
     by_prefix: FxHashMap<&'a [u8], u32>,
     default: Option<u32>,
 }
 
 /// What is in scope, by the nearest element that declares something, as far as asked.
 #[derive(Default)]
-pub(in crate::rewrite) struct Scopes<'a> {
-    known: FxHashMap<NodeId, Rc<Inherited<'a>>>,
+pub(in crate::rewrite) struct NamespaceScopes<'a> {
+    known: FxHashMap<NodeId, Rc<InheritedNamespaces<'a>>>,
 }
 
-impl<'a> Scopes<'a> {
+impl<'a> NamespaceScopes<'a> {
     /// The declarations in scope at an element, its own included.
-    fn at(&mut self, message: Message<'a>, element: NodeId) -> Rc<Inherited<'a>> {
+    fn at(&mut self, message: Message<'a>, element: NodeId) -> Rc<InheritedNamespaces<'a>> {
         let document = message.document;
         let mut declaring = element;
         while declaring != 0 && declarations_on(message, declaring).is_empty() {
@@ -41,7 +41,7 @@ impl<'a> Scopes<'a> {
         if let Some(known) = self.known.get(&declaring) {
             return Rc::clone(known);
         }
-        let mut inherited = Inherited::default();
+        let mut inherited = InheritedNamespaces::default();
         let mut ancestor = declaring;
         while ancestor != 0 {
             for index in declarations_on(message, ancestor) {
@@ -70,7 +70,7 @@ fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usi
     start..start + length
 }
 
-impl<'a> Session<'a> {
+impl<'a> Interpreter<'a> {
     /// Copies a node to the result.
     pub(in crate::rewrite) fn copy(&mut self, node: NodeRef) -> Result<(), ExtractError> {
         let id = match node {
@@ -106,8 +106,8 @@ impl<'a> Session<'a> {
         self.output.push(&bytes[..name_end])?;
         for declaration in needed {
             match declaration {
-                Needed::NoDefault => self.output.push(b" xmlns=\"\"")?,
-                Needed::Declared(index) => {
+                NeededDeclaration::NoDefault => self.output.push(b" xmlns=\"\"")?,
+                NeededDeclaration::Declared(index) => {
                     let declaration = &self.message.document.declarations[index as usize];
                     let prefix = declaration.prefix.of(self.message.source);
                     self.output.push(if prefix.is_empty() { b" xmlns" } else { b" xmlns:" })?;
@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
     }
 
     /// The declarations that an element needs from outside itself and does not find where it is copied to.
-    fn needed_declarations(&mut self, id: NodeId, bytes: &'a [u8]) -> Vec<Needed> {
+    fn needed_declarations(&mut self, id: NodeId, bytes: &'a [u8]) -> Vec<NeededDeclaration> {
         let message = self.message;
         let document = message.document;
         let inherited = self.scopes.at(message, document.nodes[id as usize].parent);
@@ -135,8 +135,8 @@ impl<'a> Session<'a> {
             let source = inherited.default.map_or(Cow::Borrowed(""), |index| self.uri(index));
             if self.bound_to("").unwrap_or("") != source {
                 needed.push(match inherited.default {
-                    Some(index) if !source.is_empty() => Needed::Declared(index),
-                    _ => Needed::NoDefault,
+                    Some(index) if !source.is_empty() => NeededDeclaration::Declared(index),
+                    _ => NeededDeclaration::NoDefault,
                 });
             }
         }
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
             decided.push(prefix);
             let known = std::str::from_utf8(prefix).ok().and_then(|prefix| self.bound_to(prefix));
             if known != Some(&*self.uri(index)) {
-                needed.push(Needed::Declared(index));
+                needed.push(NeededDeclaration::Declared(index));
             }
         }
         needed[default..].sort_unstable();
@@ -253,7 +253,7 @@ impl OpenTag<'_> {
 
 /// A declaration to add to a copy; the default namespace first, then in document order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Needed {
+enum NeededDeclaration {
     /// `xmlns=""`.
     NoDefault,
     /// A declaration of the message.

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::super::program::Key;
+use super::super::program::SortKey;
 
 /// What a binding is ordered by.
 #[derive(Debug)]
-pub(in crate::rewrite) enum KeyValue {
+pub(in crate::rewrite) enum OrderValue {
     Empty,
     Boolean(bool),
     Number(f64),
@@ -14,7 +14,7 @@ pub(in crate::rewrite) enum KeyValue {
 }
 
 /// Orders two bindings by their keys, most significant first.
-pub(in crate::rewrite) fn compare_keys(order: &[Key], a: &[KeyValue], b: &[KeyValue]) -> Ordering {
+pub(in crate::rewrite) fn compare_keys(order: &[SortKey], a: &[OrderValue], b: &[OrderValue]) -> Ordering {
     order
         .iter()
         .zip(a.iter().zip(b))
@@ -27,15 +27,15 @@ pub(in crate::rewrite) fn compare_keys(order: &[Key], a: &[KeyValue], b: &[KeyVa
 }
 
 /// NaN counts as the smallest number, or as the greatest where the empty node-set does, but is not as extreme.
-fn compare_key(a: &KeyValue, b: &KeyValue, empty_greatest: bool) -> Ordering {
+fn compare_key(a: &OrderValue, b: &OrderValue, empty_greatest: bool) -> Ordering {
     let extreme = if empty_greatest { Ordering::Greater } else { Ordering::Less };
     match (a, b) {
-        (KeyValue::Empty, KeyValue::Empty) => Ordering::Equal,
-        (KeyValue::Empty, _) => extreme,
-        (_, KeyValue::Empty) => extreme.reverse(),
-        (KeyValue::Boolean(a), KeyValue::Boolean(b)) => a.cmp(b),
-        (KeyValue::Text(a), KeyValue::Text(b)) => a.cmp(b),
-        (KeyValue::Number(a), KeyValue::Number(b)) => match (a.is_nan(), b.is_nan()) {
+        (OrderValue::Empty, OrderValue::Empty) => Ordering::Equal,
+        (OrderValue::Empty, _) => extreme,
+        (_, OrderValue::Empty) => extreme.reverse(),
+        (OrderValue::Boolean(a), OrderValue::Boolean(b)) => a.cmp(b),
+        (OrderValue::Text(a), OrderValue::Text(b)) => a.cmp(b),
+        (OrderValue::Number(a), OrderValue::Number(b)) => match (a.is_nan(), b.is_nan()) {
             (true, true) => Ordering::Equal,
             (true, false) => extreme,
             (false, true) => extreme.reverse(),

@@ -12,17 +12,17 @@ use rustc_hash::FxHashMap;
 
 use crate::query::ast::Expr;
 
-use super::{Bound, Condition, ElementOp, Loop, Op, Part};
+use super::{BoundExpr, ClauseCondition, ElementInstruction, FlwrLoop, Instruction, ContentPart};
 use super::template::{self, Skeleton};
 
 /// Number of a [`Group`] or a [`Constant`]; numbers of what is forgotten are used again.
-pub(crate) type GroupId = u32;
+pub(crate) type FamilyGroupId = u32;
 /// See [`GroupId`].
 pub(crate) type ConstantId = u32;
 
 /// What the families of constants are applied to.
 #[derive(Debug)]
-pub(in crate::rewrite) struct Group {
+pub(in crate::rewrite) struct FamilyGroup {
     /// The binding path.
     pub source: Arc<SharedPath>,
     /// Conditions that do not depend on the binding.
@@ -32,9 +32,9 @@ pub(in crate::rewrite) struct Group {
     /// Other conditions on a binding.
     pub conditions: Vec<Arc<Expr>>,
     /// What is made of the bindings that pass.
-    pub shape: Arc<Op>,
+    pub shape: Arc<Instruction>,
     /// The same as a skeleton and columns, if it is of that kind.
-    pub template: Option<Template>,
+    pub template: Option<ResultTemplate>,
 }
 
 /// A path with a number, equal for equal paths.
@@ -46,30 +46,30 @@ pub(in crate::rewrite) struct SharedPath {
 
 /// See [`super::template`].
 #[derive(Debug)]
-pub(in crate::rewrite) struct Template {
-    pub skeleton: Arc<Numbered<Skeleton>>,
+pub(in crate::rewrite) struct ResultTemplate {
+    pub skeleton: Arc<Interned<Skeleton>>,
     pub columns: Vec<Arc<SharedPath>>,
 }
 
 /// An object with a number.
 #[derive(Debug)]
-pub(in crate::rewrite) struct Numbered<T> {
+pub(in crate::rewrite) struct Interned<T> {
     pub id: u32,
     pub object: T,
 }
 
 /// A constant that a path is compared with.
 #[derive(Debug)]
-pub(in crate::rewrite) struct Constant {
+pub(in crate::rewrite) struct ComparedConstant {
     pub id: ConstantId,
 }
 
 /// A query as a member of a group.
 #[derive(Clone, Debug)]
 pub(in crate::rewrite) struct Family {
-    pub id: GroupId,
-    pub group: Arc<Group>,
-    pub constants: Vec<Arc<Constant>>,
+    pub id: FamilyGroupId,
+    pub group: Arc<FamilyGroup>,
+    pub constants: Vec<Arc<ComparedConstant>>,
 }
 
 impl Family {
@@ -79,7 +79,7 @@ impl Family {
     }
 
     /// Will others ask for the columns? Again the list holds one reference itself, and the group another.
-    pub fn shares_columns(&self, template: &Template) -> bool {
+    pub fn shares_columns(&self, template: &ResultTemplate) -> bool {
         self.is_one_of_several() || template.columns.iter().all(|path| Arc::strong_count(path) > 2)
     }
 }
@@ -88,7 +88,7 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FamilyRef {
     /// [`NONE`] for a query that is no member of a group.
-    pub group: GroupId,
+    pub group: FamilyGroupId,
     /// The constant of a family of one; [`NONE`] for none or several.
     pub constant: ConstantId,
 }
@@ -107,7 +107,7 @@ pub(in crate::rewrite) const BRIEF_COLUMNS: usize = 3;
 /// A group in brief, if one path is compared and the result is of columns, in numbers: a session looks thousands of
 /// groups up a message, and here they lie close together.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::rewrite) struct Brief {
+pub(in crate::rewrite) struct GroupSummary {
     /// Number of the binding path; [`NONE`]: the group is not of this kind.
     pub source: u32,
     /// Number of the compared path.
@@ -117,10 +117,10 @@ pub(in crate::rewrite) struct Brief {
     pub columns: [u32; BRIEF_COLUMNS],
 }
 
-impl Brief {
+impl GroupSummary {
     const NONE: Self = Self { source: NONE, compared: NONE, skeleton: NONE, columns: [NONE; BRIEF_COLUMNS] };
 
-    fn of(group: &Group) -> Option<Self> {
+    fn of(group: &FamilyGroup) -> Option<Self> {
         let ([compared], [], []) = (&group.compared[..], &group.guards[..], &group.conditions[..]) else { return None };
         let template = group.template.as_ref().filter(|template| template.columns.len() <= BRIEF_COLUMNS)?;
         let mut columns = [NONE; BRIEF_COLUMNS];
@@ -133,18 +133,18 @@ impl Brief {
 
 /// Objects by number.
 #[derive(Debug)]
-struct ById<T> {
+struct InternTable<T> {
     objects: Vec<Option<Arc<T>>>,
     free: Vec<u32>,
 }
 
-impl<T> Default for ById<T> {
+impl<T> Default for InternTable<T> {
     fn default() -> Self {
         Self { objects: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> ById<T> {
+impl<T> InternTable<T> {
     fn insert(&mut self, make: impl FnOnce(u32) -> T) -> (u32, Arc<T>) {
         let id = self.free.pop().unwrap_or_else(|| {
             self.objects.push(None);
@@ -179,19 +179,19 @@ fn address<T>(object: &Arc<T>) -> usize {
 #[derive(Debug, Default)]
 pub struct Interner {
     exprs: FxHashMap<String, Arc<Expr>>,
-    results: FxHashMap<String, Arc<Op>>,
-    groups: FxHashMap<Vec<usize>, GroupId>,
-    group_list: ById<Group>,
-    briefs: Vec<Brief>,
+    results: FxHashMap<String, Arc<Instruction>>,
+    groups: FxHashMap<Vec<usize>, FamilyGroupId>,
+    group_list: InternTable<FamilyGroup>,
+    briefs: Vec<GroupSummary>,
     texts: FxHashMap<Box<str>, ConstantId>,
     /// By bits of the number.
     numbers: FxHashMap<u64, ConstantId>,
-    constant_list: ById<Constant>,
+    constant_list: InternTable<ComparedConstant>,
     /// By address of the expression, which the path keeps alive.
     paths: FxHashMap<usize, u32>,
-    path_list: ById<SharedPath>,
+    path_list: InternTable<SharedPath>,
     skeletons: FxHashMap<String, u32>,
-    skeleton_list: ById<Numbered<Skeleton>>,
+    skeleton_list: InternTable<Interned<Skeleton>>,
 }
 
 impl Interner {
@@ -200,7 +200,7 @@ impl Interner {
         Arc::clone(self.exprs.entry(format!("{expr:?}")).or_insert_with(|| Arc::new(expr)))
     }
 
-    pub(in crate::rewrite) fn result(&mut self, op: Op) -> Arc<Op> {
+    pub(in crate::rewrite) fn result(&mut self, op: Instruction) -> Arc<Instruction> {
         Arc::clone(self.results.entry(format!("{op:?}")).or_insert_with(|| Arc::new(op)))
     }
 
@@ -219,7 +219,7 @@ impl Interner {
 
     /// A group in brief, if it can be put so.
     #[inline]
-    pub(in crate::rewrite) fn brief(&self, group: GroupId) -> Option<Brief> {
+    pub(in crate::rewrite) fn brief(&self, group: FamilyGroupId) -> Option<GroupSummary> {
         self.briefs.get(group as usize).copied().filter(|brief| brief.source != NONE)
     }
 
@@ -248,7 +248,7 @@ impl Interner {
         !self.numbers.is_empty()
     }
 
-    fn constant(&mut self, constant: &Expr) -> Option<Arc<Constant>> {
+    fn constant(&mut self, constant: &Expr) -> Option<Arc<ComparedConstant>> {
         let known = match constant {
             Expr::Literal(text) => self.texts.get(text).copied(),
             Expr::Number(number) if !number.is_nan() => self.numbers.get(&bits(*number)).copied(),
@@ -257,7 +257,7 @@ impl Interner {
         if let Some(known) = known.and_then(|id| self.constant_list.get(id)) {
             return Some(Arc::clone(known));
         }
-        let (id, made) = self.constant_list.insert(|id| Constant { id });
+        let (id, made) = self.constant_list.insert(|id| ComparedConstant { id });
         match constant {
             Expr::Literal(text) => _ = self.texts.insert(text.clone(), id),
             Expr::Number(number) => _ = self.numbers.insert(bits(*number), id),
@@ -266,7 +266,7 @@ impl Interner {
         Some(made)
     }
 
-    fn intern_group(&mut self, group: Group) -> (GroupId, Arc<Group>) {
+    fn intern_group(&mut self, group: FamilyGroup) -> (FamilyGroupId, Arc<FamilyGroup>) {
         let mut key = vec![address(&group.source), address(&group.shape), group.compared.len(), group.guards.len()];
         key.extend(group.compared.iter().map(address));
         key.extend(group.guards.iter().chain(&group.conditions).map(address));
@@ -274,9 +274,9 @@ impl Interner {
         if let Some((id, known)) = known {
             return (id, Arc::clone(known));
         }
-        let brief = Brief::of(&group).unwrap_or(Brief::NONE);
+        let brief = GroupSummary::of(&group).unwrap_or(GroupSummary::NONE);
         let (id, made) = self.group_list.insert(|_| group);
-        self.briefs.resize(self.group_list.objects.len(), Brief::NONE);
+        self.briefs.resize(self.group_list.objects.len(), GroupSummary::NONE);
         self.briefs[id as usize] = brief;
         self.groups.insert(key, id);
         (id, made)
@@ -292,28 +292,28 @@ impl Interner {
         made
     }
 
-    fn template(&mut self, body: &Op) -> Option<Template> {
+    fn template(&mut self, body: &Instruction) -> Option<ResultTemplate> {
         let (skeleton, columns) = template::of(body)?;
         let text = format!("{skeleton:?}");
         let known = self.skeletons.get(&text).and_then(|&id| self.skeleton_list.get(id));
         let skeleton = match known {
             Some(known) => Arc::clone(known),
             None => {
-                let (id, made) = self.skeleton_list.insert(|id| Numbered { id, object: skeleton });
+                let (id, made) = self.skeleton_list.insert(|id| Interned { id, object: skeleton });
                 self.skeletons.insert(text, id);
                 made
             }
         };
-        Some(Template { skeleton, columns: columns.iter().map(|path| self.path(path)).collect() })
+        Some(ResultTemplate { skeleton, columns: columns.iter().map(|path| self.path(path)).collect() })
     }
 
     /// The family of a query, if the bindings of one `for` clause decide everything.
-    pub(in crate::rewrite) fn family(&mut self, body: &Op) -> Option<Family> {
+    pub(in crate::rewrite) fn family(&mut self, body: &Instruction) -> Option<Family> {
         let each = only_loop(body)?;
         let [clause] = &each.clauses[..] else { return None };
-        let Bound::Message(source) = &clause.value else { return None };
+        let BoundExpr::Message(source) = &clause.value else { return None };
         let guards = each.guards.iter().map(of_message).collect::<Option<Vec<_>>>()?;
-        let mut group = Group {
+        let mut group = FamilyGroup {
             source: self.path(source),
             guards,
             compared: Vec::new(),
@@ -322,14 +322,14 @@ impl Interner {
             template: self.template(body),
         };
         let mut constants = Vec::new();
-        for Condition { bound, equals } in &clause.conditions {
+        for ClauseCondition { bound, equals } in &clause.conditions {
             let equals = equals.as_ref().and_then(|(path, constant)| Some((path, self.constant(constant)?)));
             match (equals, bound) {
                 (Some((path, constant)), _) => {
                     group.compared.push(self.path(path));
                     constants.push(constant);
                 }
-                (None, Bound::Node(_, condition)) => group.conditions.push(Arc::clone(condition)),
+                (None, BoundExpr::Node(_, condition)) => group.conditions.push(Arc::clone(condition)),
                 (None, _) => return None,
             }
         }
@@ -343,22 +343,22 @@ fn bits(number: f64) -> u64 {
     if number == 0.0 { 0 } else { number.to_bits() }
 }
 
-fn of_message(bound: &Bound) -> Option<Arc<Expr>> {
+fn of_message(bound: &BoundExpr) -> Option<Arc<Expr>> {
     match bound {
-        Bound::Message(expr) => Some(Arc::clone(expr)),
-        Bound::Node(..) | Bound::Variables(..) => None,
+        BoundExpr::Message(expr) => Some(Arc::clone(expr)),
+        BoundExpr::Node(..) | BoundExpr::Variables(..) => None,
     }
 }
 
 /// The loop that decides alone about all that is not constant.
-fn only_loop(op: &Op) -> Option<&Loop> {
+fn only_loop(op: &Instruction) -> Option<&FlwrLoop> {
     match op {
-        Op::Loop(each) if each.alone => Some(each),
-        Op::Element(element) => {
-            let [Part::Constant(_)] = &element.head[..] else { return None };
+        Instruction::Loop(each) if each.alone => Some(each),
+        Instruction::Element(element) => {
+            let [ContentPart::Constant(_)] = &element.head[..] else { return None };
             let mut enclosed = element.content.iter().filter_map(|part| match part {
-                Part::Enclosed(op) => Some(op),
-                Part::Constant(_) => None,
+                ContentPart::Enclosed(op) => Some(op),
+                ContentPart::Constant(_) => None,
             });
             let only = enclosed.next()?;
             if enclosed.next().is_some() { None } else { only_loop(only) }
@@ -368,18 +368,18 @@ fn only_loop(op: &Op) -> Option<&Loop> {
 }
 
 /// An operation with [`Op::Bindings`] in place of the only loop.
-fn shape(op: &Op) -> Op {
+fn shape(op: &Instruction) -> Instruction {
     match op {
-        Op::Loop(each) => match &each.clauses[..] {
-            [clause] => Op::Bindings { variable: clause.variable, result: Arc::clone(&each.result) },
+        Instruction::Loop(each) => match &each.clauses[..] {
+            [clause] => Instruction::Bindings { variable: clause.variable, result: Arc::clone(&each.result) },
             _ => op.clone(),
         },
-        Op::Element(element) => {
+        Instruction::Element(element) => {
             let content = element.content.iter().map(|part| match part {
-                Part::Enclosed(op) => Part::Enclosed(shape(op)),
-                Part::Constant(_) => part.clone(),
+                ContentPart::Enclosed(op) => ContentPart::Enclosed(shape(op)),
+                ContentPart::Constant(_) => part.clone(),
             });
-            Op::Element(Box::new(ElementOp { content: content.collect(), ..(**element).clone() }))
+            Instruction::Element(Box::new(ElementInstruction { content: content.collect(), ..(**element).clone() }))
         }
         _ => op.clone(),
     }

@@ -6,7 +6,7 @@ pub(super) mod template;
 use std::sync::Arc;
 
 use crate::query::ast::{CompareOp, Expr, VariableId};
-use crate::query::flwr::{Clause, Content, Element, Flwr, Item, Query, ValuePart};
+use crate::query::flwr::{BindingClause, ElementContent, ElementConstructor, FlwrExpr, ItemExpr, FlwrQuery, AttributeValuePart};
 use crate::query::matching::{all_variables, free_variables, relative};
 use crate::query::normal::{normalise, normalise_condition};
 use crate::vocabulary::Vocabulary;
@@ -17,7 +17,7 @@ use super::output::escaped;
 /// A compiled For-Where-Return query.
 #[derive(Clone, Debug)]
 pub struct Program {
-    pub(super) body: Op,
+    pub(super) body: Instruction,
     /// How many variables there are.
     pub(super) variables: usize,
     /// What it has in common with others.
@@ -26,26 +26,26 @@ pub struct Program {
 
 /// What is done to produce items.
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub(super) enum Instruction {
     /// One after the other.
-    Sequence(Vec<Op>),
+    Sequence(Vec<Instruction>),
     /// For each binding.
-    Loop(Box<Loop>),
+    Loop(Box<FlwrLoop>),
     /// One or the other.
-    If { condition: Bound, then: Box<Op>, otherwise: Box<Op> },
+    If { condition: BoundExpr, then: Box<Instruction>, otherwise: Box<Instruction> },
     /// An element around content.
-    Element(Box<ElementOp>),
+    Element(Box<ElementInstruction>),
     /// Ready-made markup.
     Markup(Box<[u8]>),
     /// The nodes or the value of an expression.
-    Value(Bound),
+    Value(BoundExpr),
     /// A result for each binding found elsewhere: see [`self::family`].
-    Bindings { variable: VariableId, result: Arc<Op> },
+    Bindings { variable: VariableId, result: Arc<Instruction> },
 }
 
 /// An expression, and what it is evaluated relative to.
 #[derive(Clone, Debug)]
-pub(super) enum Bound {
+pub(super) enum BoundExpr {
     /// The message.
     Message(Arc<Expr>),
     /// The node of a `for` variable, the only one the expression spoke about.
@@ -56,12 +56,12 @@ pub(super) enum Bound {
 
 /// A For-Where-Return expression.
 #[derive(Clone, Debug)]
-pub(super) struct Loop {
+pub(super) struct FlwrLoop {
     /// Conditions that no clause of this expression can change.
-    pub guards: Vec<Bound>,
-    pub clauses: Vec<ClauseOp>,
-    pub order: Vec<Key>,
-    pub result: Arc<Op>,
+    pub guards: Vec<BoundExpr>,
+    pub clauses: Vec<ClauseInstruction>,
+    pub order: Vec<SortKey>,
+    pub result: Arc<Instruction>,
     /// One `for` clause over nodes of the message, whose node alone decides about the conditions and the result: so
     /// other queries with the same clause, condition or result need the same.
     pub alone: bool,
@@ -69,36 +69,36 @@ pub(super) struct Loop {
 
 /// A clause, and the conditions that can be decided once its variable has its value.
 #[derive(Clone, Debug)]
-pub(super) struct ClauseOp {
+pub(super) struct ClauseInstruction {
     pub variable: VariableId,
     /// The variable is each node in turn rather than the value.
     pub each: bool,
-    pub value: Bound,
-    pub conditions: Vec<Condition>,
+    pub value: BoundExpr,
+    pub conditions: Vec<ClauseCondition>,
 }
 
 /// A condition on a binding.
 #[derive(Clone, Debug)]
-pub(super) struct Condition {
-    pub bound: Bound,
+pub(super) struct ClauseCondition {
+    pub bound: BoundExpr,
     /// Its form is `path = constant`: the path, relative to the node, and the constant, a text or a number.
     pub equals: Option<(Arc<Expr>, Expr)>,
 }
 
 /// A key of `order by`.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
-    pub value: Bound,
+pub(super) struct SortKey {
+    pub value: BoundExpr,
     pub descending: bool,
     pub empty_greatest: bool,
 }
 
 /// An element constructor that is not constant.
 #[derive(Clone, Debug)]
-pub(super) struct ElementOp {
+pub(super) struct ElementInstruction {
     /// The start tag without its end: constant bytes and templates in turn.
-    pub head: Vec<Part>,
-    pub content: Vec<Part>,
+    pub head: Vec<ContentPart>,
+    pub content: Vec<ContentPart>,
     /// The end tag.
     pub close: Box<[u8]>,
     /// Namespaces that the start tag declares: prefix and URI.
@@ -109,14 +109,14 @@ pub(super) struct ElementOp {
 
 /// A part of a tag or of content.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum ContentPart {
     Constant(Vec<u8>),
-    Enclosed(Op),
+    Enclosed(Instruction),
 }
 
 impl Program {
     /// Compiles a query. The vocabulary is the one it was parsed with.
-    pub fn compile(query: &Query, vocabulary: &Vocabulary, interner: &mut Interner) -> Self {
+    pub fn compile(query: &FlwrQuery, vocabulary: &Vocabulary, interner: &mut Interner) -> Self {
         let mut compiler = Compiler { vocabulary, interner, each: vec![false; query.variables.len()] };
         let body = compiler.item(&query.body);
         let family = interner.family(&body);
@@ -143,37 +143,37 @@ struct Compiler<'q> {
 }
 
 impl Compiler<'_> {
-    fn item(&mut self, item: &Item) -> Op {
+    fn item(&mut self, item: &ItemExpr) -> Instruction {
         match item {
-            Item::Sequence(items) => Op::Sequence(items.iter().map(|item| self.item(item)).collect()),
-            Item::Flwr(flwr) => Op::Loop(Box::new(self.flwr(flwr))),
-            Item::If(choice) => Op::If {
+            ItemExpr::Sequence(items) => Instruction::Sequence(items.iter().map(|item| self.item(item)).collect()),
+            ItemExpr::Flwr(flwr) => Instruction::Loop(Box::new(self.flwr(flwr))),
+            ItemExpr::If(choice) => Instruction::If {
                 condition: self.condition(&choice.condition),
                 then: Box::new(self.item(&choice.then)),
                 otherwise: Box::new(self.item(&choice.otherwise)),
             },
-            Item::Element(element) => self.element(element),
-            Item::Comment(text) => Op::Markup(format!("<!--{text}-->").into_bytes().into()),
-            Item::ProcessingInstruction { target, data } => {
+            ItemExpr::Element(element) => self.element(element),
+            ItemExpr::Comment(text) => Instruction::Markup(format!("<!--{text}-->").into_bytes().into()),
+            ItemExpr::ProcessingInstruction { target, data } => {
                 let space = if data.is_empty() { "" } else { " " };
-                Op::Markup(format!("<?{target}{space}{data}?>").into_bytes().into())
+                Instruction::Markup(format!("<?{target}{space}{data}?>").into_bytes().into())
             }
-            Item::Value(expr) => Op::Value(self.bound(normalise(expr.clone()))),
+            ItemExpr::Value(expr) => Instruction::Value(self.bound(normalise(expr.clone()))),
         }
     }
 
-    fn flwr(&mut self, flwr: &Flwr) -> Loop {
+    fn flwr(&mut self, flwr: &FlwrExpr) -> FlwrLoop {
         let mut clauses = Vec::with_capacity(flwr.clauses.len());
         for clause in &flwr.clauses {
             let (variable, each, expr) = match clause {
-                Clause::For { variable, source } => (*variable, true, source),
-                Clause::Let { variable, value } => (*variable, false, value),
+                BindingClause::For { variable, source } => (*variable, true, source),
+                BindingClause::Let { variable, value } => (*variable, false, value),
             };
             let value = self.bound(normalise(expr.clone()));
             if let Some(known) = self.each.get_mut(variable.0 as usize) {
                 *known = each;
             }
-            clauses.push(ClauseOp { variable, each, value, conditions: Vec::new() });
+            clauses.push(ClauseInstruction { variable, each, value, conditions: Vec::new() });
         }
         let mut guards = Vec::new();
         for condition in flwr.condition.iter().flat_map(conjuncts) {
@@ -184,19 +184,19 @@ impl Compiler<'_> {
                 None => guards.push(self.bound(condition)),
             }
         }
-        let order = flwr.order.iter().map(|key| Key {
+        let order = flwr.order.iter().map(|key| SortKey {
             value: self.bound(normalise(key.key.clone())),
             descending: key.descending,
             empty_greatest: key.empty_greatest,
         });
-        let order: Vec<Key> = order.collect();
+        let order: Vec<SortKey> = order.collect();
         let result = self.item(&flwr.result);
         let alone = order.is_empty() && is_alone(&clauses, &result);
         let result = self.interner.result(result);
-        Loop { guards, clauses, order, result, alone }
+        FlwrLoop { guards, clauses, order, result, alone }
     }
 
-    fn clause_condition(&mut self, condition: Expr) -> Condition {
+    fn clause_condition(&mut self, condition: Expr) -> ClauseCondition {
         let constant = match &condition {
             Expr::Compare { op: CompareOp::Equal, right, .. } => match &**right {
                 constant @ (Expr::Literal(_) | Expr::Number(_)) => Some(constant.clone()),
@@ -206,7 +206,7 @@ impl Compiler<'_> {
         };
         let bound = self.bound(condition);
         let equals = match (&bound, constant) {
-            (Bound::Node(_, expr), Some(constant)) => match &**expr {
+            (BoundExpr::Node(_, expr), Some(constant)) => match &**expr {
                 Expr::Compare { left, .. } if matches!(**left, Expr::Path(_)) => {
                     Some((self.interner.expr((**left).clone()), constant))
                 }
@@ -214,32 +214,32 @@ impl Compiler<'_> {
             },
             _ => None,
         };
-        Condition { bound, equals }
+        ClauseCondition { bound, equals }
     }
 
-    fn condition(&mut self, condition: &Expr) -> Bound {
+    fn condition(&mut self, condition: &Expr) -> BoundExpr {
         self.bound(normalise_condition(condition.clone()))
     }
 
     /// Decides what an expression is evaluated relative to.
-    fn bound(&mut self, expr: Expr) -> Bound {
+    fn bound(&mut self, expr: Expr) -> BoundExpr {
         let mut variables = Vec::new();
         if free_variables(&expr, &mut variables) {
             match variables[..] {
-                [] => return Bound::Message(self.interner.expr(expr)),
+                [] => return BoundExpr::Message(self.interner.expr(expr)),
                 [variable] if self.each[variable.0 as usize] => {
-                    return Bound::Node(variable, self.interner.expr(relative(expr)));
+                    return BoundExpr::Node(variable, self.interner.expr(relative(expr)));
                 }
                 _ => {}
             }
         }
         variables.clear();
         all_variables(&expr, &mut variables);
-        Bound::Variables(variables, self.interner.expr(expr))
+        BoundExpr::Variables(variables, self.interner.expr(expr))
     }
 
-    fn element(&mut self, element: &Element) -> Op {
-        let mut head = vec![Part::Constant(format!("<{}", element.qname).into_bytes())];
+    fn element(&mut self, element: &ElementConstructor) -> Instruction {
+        let mut head = vec![ContentPart::Constant(format!("<{}", element.qname).into_bytes())];
         for (prefix, uri) in &element.declarations {
             let colon = if prefix.is_empty() { "" } else { ":" };
             constant(&mut head, format!(" xmlns{colon}{prefix}=\"").as_bytes());
@@ -250,8 +250,8 @@ impl Compiler<'_> {
             constant(&mut head, format!(" {}=\"", attribute.qname).as_bytes());
             for part in &attribute.value {
                 match part {
-                    ValuePart::Text(text) => constant(&mut head, &escaped(text, true)),
-                    ValuePart::Enclosed(item) => head.push(Part::Enclosed(self.item(item))),
+                    AttributeValuePart::Text(text) => constant(&mut head, &escaped(text, true)),
+                    AttributeValuePart::Enclosed(item) => head.push(ContentPart::Enclosed(self.item(item))),
                 }
             }
             constant(&mut head, b"\"");
@@ -259,20 +259,20 @@ impl Compiler<'_> {
         let mut content = Vec::new();
         for part in &element.content {
             match part {
-                Content::Text(text) => constant(&mut content, &escaped(text, false)),
-                Content::Enclosed(item) => content.push(Part::Enclosed(self.item(item))),
-                Content::Constructor(item) => match self.item(item) {
-                    Op::Markup(markup) => constant(&mut content, &markup),
-                    op => content.push(Part::Enclosed(op)),
+                ElementContent::Text(text) => constant(&mut content, &escaped(text, false)),
+                ElementContent::Enclosed(item) => content.push(ContentPart::Enclosed(self.item(item))),
+                ElementContent::Constructor(item) => match self.item(item) {
+                    Instruction::Markup(markup) => constant(&mut content, &markup),
+                    op => content.push(ContentPart::Enclosed(op)),
                 },
             }
         }
         let close = format!("</{}>", element.qname).into_bytes().into_boxed_slice();
         if let Some(markup) = constant_element(&head, &content, &close) {
-            return Op::Markup(markup);
+            return Instruction::Markup(markup);
         }
         let vocabulary = self.vocabulary;
-        Op::Element(Box::new(ElementOp {
+        Instruction::Element(Box::new(ElementInstruction {
             head,
             content,
             close,
@@ -294,33 +294,33 @@ pub(super) fn is_path(expr: &Expr) -> bool {
 }
 
 /// Does one `for` variable, bound to nodes of the message, alone decide about conditions and result?
-fn is_alone(clauses: &[ClauseOp], result: &Op) -> bool {
-    let [ClauseOp { variable, each: true, value: Bound::Message(_), conditions }] = clauses else { return false };
-    let own = |bound: &Bound| matches!(bound, Bound::Node(used, _) if used == variable);
+fn is_alone(clauses: &[ClauseInstruction], result: &Instruction) -> bool {
+    let [ClauseInstruction { variable, each: true, value: BoundExpr::Message(_), conditions }] = clauses else { return false };
+    let own = |bound: &BoundExpr| matches!(bound, BoundExpr::Node(used, _) if used == variable);
     conditions.iter().all(|condition| own(&condition.bound)) && speaks_only_about(result, *variable)
 }
 
 /// Does an operation depend on no other variable, apart from those it binds itself?
-fn speaks_only_about(op: &Op, variable: VariableId) -> bool {
-    let bound_is = |bound: &Bound| match bound {
-        Bound::Message(_) => true,
-        Bound::Node(used, _) => *used == variable,
-        Bound::Variables(..) => false,
+fn speaks_only_about(op: &Instruction, variable: VariableId) -> bool {
+    let bound_is = |bound: &BoundExpr| match bound {
+        BoundExpr::Message(_) => true,
+        BoundExpr::Node(used, _) => *used == variable,
+        BoundExpr::Variables(..) => false,
     };
     match op {
-        Op::Sequence(ops) => ops.iter().all(|op| speaks_only_about(op, variable)),
+        Instruction::Sequence(ops) => ops.iter().all(|op| speaks_only_about(op, variable)),
         // A loop inside has variables of its own; to follow them is not worth the while.
-        Op::Loop(_) => false,
-        Op::If { condition, then, otherwise } => {
+        Instruction::Loop(_) => false,
+        Instruction::If { condition, then, otherwise } => {
             bound_is(condition) && speaks_only_about(then, variable) && speaks_only_about(otherwise, variable)
         }
-        Op::Element(element) => element.head.iter().chain(&element.content).all(|part| match part {
-            Part::Constant(_) => true,
-            Part::Enclosed(op) => speaks_only_about(op, variable),
+        Instruction::Element(element) => element.head.iter().chain(&element.content).all(|part| match part {
+            ContentPart::Constant(_) => true,
+            ContentPart::Enclosed(op) => speaks_only_about(op, variable),
         }),
-        Op::Markup(_) => true,
-        Op::Value(bound) => bound_is(bound),
-        Op::Bindings { .. } => false,
+        Instruction::Markup(_) => true,
+        Instruction::Value(bound) => bound_is(bound),
+        Instruction::Bindings { .. } => false,
     }
 }
 
@@ -333,20 +333,20 @@ fn conjuncts(condition: &Expr) -> Vec<Expr> {
 }
 
 /// Appends constant bytes, to the constant before if there is one.
-fn constant(parts: &mut Vec<Part>, bytes: &[u8]) {
-    if let Some(Part::Constant(last)) = parts.last_mut() {
+fn constant(parts: &mut Vec<ContentPart>, bytes: &[u8]) {
+    if let Some(ContentPart::Constant(last)) = parts.last_mut() {
         last.extend_from_slice(bytes);
     } else {
-        parts.push(Part::Constant(bytes.to_vec()));
+        parts.push(ContentPart::Constant(bytes.to_vec()));
     }
 }
 
 /// The markup of an element without any template.
-fn constant_element(head: &[Part], content: &[Part], close: &[u8]) -> Option<Box<[u8]>> {
-    let ([Part::Constant(head)], [] | [Part::Constant(_)]) = (head, content) else { return None };
+fn constant_element(head: &[ContentPart], content: &[ContentPart], close: &[u8]) -> Option<Box<[u8]>> {
+    let ([ContentPart::Constant(head)], [] | [ContentPart::Constant(_)]) = (head, content) else { return None };
     let mut markup = head.clone();
     match content {
-        [Part::Constant(content)] => {
+        [ContentPart::Constant(content)] => {
             markup.push(b'>');
             markup.extend_from_slice(content);
             markup.extend_from_slice(close);

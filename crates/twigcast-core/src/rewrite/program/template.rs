@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::query::ast::Expr;
 
-use super::{Bound, ElementOp, Op, Part, is_path};
+use super::{BoundExpr, ElementInstruction, Instruction, ContentPart, is_path};
 
 /// The constant part of a result.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub(in crate::rewrite) struct Skeleton {
     /// The start tag of a binding's element if it has content, and the whole element if it has none.
     pub open: Vec<u8>,
     pub empty: Vec<u8>,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<TemplatePiece>,
     /// The end tag of a binding's element.
     pub close: Vec<u8>,
     /// After all bindings.
@@ -26,7 +26,7 @@ pub(in crate::rewrite) struct Skeleton {
 
 /// A part of the content of a binding's element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::rewrite) enum Piece {
+pub(in crate::rewrite) enum TemplatePiece {
     Constant(Vec<u8>),
     /// The entry of the column with this index.
     Column(usize),
@@ -35,40 +35,40 @@ pub(in crate::rewrite) enum Piece {
 impl Skeleton {
     /// Is there content whatever the paths lead to?
     pub fn has_content(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Constant(_)))
+        self.pieces.iter().any(|piece| matches!(piece, TemplatePiece::Constant(_)))
     }
 }
 
 /// The skeleton of a program's body and the paths of its columns, if it is of this kind.
-pub(in crate::rewrite) fn of(body: &Op) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
+pub(in crate::rewrite) fn of(body: &Instruction) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
     match body {
-        Op::Loop(each) => match &*each.result {
-            Op::Element(element) => of_element(element),
+        Instruction::Loop(each) => match &*each.result {
+            Instruction::Element(element) => of_element(element),
             _ => None,
         },
-        Op::Element(element) => of_wrapped(element),
+        Instruction::Element(element) => of_wrapped(element),
         _ => None,
     }
 }
 
 /// The start tag, without its end, of an element that declares no namespace.
-fn constant_head(element: &ElementOp) -> Option<&[u8]> {
+fn constant_head(element: &ElementInstruction) -> Option<&[u8]> {
     match &element.head[..] {
-        [Part::Constant(head)] if element.declarations.is_empty() => Some(head),
+        [ContentPart::Constant(head)] if element.declarations.is_empty() => Some(head),
         _ => None,
     }
 }
 
-fn of_wrapped(element: &ElementOp) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
+fn of_wrapped(element: &ElementInstruction) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
     let mut before = [constant_head(element)?, b">"].concat();
     let mut inner = None;
     let mut after = Vec::new();
     for part in &element.content {
         match (part, &inner) {
-            (Part::Constant(bytes), None) => before.extend_from_slice(bytes),
-            (Part::Constant(bytes), Some(_)) => after.extend_from_slice(bytes),
-            (Part::Enclosed(op), None) => inner = Some(of(op)?),
-            (Part::Enclosed(_), Some(_)) => return None,
+            (ContentPart::Constant(bytes), None) => before.extend_from_slice(bytes),
+            (ContentPart::Constant(bytes), Some(_)) => after.extend_from_slice(bytes),
+            (ContentPart::Enclosed(op), None) => inner = Some(of(op)?),
+            (ContentPart::Enclosed(_), Some(_)) => return None,
         }
     }
     let (mut skeleton, columns) = inner?;
@@ -79,17 +79,17 @@ fn of_wrapped(element: &ElementOp) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
     Some((skeleton, columns))
 }
 
-fn of_element(element: &ElementOp) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
+fn of_element(element: &ElementInstruction) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
     let head = constant_head(element)?;
     let (mut pieces, mut columns) = (Vec::new(), Vec::new());
     for part in &element.content {
         match part {
-            Part::Constant(bytes) => pieces.push(Piece::Constant(bytes.clone())),
-            Part::Enclosed(Op::Value(Bound::Node(_, path))) if is_path(path) => {
-                pieces.push(Piece::Column(columns.len()));
+            ContentPart::Constant(bytes) => pieces.push(TemplatePiece::Constant(bytes.clone())),
+            ContentPart::Enclosed(Instruction::Value(BoundExpr::Node(_, path))) if is_path(path) => {
+                pieces.push(TemplatePiece::Column(columns.len()));
                 columns.push(Arc::clone(path));
             }
-            Part::Enclosed(_) => return None,
+            ContentPart::Enclosed(_) => return None,
         }
     }
     let skeleton = Skeleton {

@@ -13,11 +13,11 @@ use crate::query::ast::Expr;
 use super::super::ExtractError;
 use super::super::program::family::{ConstantId, Family, FamilyRef, NONE, SharedPath};
 use super::super::program::Program;
-use super::super::interpreter::Session;
+use super::super::interpreter::Interpreter;
 use super::shared::{
-    Bindings, ColumnId, Delivered, EMPTY, ENTRY_BYTES, Found, GroupState, ListId, Place, Ready, SetId, TableId, key,
+    SharedBindings, SharedColumnId, SharedPayload, EMPTY, ENTRY_BYTES, SharedState, GroupState, NodeListId, SharedRange, Ready, NodeSetId, TableId, key,
 };
-use super::super::program::template::{Piece, Skeleton};
+use super::super::program::template::{TemplatePiece, Skeleton};
 
 /// References to what only one program uses, at most: its own, the interner's, and its group's.
 const SOLE_USER_MAX: usize = 3;
@@ -44,7 +44,7 @@ macro_rules! room {
     };
 }
 
-impl<'a> Session<'a> {
+impl<'a> Interpreter<'a> {
     /// The payload of a query: its number, or `None` if no binding passes or the query rewrites nothing. Where the answer
     /// is known already, the program is not asked for.
     ///
@@ -55,7 +55,7 @@ impl<'a> Session<'a> {
         &mut self,
         member: FamilyRef,
         program: impl FnOnce() -> Option<&'a Program>,
-    ) -> Delivered {
+    ) -> SharedPayload {
         if self.shares
             && let Some(answer) = self.deliver_brief(member)
         {
@@ -66,12 +66,12 @@ impl<'a> Session<'a> {
 
     /// The payload of a query that has all it is made of in common with others; `None`: it has not.
     #[inline]
-    fn deliver_brief(&mut self, member: FamilyRef) -> Option<Delivered> {
+    fn deliver_brief(&mut self, member: FamilyRef) -> Option<SharedPayload> {
         let brief = self.interner.brief(member.group)?;
         let place = match self.shared.look_up(brief, member.constant)? {
-            Found::Nothing => return Some(Ok(None)),
-            Found::Made(made) => return Some(self.shared.outcome(made).map(Some)),
-            Found::Parts(place) => place,
+            SharedState::Nothing => return Some(Ok(None)),
+            SharedState::Made(made) => return Some(self.shared.outcome(made).map(Some)),
+            SharedState::Parts(place) => place,
         };
         let skeleton = self.interner.skeleton(brief.skeleton)?;
         self.output.begin();
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// There are bindings, but no payload.
-    pub fn deliver(&mut self, program: &'a Program) -> Delivered {
+    pub fn deliver(&mut self, program: &'a Program) -> SharedPayload {
         if let Some(family) = program.family.as_ref().filter(|_| self.shares)
             && let Some(answer) = self.deliver_family(program, family)?
         {
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
                 self.write_template(&template.skeleton.object, &columns, set)
             }
             _ => {
-                self.bindings = Some(Bindings { list: ready.list, set, keeps: family.is_one_of_several() });
+                self.bindings = Some(SharedBindings { list: ready.list, set, keeps: family.is_one_of_several() });
                 self.op(&family.group.shape)
             }
         };
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
     }
 
     /// The payload of a program whose group is too expensive to evaluate for all at once.
-    fn deliver_one_of(&mut self, program: &'a Program, family: &'a Family) -> Delivered {
+    fn deliver_one_of(&mut self, program: &'a Program, family: &'a Family) -> SharedPayload {
         let delivered = self.deliver_alone(program);
         self.note_failure(family, delivered.as_ref().err().cloned());
         delivered
@@ -237,7 +237,7 @@ impl<'a> Session<'a> {
     }
 
     /// Finds the columns of a group; where they begin among those of all groups.
-    fn columns_of(&mut self, list: ListId, family: &'a Family) -> u32 {
+    fn columns_of(&mut self, list: NodeListId, family: &'a Family) -> u32 {
         let Some(template) = family.group.template.as_ref().filter(|template| family.shares_columns(template)) else {
             return NONE;
         };
@@ -263,7 +263,7 @@ impl<'a> Session<'a> {
     }
 
     /// The column of a path; `None` if it holds other than tree nodes or is too large.
-    fn column(&mut self, list: ListId, path: &'a SharedPath) -> Result<Option<ColumnId>, ExtractError> {
+    fn column(&mut self, list: NodeListId, path: &'a SharedPath) -> Result<Option<SharedColumnId>, ExtractError> {
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let mut ids = vec![list];
         for &node in nodes.iter() {
@@ -277,7 +277,7 @@ impl<'a> Session<'a> {
         if let Some(&known) = self.shared.column_ids.get(&ids) {
             return Ok(Some(known));
         }
-        if !self.shared.take_room(2 * ENTRY_BYTES + size_of_val(&ids[..]) + nodes.len() * size_of::<Place>()) {
+        if !self.shared.take_room(2 * ENTRY_BYTES + size_of_val(&ids[..]) + nodes.len() * size_of::<SharedRange>()) {
             return Ok(None);
         }
         let (first, bytes) = (self.shared.entries.len(), self.shared.bytes.len());
@@ -295,13 +295,13 @@ impl<'a> Session<'a> {
             }
         }
         self.shared.column_starts.push(first);
-        let column = self.shared.column_starts.len() as ColumnId - 1;
+        let column = self.shared.column_starts.len() as SharedColumnId - 1;
         self.shared.column_ids.insert(ids, column);
         Ok(Some(column))
     }
 
     /// Keeps the bytes of nodes. Nothing else may be under construction.
-    fn column_entry(&mut self, nodes: &[u32]) -> Option<Place> {
+    fn column_entry(&mut self, nodes: &[u32]) -> Option<SharedRange> {
         self.output.begin();
         let start = self.output.position();
         // What is too large here is too large where it is asked for, which then says so.
@@ -323,7 +323,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes the result that is made of columns.
-    fn write_template(&mut self, skeleton: &Skeleton, columns: &[ColumnId], set: SetId) -> Result<(), ExtractError> {
+    fn write_template(&mut self, skeleton: &Skeleton, columns: &[SharedColumnId], set: NodeSetId) -> Result<(), ExtractError> {
         let shared = &self.shared;
         let chosen = &shared.sets[set as usize];
         let has_content = skeleton.has_content();
@@ -333,7 +333,7 @@ impl<'a> Session<'a> {
         };
         self.output.push(&skeleton.prefix)?;
         for &index in chosen.iter() {
-            let filled = |piece: &Piece| matches!(piece, Piece::Column(column) if !entry(*column, index).is_empty());
+            let filled = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Column(column) if !entry(*column, index).is_empty());
             if !has_content && !skeleton.pieces.iter().any(filled) {
                 self.output.push(&skeleton.empty)?;
                 continue;
@@ -341,8 +341,8 @@ impl<'a> Session<'a> {
             self.output.push(&skeleton.open)?;
             for piece in &skeleton.pieces {
                 match piece {
-                    Piece::Constant(bytes) => self.output.push(bytes)?,
-                    Piece::Column(column) => self.output.push_raw_text(entry(*column, index))?,
+                    TemplatePiece::Constant(bytes) => self.output.push(bytes)?,
+                    TemplatePiece::Column(column) => self.output.push_raw_text(entry(*column, index))?,
                 }
             }
             self.output.push(&skeleton.close)?;
@@ -351,7 +351,7 @@ impl<'a> Session<'a> {
     }
 
     /// The nodes of a binding path.
-    fn list(&mut self, source: &'a SharedPath) -> Result<Option<ListId>, ExtractError> {
+    fn list(&mut self, source: &'a SharedPath) -> Result<Option<NodeListId>, ExtractError> {
         let known = self.shared.sources[source.id as usize];
         if known != NONE {
             return Ok(Some(known));
@@ -365,7 +365,7 @@ impl<'a> Session<'a> {
                     return Ok(None);
                 }
                 shared.lists.push(Rc::clone(&nodes));
-                let list = shared.lists.len() as ListId - 1;
+                let list = shared.lists.len() as NodeListId - 1;
                 shared.list_ids.insert(nodes, list);
                 list
             }
@@ -375,7 +375,7 @@ impl<'a> Session<'a> {
     }
 
     /// The bindings from which a path leads to each of the constants.
-    fn table(&mut self, list: ListId, path: &'a SharedPath) -> Result<Option<TableId>, ExtractError> {
+    fn table(&mut self, list: NodeListId, path: &'a SharedPath) -> Result<Option<TableId>, ExtractError> {
         let place = key(list, path.id);
         if let Some(&known) = self.shared.tables.get(&place) {
             return Ok(Some(known));
@@ -416,10 +416,10 @@ impl<'a> Session<'a> {
     /// The bindings that satisfy a condition; where no other query has the condition, of those in `left`.
     fn passing(
         &mut self,
-        list: ListId,
+        list: NodeListId,
         condition: &'a Arc<Expr>,
-        left: Option<SetId>,
-    ) -> Result<Option<SetId>, ExtractError> {
+        left: Option<NodeSetId>,
+    ) -> Result<Option<NodeSetId>, ExtractError> {
         let key = (list, Arc::as_ptr(condition));
         if let Some(&known) = self.shared.passing.get(&key) {
             return Ok(Some(known));

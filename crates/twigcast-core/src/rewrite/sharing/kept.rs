@@ -8,17 +8,17 @@ use crate::query::ast::{Expr, VariableId};
 
 use super::super::ExtractError;
 use super::delivering::is_shared;
-use super::super::program::Op;
-use super::super::interpreter::Session;
-use super::shared::{Bindings, ENTRY_BYTES, ListId, Place};
+use super::super::program::Instruction;
+use super::super::interpreter::Interpreter;
+use super::shared::{SharedBindings, ENTRY_BYTES, NodeListId, SharedRange};
 
-impl<'a> Session<'a> {
+impl<'a> Interpreter<'a> {
     /// Writes the results of the bindings that were found.
-    pub(in crate::rewrite) fn write_bindings(&mut self, variable: VariableId, result: &'a Arc<Op>) -> Result<(), ExtractError> {
-        let Some(Bindings { list, set, keeps }) = self.bindings.take() else { return Ok(()) };
+    pub(in crate::rewrite) fn write_bindings(&mut self, variable: VariableId, result: &'a Arc<Instruction>) -> Result<(), ExtractError> {
+        let Some(SharedBindings { list, set, keeps }) = self.bindings.take() else { return Ok(()) };
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let chosen = Rc::clone(&self.shared.sets[set as usize]);
-        let keeps = (keeps || is_shared(result)) && matches!(**result, Op::Element(_)) && self.scope.is_empty();
+        let keeps = (keeps || is_shared(result)) && matches!(**result, Instruction::Element(_)) && self.scope.is_empty();
         if keeps && self.has_places(result, list, nodes.len()) {
             return self.write_kept(variable, result, list, &nodes, &chosen);
         }
@@ -29,17 +29,17 @@ impl<'a> Session<'a> {
     }
 
     /// Is there a table of kept results, or room for one?
-    fn has_places(&mut self, result: &Arc<Op>, list: ListId, count: usize) -> bool {
+    fn has_places(&mut self, result: &Arc<Instruction>, list: NodeListId, count: usize) -> bool {
         self.shared.rendered.contains_key(&(Arc::as_ptr(result), list))
-            || self.shared.take_room(ENTRY_BYTES + count * size_of::<Option<Place>>())
+            || self.shared.take_room(ENTRY_BYTES + count * size_of::<Option<SharedRange>>())
     }
 
     /// Writes the results for bindings, from what is kept as far as it is. The results are elements.
     fn write_kept(
         &mut self,
         variable: VariableId,
-        result: &'a Arc<Op>,
-        list: ListId,
+        result: &'a Arc<Instruction>,
+        list: NodeListId,
         nodes: &[NodeRef],
         chosen: &[u32],
     ) -> Result<(), ExtractError> {

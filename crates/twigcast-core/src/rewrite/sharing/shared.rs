@@ -22,32 +22,32 @@ use crate::eval::NodeRef;
 use crate::query::ast::Expr;
 
 use super::super::ExtractError;
-use super::super::program::family::{BRIEF_COLUMNS, Brief, ConstantId, Family, GroupId, NONE};
-use super::super::program::Op;
+use super::super::program::family::{BRIEF_COLUMNS, GroupSummary, ConstantId, Family, FamilyGroupId, NONE};
+use super::super::program::Instruction;
 
 /// An expression or result by its address. It outlives the session.
 pub(in crate::rewrite) type ExprAddress = *const Expr;
-pub(in crate::rewrite) type OpAddress = *const Op;
+pub(in crate::rewrite) type OpAddress = *const Instruction;
 
 /// Numbers of node lists and of sets of bindings.
-pub(in crate::rewrite) type ListId = u32;
-pub(in crate::rewrite) type SetId = u32;
+pub(in crate::rewrite) type NodeListId = u32;
+pub(in crate::rewrite) type NodeSetId = u32;
 
 /// The set without bindings.
-pub(in crate::rewrite) const EMPTY: SetId = 0;
+pub(in crate::rewrite) const EMPTY: NodeSetId = 0;
 
 /// What an entry of a table takes, about.
 pub(in crate::rewrite) const ENTRY_BYTES: usize = 64;
 
 /// Start and end in the kept bytes.
-pub(in crate::rewrite) type Place = (usize, usize);
+pub(in crate::rewrite) type SharedRange = (usize, usize);
 
 /// Number of a column, of the sets by constant that a path leads to, and of the payloads by set.
-pub(in crate::rewrite) type ColumnId = u32;
+pub(in crate::rewrite) type SharedColumnId = u32;
 pub(in crate::rewrite) type TableId = u32;
 
 /// A payload's number; `None`: no binding passes.
-pub(in crate::rewrite) type Delivered = Result<Option<u32>, ExtractError>;
+pub(in crate::rewrite) type SharedPayload = Result<Option<u32>, ExtractError>;
 
 /// Two numbers as a key.
 #[inline]
@@ -69,69 +69,69 @@ pub(in crate::rewrite) enum GroupState {
 /// A group with what its families are looked up in.
 #[derive(Clone, Copy)]
 pub(in crate::rewrite) struct Ready {
-    pub(in crate::rewrite) list: ListId,
+    pub(in crate::rewrite) list: NodeListId,
     /// The bindings that satisfy all other conditions; [`NONE`]: there are none.
-    pub(in crate::rewrite) others: SetId,
+    pub(in crate::rewrite) others: NodeSetId,
     pub(in crate::rewrite) payloads: TableId,
     /// Where its columns begin among those of all groups; [`NONE`] if its result is not made of columns.
     pub(in crate::rewrite) columns: u32,
 }
 
 /// Columns by place in the skeleton.
-pub(in crate::rewrite) type Columns = [ColumnId; BRIEF_COLUMNS];
+pub(in crate::rewrite) type SharedColumns = [SharedColumnId; BRIEF_COLUMNS];
 
 /// Skeleton, columns and set.
-pub(in crate::rewrite) type BriefKey = (u32, Columns, SetId);
+pub(in crate::rewrite) type BriefKey = (u32, SharedColumns, NodeSetId);
 
 /// What became of a payload.
 #[derive(Clone, Copy)]
-pub(in crate::rewrite) enum Made {
+pub(in crate::rewrite) enum SharedOutcome {
     Payload(u32),
     /// Number of the error.
     Failed(u32),
 }
 
 /// The bindings to make a result of.
-pub(in crate::rewrite) struct Bindings {
-    pub(in crate::rewrite) list: ListId,
-    pub(in crate::rewrite) set: SetId,
+pub(in crate::rewrite) struct SharedBindings {
+    pub(in crate::rewrite) list: NodeListId,
+    pub(in crate::rewrite) set: NodeSetId,
     /// Others will ask for results of the same bindings.
     pub(in crate::rewrite) keeps: bool,
 }
 
 /// Results kept for one message.
 pub(in crate::rewrite) struct Shared {
-    pub(in crate::rewrite) groups: FxHashMap<GroupId, GroupState>,
+    pub(in crate::rewrite) groups: FxHashMap<FamilyGroupId, GroupState>,
     /// By path; [`NONE`] where it is not known.
-    pub(in crate::rewrite) sources: Vec<ListId>,
+    pub(in crate::rewrite) sources: Vec<NodeListId>,
     pub(in crate::rewrite) lists: Vec<Rc<[NodeRef]>>,
-    pub(in crate::rewrite) list_ids: FxHashMap<Rc<[NodeRef]>, ListId>,
+    pub(in crate::rewrite) list_ids: FxHashMap<Rc<[NodeRef]>, NodeListId>,
     pub(in crate::rewrite) sets: Vec<Rc<[u32]>>,
-    pub(in crate::rewrite) set_ids: FxHashMap<Rc<[u32]>, SetId>,
+    pub(in crate::rewrite) set_ids: FxHashMap<Rc<[u32]>, NodeSetId>,
     /// By list and path.
     pub(in crate::rewrite) tables: FxHashMap<u64, TableId>,
     pub(in crate::rewrite) table_count: TableId,
     /// By table and constant.
-    pub(in crate::rewrite) by_constant: FxHashMap<u64, SetId>,
-    pub(in crate::rewrite) passing: FxHashMap<(ListId, ExprAddress), SetId>,
+    pub(in crate::rewrite) by_constant: FxHashMap<u64, NodeSetId>,
+    pub(in crate::rewrite) passing: FxHashMap<(NodeListId, ExprAddress), NodeSetId>,
     /// By list and path; `None`: not to be had.
-    pub(in crate::rewrite) columns: FxHashMap<u64, Option<ColumnId>>,
+    pub(in crate::rewrite) columns: FxHashMap<u64, Option<SharedColumnId>>,
     /// By list and nodes.
-    pub(in crate::rewrite) column_ids: FxHashMap<Vec<u32>, ColumnId>,
+    pub(in crate::rewrite) column_ids: FxHashMap<Vec<u32>, SharedColumnId>,
     /// By column, where its entries begin in `entries`.
     pub(in crate::rewrite) column_starts: Vec<usize>,
-    pub(in crate::rewrite) entries: Vec<Place>,
+    pub(in crate::rewrite) entries: Vec<SharedRange>,
     /// Columns of the groups, one after the other.
-    pub(in crate::rewrite) group_columns: Vec<ColumnId>,
+    pub(in crate::rewrite) group_columns: Vec<SharedColumnId>,
     pub(in crate::rewrite) payload_tables: FxHashMap<Vec<u32>, TableId>,
     /// By table and set.
-    pub(in crate::rewrite) payloads: FxHashMap<u64, Made>,
+    pub(in crate::rewrite) payloads: FxHashMap<u64, SharedOutcome>,
     /// Of groups that are put in brief: by skeleton, columns and set.
-    pub(in crate::rewrite) brief_payloads: FxHashMap<BriefKey, Made>,
+    pub(in crate::rewrite) brief_payloads: FxHashMap<BriefKey, SharedOutcome>,
     pub(in crate::rewrite) errors: Vec<ExtractError>,
-    pub(in crate::rewrite) path_bytes: FxHashMap<(ExprAddress, NodeRef), Place>,
+    pub(in crate::rewrite) path_bytes: FxHashMap<(ExprAddress, NodeRef), SharedRange>,
     /// Where in `bytes` the result for each binding is.
-    pub(in crate::rewrite) rendered: FxHashMap<(OpAddress, ListId), Vec<Option<Place>>>,
+    pub(in crate::rewrite) rendered: FxHashMap<(OpAddress, NodeListId), Vec<Option<SharedRange>>>,
     pub(in crate::rewrite) bytes: Vec<u8>,
     /// Bytes that may still be kept, in all.
     pub(in crate::rewrite) room: usize,
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     /// Keeps the bytes of a result, if there is room.
-    pub(in crate::rewrite) fn keep(&mut self, bytes: &[u8]) -> Option<Place> {
+    pub(in crate::rewrite) fn keep(&mut self, bytes: &[u8]) -> Option<SharedRange> {
         if !self.take_room(bytes.len()) {
             return None;
         }
@@ -187,14 +187,14 @@ impl Shared {
     }
 
     /// The number of a set; `None`: there is no room for it.
-    pub(in crate::rewrite) fn set_id(&mut self, set: Vec<u32>) -> Option<SetId> {
+    pub(in crate::rewrite) fn set_id(&mut self, set: Vec<u32>) -> Option<NodeSetId> {
         if let Some(&known) = self.set_ids.get(&set[..]) {
             return Some(known);
         }
         if !self.take_room(ENTRY_BYTES + size_of_val(&set[..])) {
             return None;
         }
-        let id = self.sets.len() as SetId;
+        let id = self.sets.len() as NodeSetId;
         let set: Rc<[u32]> = set.into();
         self.sets.push(Rc::clone(&set));
         self.set_ids.insert(set, id);
@@ -202,7 +202,7 @@ impl Shared {
     }
 
     /// What two sets have in common.
-    pub(in crate::rewrite) fn both(&mut self, a: SetId, b: SetId) -> Option<SetId> {
+    pub(in crate::rewrite) fn both(&mut self, a: NodeSetId, b: NodeSetId) -> Option<NodeSetId> {
         if a == b || a == EMPTY {
             return Some(a);
         }
@@ -216,53 +216,53 @@ impl Shared {
         *self.payload_tables.entry(key).or_insert(next)
     }
 
-    pub(in crate::rewrite) fn outcome(&self, made: Made) -> Result<u32, ExtractError> {
+    pub(in crate::rewrite) fn outcome(&self, made: SharedOutcome) -> Result<u32, ExtractError> {
         match made {
-            Made::Payload(number) => Ok(number),
-            Made::Failed(error) => Err(self.errors[error as usize].clone()),
+            SharedOutcome::Payload(number) => Ok(number),
+            SharedOutcome::Failed(error) => Err(self.errors[error as usize].clone()),
         }
     }
 
-    pub(in crate::rewrite) fn made(&mut self, payload: &Result<u32, ExtractError>) -> Made {
+    pub(in crate::rewrite) fn made(&mut self, payload: &Result<u32, ExtractError>) -> SharedOutcome {
         match payload {
-            Ok(number) => Made::Payload(*number),
+            Ok(number) => SharedOutcome::Payload(*number),
             Err(error) => {
                 self.errors.push(error.clone());
-                Made::Failed(self.errors.len() as u32 - 1)
+                SharedOutcome::Failed(self.errors.len() as u32 - 1)
             }
         }
     }
 
     /// The payload of a family that is told in brief, as far as its parts are known.
     #[inline]
-    pub(in crate::rewrite) fn look_up(&self, brief: Brief, constant: ConstantId) -> Option<Found> {
+    pub(in crate::rewrite) fn look_up(&self, brief: GroupSummary, constant: ConstantId) -> Option<SharedState> {
         let list = *self.sources.get(brief.source as usize).filter(|&&list| list != NONE)?;
         let table = *self.tables.get(&key(list, brief.compared))?;
-        let Some(&set) = self.by_constant.get(&key(table, constant)) else { return Some(Found::Nothing) };
+        let Some(&set) = self.by_constant.get(&key(table, constant)) else { return Some(SharedState::Nothing) };
         let mut columns = [NONE; BRIEF_COLUMNS];
         for (column, &path) in columns.iter_mut().zip(&brief.columns).take_while(|(_, path)| **path != NONE) {
             *column = (*self.columns.get(&key(list, path))?)?;
         }
         let place = (brief.skeleton, columns, set);
         Some(match self.brief_payloads.get(&place) {
-            Some(&made) => Found::Made(made),
-            None => Found::Parts(place),
+            Some(&made) => SharedState::Made(made),
+            None => SharedState::Parts(place),
         })
     }
 }
 
 /// What is known of a payload.
-pub(in crate::rewrite) enum Found {
+pub(in crate::rewrite) enum SharedState {
     /// No binding passes.
     Nothing,
-    Made(Made),
+    Made(SharedOutcome),
     /// All that it is made of.
     Parts(BriefKey),
 }
 
 impl Shared {
     /// The bindings of a family in a group that is ready; `None`: there is no room for another set.
-    pub(in crate::rewrite) fn bindings_of(&mut self, ready: Ready, family: &Family) -> Option<SetId> {
+    pub(in crate::rewrite) fn bindings_of(&mut self, ready: Ready, family: &Family) -> Option<NodeSetId> {
         let mut set = ready.others;
         for (path, constant) in family.group.compared.iter().zip(&family.constants) {
             let table = *self.tables.get(&key(ready.list, path.id))?;

@@ -22,21 +22,21 @@ pub type BranchId = u32;
 
 /// Branches of which all must hold at an element: the one to wait for (0: nothing is asked), and the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct All {
+pub struct BranchConjunction {
     /// The one with the largest number: common branches come early, so it is likely to be the rarest.
     pub lead: BranchId,
-    others: Others,
+    others: BranchRefs,
 }
 
 /// The others of [`All`]: up to two by themselves, which nearly all are, and more as the number of a list. There are
 /// several of these for each query, so they are as small as can be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Others([BranchId; 2]);
+struct BranchRefs([BranchId; 2]);
 
 /// In place of the second of two others: the first is the number of a list.
 const LISTED: BranchId = BranchId::MAX;
 
-impl Others {
+impl BranchRefs {
     /// The number of the list.
     fn list(self) -> Option<u32> {
         (self.0[1] == LISTED).then_some(self.0[0])
@@ -45,18 +45,18 @@ impl Others {
 
 #[derive(Clone, Copy, Debug)]
 struct Branch {
-    test: Test,
+    test: ElementTest,
     uses: u32,
     /// What must hold at the element found.
-    needs: All,
+    needs: BranchConjunction,
 }
 
 /// Which elements a branch is about: the number of a name test, and, as the lowest bit, whether it is on any descendant
 /// rather than a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Test(u32);
+struct ElementTest(u32);
 
-impl Test {
+impl ElementTest {
     fn is_descendant(self) -> bool {
         self.0 & 1 == 1
     }
@@ -79,9 +79,9 @@ pub struct Branches {
 }
 
 /// What tells branches apart: the test, and the needs' lead and others.
-type Spelling<'a> = (Test, BranchId, &'a [BranchId]);
+type BranchKey<'a> = (ElementTest, BranchId, &'a [BranchId]);
 
-fn hash(spelling: Spelling<'_>) -> u64 {
+fn hash(spelling: BranchKey<'_>) -> u64 {
     FixedState::default().hash_one(spelling)
 }
 
@@ -118,7 +118,7 @@ impl Branches {
     }
 
     /// The branches that a condition is the conjunction of, each with one more use; `None` if it is more than that.
-    pub fn acquire(&mut self, condition: &Expr) -> Option<All> {
+    pub fn acquire(&mut self, condition: &Expr) -> Option<BranchConjunction> {
         if !is_conjunction(condition) {
             return None;
         }
@@ -132,16 +132,16 @@ impl Branches {
     }
 
     /// Keep a lead and others, each with one more use.
-    fn all_of(&mut self, lead: BranchId, others: &[BranchId]) -> All {
+    fn all_of(&mut self, lead: BranchId, others: &[BranchId]) -> BranchConjunction {
         let needed = (lead != 0).then_some(&lead).into_iter().chain(others);
         needed.for_each(|&branch| self.entries[branch as usize].uses += 1);
         let others = match *others {
-            [] => Others::default(),
-            [one] => Others([one, 0]),
-            [one, other] => Others([one, other]),
-            _ => Others([self.insert_list(others), LISTED]),
+            [] => BranchRefs::default(),
+            [one] => BranchRefs([one, 0]),
+            [one, other] => BranchRefs([one, other]),
+            _ => BranchRefs([self.insert_list(others), LISTED]),
         };
-        All { lead, others }
+        BranchConjunction { lead, others }
     }
 
     fn insert_list(&mut self, others: &[BranchId]) -> u32 {
@@ -159,7 +159,7 @@ impl Branches {
 
     /// The others beside the lead, ascending.
     #[inline]
-    pub fn others<'a>(&'a self, all: &'a All) -> &'a [BranchId] {
+    pub fn others<'a>(&'a self, all: &'a BranchConjunction) -> &'a [BranchId] {
         match &all.others.0 {
             &[list, LISTED] => &self.lists[list as usize],
             [0, _] => &[],
@@ -169,19 +169,19 @@ impl Branches {
     }
 
     /// All of them.
-    pub fn members<'a>(&'a self, all: &'a All) -> impl Iterator<Item = BranchId> + 'a {
+    pub fn members<'a>(&'a self, all: &'a BranchConjunction) -> impl Iterator<Item = BranchId> + 'a {
         (all.lead != 0).then_some(all.lead).into_iter().chain(self.others(all).iter().copied())
     }
 
     /// Undo [`Self::acquire`].
-    pub fn release(&mut self, all: All) {
+    pub fn release(&mut self, all: BranchConjunction) {
         let mut released = Vec::new();
         self.let_go(all, &mut released);
         released.into_iter().for_each(|branch| self.release_one(branch));
     }
 
     /// Append the members, and forget the list of the others. To be called once.
-    pub fn let_go(&mut self, all: All, members: &mut Vec<BranchId>) {
+    pub fn let_go(&mut self, all: BranchConjunction, members: &mut Vec<BranchId>) {
         members.extend(self.members(&all));
         if let Some(list) = all.others.list() {
             self.lists[list as usize] = Box::default();
@@ -202,13 +202,13 @@ impl Branches {
             if let Ok(entry) = self.known.find_entry(hash(self.spelling(id)), |&other| other == id) {
                 entry.remove();
             }
-            self.entries[id as usize].needs = All::default();
+            self.entries[id as usize].needs = BranchConjunction::default();
             self.let_go(needs, &mut released);
             self.free.push(id);
         }
     }
 
-    fn spelling(&self, id: BranchId) -> Spelling<'_> {
+    fn spelling(&self, id: BranchId) -> BranchKey<'_> {
         let branch = &self.entries[id as usize];
         (branch.test, branch.needs.lead, self.others_of(id))
     }
@@ -239,23 +239,23 @@ impl Branches {
         }
     }
 
-    fn test(&mut self, test: NameTest, descendant: bool) -> Test {
+    fn test(&mut self, test: NameTest, descendant: bool) -> ElementTest {
         let Self { tests, test_numbers, .. } = self;
         let number = *test_numbers.entry(test).or_insert_with(|| {
             tests.push(test);
             tests.len() as u32 - 1
         });
-        Test(number << 1 | u32::from(descendant))
+        ElementTest(number << 1 | u32::from(descendant))
     }
 
-    fn intern(&mut self, spelling: Spelling<'_>) -> BranchId {
+    fn intern(&mut self, spelling: BranchKey<'_>) -> BranchId {
         let hash = hash(spelling);
         if let Some(&known) = self.known.find(hash, |&id| self.spelling(id) == spelling) {
             return known;
         }
         let (test, lead, others) = spelling;
         if self.entries.len() == 0 {
-            self.entries.push(Branch { test, uses: 0, needs: All::default() });
+            self.entries.push(Branch { test, uses: 0, needs: BranchConjunction::default() });
         }
         let branch = Branch { test, uses: 0, needs: self.all_of(lead, others) };
         let id = match self.free.pop() {
@@ -291,7 +291,7 @@ impl Branches {
     ///
     /// # Errors
     /// The query at work has used up its visits.
-    pub fn hold_at(&self, evaluator: &Evaluator<'_>, element: NodeId, all: &All) -> Result<bool, EvalError> {
+    pub fn hold_at(&self, evaluator: &Evaluator<'_>, element: NodeId, all: &BranchConjunction) -> Result<bool, EvalError> {
         for branch in self.members(all) {
             if !self.holds_at(evaluator, element, branch)? {
                 return Ok(false);

@@ -38,7 +38,7 @@ fn branches_come_and_go() {
         let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
         let mut vocabulary = Vocabulary::new();
         let mut branches = Branches::default();
-        let mut held: Vec<(Expr, All)> = Vec::new();
+        let mut held: Vec<(Expr, BranchConjunction)> = Vec::new();
         let mut widest = 0;
         for _ in 0..400 {
             if random(5) < 2 && !held.is_empty() {

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::super::state::{EPSILON, LabelId, STAR};
-use super::super::{INITIAL, Item, Nfa, StateId};
+use super::super::state::{EPSILON, EdgeLabelId, STAR};
+use super::super::{INITIAL, AcceptItem, Nfa, StateId};
 use super::{PathNode, PathTree, name_bit};
 
 /// Room for so many nodes is kept.
@@ -14,14 +14,14 @@ const NODES_KEPT: usize = 1 << 18;
 
 /// The label paths that reach a state, as a part of [`Added::nodes`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Reached {
+struct ReachedPaths {
     /// Of which call it is; others are void.
     call: u32,
     start: u32,
     end: u32,
 }
 
-impl Reached {
+impl ReachedPaths {
     fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -29,9 +29,9 @@ impl Reached {
 
 /// Scratch that is used again.
 #[derive(Debug, Default)]
-pub(crate) struct Added {
+pub(crate) struct AddedScratch {
     call: u32,
-    reached: Vec<Reached>,
+    reached: Vec<ReachedPaths>,
     nodes: Vec<PathNode>,
     /// By node: the last set that was marked and has it.
     marks: Vec<u32>,
@@ -42,14 +42,14 @@ pub(crate) struct Added {
     names: Vec<Vec<u32>>,
 }
 
-impl Added {
+impl AddedScratch {
     /// Begin anew: the tree is another one, or the automaton.
     pub(crate) fn clear(&mut self) {
         self.names.clear();
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.reached.len() * size_of::<Reached>() + (self.nodes.capacity() + self.marks.len()) * 4
+        self.reached.len() * size_of::<ReachedPaths>() + (self.nodes.capacity() + self.marks.len()) * 4
     }
 
     /// Hand over each addition to `nfa` with the nodes of `tree` whose label paths reach it, ascending; not those that
@@ -57,9 +57,9 @@ impl Added {
     pub(crate) fn each(
         &mut self,
         tree: &PathTree,
-        (nfa, added): (&Nfa, &[(StateId, Item)]),
+        (nfa, added): (&Nfa, &[(StateId, AcceptItem)]),
         nodes_max: usize,
-        mut work: impl FnMut(Item, &[PathNode]) -> bool,
+        mut work: impl FnMut(AcceptItem, &[PathNode]) -> bool,
     ) -> bool {
         self.begin(tree, nfa);
         let is_done = added.iter().all(|&(state, item)| {
@@ -79,11 +79,11 @@ impl Added {
             *self = Self { names: std::mem::take(&mut self.names), ..Self::default() };
         }
         self.call += 1;
-        self.reached.resize(self.reached.len().max(nfa.states.len()), Reached::default());
+        self.reached.resize(self.reached.len().max(nfa.states.len()), ReachedPaths::default());
         self.marks.resize(self.marks.len().max(tree.parents.len()), 0);
         self.nodes.clear();
         self.nodes.push(0);
-        self.reached[INITIAL as usize] = Reached { call: self.call, start: 0, end: 1 };
+        self.reached[INITIAL as usize] = ReachedPaths { call: self.call, start: 0, end: 1 };
     }
 
     fn reaching(&mut self, tree: &PathTree, nfa: &Nfa, state: StateId) -> Range<usize> {
@@ -105,7 +105,7 @@ impl Added {
                 reached = start..self.nodes.len();
             }
             let (start, end) = (reached.start as u32, reached.end as u32);
-            self.reached[next as usize] = Reached { call: self.call, start, end };
+            self.reached[next as usize] = ReachedPaths { call: self.call, start, end };
         }
         reached
     }
@@ -123,7 +123,7 @@ impl Added {
     }
 
     /// Append the children of a set that a label takes.
-    fn add_children(&mut self, tree: &PathTree, label: LabelId, set: Range<usize>) {
+    fn add_children(&mut self, tree: &PathTree, label: EdgeLabelId, set: Range<usize>) {
         let start = self.nodes.len();
         if label == STAR {
             for at in set {
@@ -154,7 +154,7 @@ impl Added {
     }
 
     /// Append what is below a set, as far as a label takes it. No node of the set is below another.
-    fn add_below(&mut self, tree: &PathTree, label: LabelId, set: Range<usize>) {
+    fn add_below(&mut self, tree: &PathTree, label: EdgeLabelId, set: Range<usize>) {
         let start = self.nodes.len();
         if label == STAR {
             for at in set {

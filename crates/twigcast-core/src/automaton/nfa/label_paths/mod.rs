@@ -8,24 +8,24 @@ mod added;
 
 use std::ops::Range;
 
-use super::labels::Ways;
-use super::state::{EPSILON, HAS_ATTACHMENT, LabelId, NO_EDGE, STAR};
+use super::labels::NameEdges;
+use super::state::{EPSILON, HAS_ATTACHMENT, EdgeLabelId, NO_EDGE, STAR};
 use super::{INITIAL, NO_ITEM, NO_STATE, Nfa, StateId};
 use crate::vocabulary::Name;
 
-pub(crate) use self::added::Added;
+pub(crate) use self::added::AddedScratch;
 
 /// Number of a node of the tree, in preorder; the document is the first.
 pub(crate) type PathNode = u32;
 
 /// Lists by number, one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Grouped {
+pub(crate) struct GroupedLists {
     starts: Vec<u32>,
     entries: Vec<u32>,
 }
 
-impl Grouped {
+impl GroupedLists {
     /// Entries in their order, by the group of each, which is less than `bound`; those of no group are left out.
     fn new(bound: usize, entries: impl Iterator<Item = (Option<u32>, u32)> + Clone) -> Self {
         let mut starts = vec![0; bound + 1];
@@ -53,7 +53,7 @@ impl Grouped {
 
 /// A step of a label path: where it comes from, the element's name, and where it leads, in the caller's numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct LabelPathStep {
     pub(crate) from: u32,
     pub(crate) name: Name,
     pub(crate) to: u32,
@@ -69,9 +69,9 @@ pub(crate) struct PathTree {
     parents: Vec<PathNode>,
     /// By node: one past the last node below it.
     ends: Vec<PathNode>,
-    by_name: Grouped,
+    by_name: GroupedLists,
     /// By node: its children, in the order of their names.
-    children: Grouped,
+    children: GroupedLists,
     /// By node: the names of its children as bits, see [`name_bit`].
     child_names: Vec<u128>,
     /// By node: the names of all that is below it, in the same way.
@@ -91,7 +91,7 @@ fn name_bit(name: u32) -> u128 {
 
 /// Scratch of [`PathTree::reached`].
 #[derive(Default)]
-struct Sets {
+struct ReachScratch {
     /// The set in hand, ascending.
     current: Vec<PathNode>,
     /// The nodes of the set in hand that are below no other.
@@ -107,13 +107,13 @@ struct Sets {
 impl PathTree {
     /// The tree of the steps that lead on from `root`, each to a place of its own, with numbers less than `bound`. Sorts
     /// the steps.
-    pub(crate) fn new(steps: &mut [Step], root: u32, bound: usize) -> Self {
+    pub(crate) fn new(steps: &mut [LabelPathStep], root: u32, bound: usize) -> Self {
         steps.sort_unstable_by_key(|step| (step.from, order(step.name)));
         let mut names: Vec<Name> = steps.iter().map(|step| step.name).collect();
         names.sort_unstable_by_key(|&name| order(name));
         names.dedup();
         let numbered = steps.iter().enumerate().map(|(number, step)| (Some(step.from), number as u32));
-        let leaving = Grouped::new(bound, numbered);
+        let leaving = GroupedLists::new(bound, numbered);
         let mut tree = Self { names, ..Self::default() };
         let mut open = vec![(root, 0, None)];
         while let Some((place, parent, step)) = open.pop() {
@@ -137,8 +137,8 @@ impl PathTree {
             tree.ends[parent] = tree.ends[parent].max(tree.ends[node as usize]);
         }
         let nodes = 1..tree.len();
-        tree.by_name = Grouped::new(tree.names.len(), nodes.clone().map(|n| (Some(tree.name_of[n as usize]), n)));
-        tree.children = Grouped::new(tree.parents.len(), nodes.map(|n| (Some(tree.parents[n as usize]), n)));
+        tree.by_name = GroupedLists::new(tree.names.len(), nodes.clone().map(|n| (Some(tree.name_of[n as usize]), n)));
+        tree.children = GroupedLists::new(tree.parents.len(), nodes.map(|n| (Some(tree.parents[n as usize]), n)));
         tree
     }
 
@@ -172,12 +172,12 @@ impl PathTree {
 
     /// By node: the states that its label path reaches, as far as anything waits there. `None` if that takes more steps
     /// than allowed.
-    pub(crate) fn reached(&self, nfa: &Nfa, steps_max: usize) -> Option<Grouped> {
+    pub(crate) fn reached(&self, nfa: &Nfa, steps_max: usize) -> Option<GroupedLists> {
         let ids = || 0..nfa.states.len() as StateId;
         let parent = |id: StateId| Some(nfa.states[id as usize].parent).filter(|&parent| parent != NO_STATE);
-        let leaving = Grouped::new(nfa.states.len(), ids().map(|id| (parent(id), id)));
+        let leaving = GroupedLists::new(nfa.states.len(), ids().map(|id| (parent(id), id)));
         let labels = self.names_of_labels(nfa);
-        let mut sets = Sets { marks: vec![0; self.parents.len()], waiting: vec![0], ..Sets::default() };
+        let mut sets = ReachScratch { marks: vec![0; self.parents.len()], waiting: vec![0], ..ReachScratch::default() };
         let mut open = vec![(INITIAL, 0)];
         let (mut nodes, mut states) = (Vec::new(), Vec::new());
         let mut steps = 0;
@@ -210,14 +210,14 @@ impl PathTree {
                 return None;
             }
         }
-        Some(Grouped::new(self.parents.len(), nodes.iter().map(|&node| Some(node)).zip(states.iter().copied())))
+        Some(GroupedLists::new(self.parents.len(), nodes.iter().map(|&node| Some(node)).zip(states.iter().copied())))
     }
 
     /// By label: which names it takes.
     fn names_of_labels(&self, nfa: &Nfa) -> Vec<Vec<u32>> {
         let mut labels = vec![Vec::new(); nfa.labels.bound()];
         for (number, &name) in self.names.iter().enumerate() {
-            let Ways { name, namespace, local } = nfa.ways(name);
+            let NameEdges { name, namespace, local } = nfa.ways(name);
             for label in [name, namespace, local].into_iter().filter(|&label| label != NO_EDGE) {
                 labels[label as usize].push(number as u32);
             }
@@ -226,7 +226,7 @@ impl PathTree {
     }
 
     /// Append the children of the set in hand that a label takes; how many nodes were looked at.
-    fn step(&self, labels: &[Vec<u32>], label: LabelId, sets: &mut Sets) -> usize {
+    fn step(&self, labels: &[Vec<u32>], label: EdgeLabelId, sets: &mut ReachScratch) -> usize {
         if label == STAR {
             let before = sets.waiting.len();
             sets.current.iter().for_each(|&node| sets.waiting.extend_from_slice(self.children.of(node)));
@@ -251,7 +251,7 @@ impl PathTree {
     }
 
     /// Append what is below the set in hand, as far as a label takes it; how many nodes were looked at.
-    fn below(&self, labels: &[Vec<u32>], label: LabelId, sets: &mut Sets) -> usize {
+    fn below(&self, labels: &[Vec<u32>], label: EdgeLabelId, sets: &mut ReachScratch) -> usize {
         let below = |node: PathNode| -> Range<PathNode> { node + 1..self.ends[node as usize] };
         let before = sets.waiting.len();
         if label == STAR {
@@ -285,7 +285,7 @@ impl PathTree {
         looked_at
     }
 
-    fn find_outer(&self, sets: &mut Sets) {
+    fn find_outer(&self, sets: &mut ReachScratch) {
         sets.outer.clear();
         let mut end = 0;
         for &node in &sets.current {
@@ -297,7 +297,7 @@ impl PathTree {
     }
 }
 
-impl Sets {
+impl ReachScratch {
     /// Take the last of the sets that wait in hand.
     fn take(&mut self, start: usize) {
         self.current.clear();
@@ -330,7 +330,7 @@ fn order(name: Name) -> (u32, u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Item;
+    use super::super::AcceptItem;
     use super::*;
     use crate::plan::LinearStep;
     use crate::query::ast::NameTest;
@@ -365,7 +365,7 @@ mod tests {
                     })
                     .collect();
                 let state = nfa.state_of(&path);
-                items.push(nfa.insert_item(state, Item::Accept(query)));
+                items.push(nfa.insert_item(state, AcceptItem::Accept(query)));
                 if random(4) == 0 {
                     nfa.remove(items.swap_remove(random(items.len() as u64) as usize));
                 }
@@ -373,11 +373,11 @@ mod tests {
             // Places in no order; of each place at most one step with a name.
             let bound = 2 + random(120);
             let place_at = |number: u32| if number == 0 { 3 } else { 3 + bound - number };
-            let mut steps: Vec<Step> = Vec::new();
+            let mut steps: Vec<LabelPathStep> = Vec::new();
             for number in 1..bound {
                 let (from, name) = (place_at(random(u64::from(number))), name_at(random(name_count)));
                 if steps.iter().all(|step| (step.from, step.name) != (from, name)) {
-                    steps.push(Step { from, name, to: place_at(number) });
+                    steps.push(LabelPathStep { from, name, to: place_at(number) });
                 }
             }
             let tree = PathTree::new(&mut steps, 3, 3 + bound as usize);
