@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let started = processor_seconds();
         let (mut deliveries, mut different, mut bytes) = (0, 0, 0);
         for message in &messages {
-            let mut payloads = Payloads::default().with_room(std::mem::take(&mut room));
+            let mut payloads = Payloads::default().with_memory(std::mem::take(&mut room));
             engine.run_delivering(&mut matcher, message).map_err(|error| error.to_string())?;
             let delivered = engine.deliver(&mut matcher, message, &mut payloads);
             deliveries += delivered.slots.len();

@@ -62,7 +62,7 @@ fn main() {
                 vocabulary: &vocabulary,
                 identity: 0,
                 limits: &limits,
-                want,
+                record: want,
                 checks: CheckLevel::All,
             };
             let decode = best(|| {

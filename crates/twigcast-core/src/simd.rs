@@ -20,7 +20,7 @@ static CHOSEN: OnceLock<SimdKernels> = OnceLock::new();
 impl SimdKernels {
     /// Those that each processor has.
     const PLAIN: Self = Self {
-        put_together: |joined, first, out, ends| joined.put_together(first, out, ends),
+        put_together: |joined, first, out, ends| joined.assemble(first, out, ends),
         append_members: |words, members| append_members(words, members),
     };
 
@@ -33,7 +33,7 @@ impl SimdKernels {
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     pub fn avx2() -> Self {
         Self {
-            put_together: |joined, first, out, ends| joined.put_together(first, out, ends),
+            put_together: |joined, first, out, ends| joined.assemble(first, out, ends),
             append_members: |words, members| append_members(words, members),
         }
     }

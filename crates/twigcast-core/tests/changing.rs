@@ -286,7 +286,7 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
                 engine.follow(&mut matcher);
             }
         }
-        looks_ahead += matcher.looks_ahead();
+        looks_ahead += matcher.prefetches();
     }
     assert!(looks_ahead > 50, "{looks_ahead}");
 }
@@ -322,7 +322,7 @@ fn what_every_element_is_asked_is_not_kept_with_each_place() {
             engine.add(&format!("then {number}"), text, &context, false).expect("a valid query");
         }
         let found = keys(&engine, &mut matcher, &message).0;
-        assert_eq!((matcher.looks_ahead(), matcher.overflows), (1, 0), "{}", queries[0]);
+        assert_eq!((matcher.prefetches(), matcher.overflows), (1, 0), "{}", queries[0]);
         let grown = matcher.cache_bytes() - before;
         assert!(grown < *grown_max, "{grown} bytes more than {before}: {}", queries[0]);
         let mut afresh = Engine::new(Limits::default());
@@ -401,7 +401,7 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
             }
         }
         if cache_bytes_max == 1 << 26 && count == 500 && !with_conditions && !brings_new {
-            assert!(matcher.looks_ahead() < 10, "{}", matcher.looks_ahead());
+            assert!(matcher.prefetches() < 10, "{}", matcher.prefetches());
         }
     }
 }

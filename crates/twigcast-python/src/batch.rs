@@ -91,7 +91,7 @@ pub struct BatchChunk {
 pub struct BatchOutput {
     pub shares: Vec<BatchChunk>,
     /// The slots that each message matched, one message after the other; queries where these are wanted in place of slots.
-    pub found: ThreadMatches<u32>,
+    pub matches: ThreadMatches<u32>,
     /// Number of each match's payload, where payloads are wanted; [`Delivered::WHOLE`] for the message itself.
     pub numbers: ThreadMatches<u32>,
     pub is_grouped: bool,
@@ -115,16 +115,16 @@ pub fn run(engine: &Engine, rows: &MessageRows<'_>, wanted: BatchOptions, thread
     let Some(known) = known else { return answered };
     if wanted.grouped {
         if u64::try_from(known.0) != Ok(core.version()) {
-            answered.groups = Some(GroupBuffers::of(&core, answered.found.all_mut()));
+            answered.groups = Some(GroupBuffers::of(&core, answered.matches.all_mut()));
         }
     } else if KeyBuffers::are_at_hand(&core, known) {
         answered.more_keys = (known.1 < core.slot_bound()).then(|| KeyBuffers::beyond(&core, known));
     } else {
         // With so many matches, looking at each costs more than all keys do.
-        answered.keys = Some(if answered.found.all().len() >= core.slot_bound() {
+        answered.keys = Some(if answered.matches.all().len() >= core.slot_bound() {
             KeyBuffers::by_slot(&core)
         } else {
-            KeyBuffers::of(&core, answered.found.all_mut())
+            KeyBuffers::of(&core, answered.matches.all_mut())
         });
     }
     answered
@@ -132,25 +132,25 @@ pub fn run(engine: &Engine, rows: &MessageRows<'_>, wanted: BatchOptions, thread
 
 fn match_all(engine: &Engine, core: &core::Engine, rows: &MessageRows<'_>, wanted: BatchOptions, threads: usize) -> BatchOutput {
     let rewrites = wanted.deliver && core.has_rewriting();
-    let work = BatchWork { engine, core, rows, wanted, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
+    let work = BatchWork { engine, core, rows, options: wanted, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
     let threads = threads.min(rows.count.div_ceil(work.share)).clamp(1, THREADS_MAX);
-    let rooms = engine.rooms();
+    let rooms = engine.buffers();
     let bytes = if rewrites { rooms.payloads.take() } else { Vec::new() };
     let (shares, found, numbers, payloads) = if threads == 1 {
-        let (mut matches, mut payloads) = (Matches::within(&rooms.matches), Payloads::default().with_room(bytes));
+        let (mut matches, mut payloads) = (Matches::within(&rooms.matches), Payloads::default().with_memory(bytes));
         let shares = work.take_shares(&mut matches, &mut payloads, |_, _, _| ());
         (shares, matches.slots.into(), matches.payloads.into(), ThreadPayloads::of(payloads))
     } else {
         let lists = (rooms.matches.take(), rooms.matches.take());
         let ((parts, payloads), found, numbers) = ordered_output::in_order(lists, &rooms.scratch, |in_order| {
-            ordered_output::together(bytes, |together| on_threads(threads, &|| work.take_gathered(in_order, together)))
+            ordered_output::in_one_buffer(bytes, |together| on_threads(threads, &|| work.take_gathered(in_order, together)))
         });
         let mut shares: Vec<BatchChunk> = parts.into_iter().flatten().collect();
         shares.sort_unstable_by_key(|share| share.number);
         (shares, found, numbers, payloads)
     };
     let is_grouped = wanted.grouped;
-    BatchOutput { shares, found, numbers, is_grouped, keys: None, more_keys: None, groups: None, payloads }
+    BatchOutput { shares, matches: found, numbers, is_grouped, keys: None, more_keys: None, groups: None, payloads }
 }
 
 /// Do the same work on so many threads, this one among them. Where the system gives no more threads, those that there
@@ -175,7 +175,7 @@ struct BatchWork<'a> {
     engine: &'a Engine,
     core: &'a core::Engine,
     rows: &'a MessageRows<'a>,
-    wanted: BatchOptions,
+    options: BatchOptions,
     /// Messages that a thread takes at a time.
     share: usize,
     /// The first share that nobody has taken.
@@ -185,8 +185,8 @@ struct BatchWork<'a> {
 impl BatchWork<'_> {
     /// Answer shares as long as there are any that no other thread took, and put what is found where it is gathered.
     fn take_gathered(&self, in_order: &OrderedOutput<'_>, together: &OrderedPayloads<'_>) -> Vec<BatchChunk> {
-        let scratch = &self.engine.rooms().scratch_payloads;
-        let (mut matches, mut payloads) = (in_order.no_matches(), Payloads::default().with_room(scratch.take()));
+        let scratch = &self.engine.buffers().scratch_payloads;
+        let (mut matches, mut payloads) = (in_order.no_matches(), Payloads::default().with_memory(scratch.take()));
         let shares = self.take_shares(&mut matches, &mut payloads, |share, matches, payloads| {
             together.put(payloads, &mut matches.payloads);
             in_order.put(share, std::mem::replace(matches, in_order.no_matches()));
@@ -204,7 +204,7 @@ impl BatchWork<'_> {
         mut done: impl FnMut(usize, &mut Matches, &mut Payloads),
     ) -> Vec<BatchChunk> {
         let mut shares = Vec::new();
-        self.engine.lend_matcher(|matcher| {
+        self.engine.with_idle_matcher(|matcher| {
             loop {
                 let number = self.next.fetch_add(1, Ordering::Relaxed);
                 let start = number * self.share;
@@ -215,10 +215,10 @@ impl BatchWork<'_> {
                 let mut share = BatchChunk { number, ..BatchChunk::default() };
                 for row in start..(start + self.share).min(self.rows.count) {
                     if let Some(source) = self.rows.get(row) {
-                        share.answer(self.core, matcher, (row, source), self.wanted, (matches, payloads));
+                        share.answer(self.core, matcher, (row, source), self.options, (matches, payloads));
                     }
                     share.ends.push(matches.slots.len() - before);
-                    share.match_counts.resize(if self.wanted.grouped { share.ends.len() } else { 0 }, 0);
+                    share.match_counts.resize(if self.options.grouped { share.ends.len() } else { 0 }, 0);
                 }
                 done(number, matches, payloads);
                 shares.push(share);
@@ -230,7 +230,7 @@ impl BatchWork<'_> {
 
 impl BatchChunk {
     /// How many slots, or queries, its messages matched.
-    pub fn found_count(&self) -> usize {
+    pub fn match_count(&self) -> usize {
         self.ends.last().copied().unwrap_or_default()
     }
 
@@ -239,11 +239,11 @@ impl BatchChunk {
         engine: &core::Engine,
         matcher: &mut Matcher,
         (row, source): (usize, &[u8]),
-        wanted: BatchOptions,
+        options: BatchOptions,
         (matches, payloads): (&mut Matches, &mut Payloads),
     ) {
-        let rewrites = wanted.deliver && engine.has_rewriting();
-        let run = match (wanted.nodes, rewrites) {
+        let rewrites = options.deliver && engine.has_rewriting();
+        let run = match (options.nodes, rewrites) {
             (true, _) => engine.run_counting(matcher, source),
             (false, true) => engine.run_delivering(matcher, source),
             (false, false) => engine.run(matcher, source),
@@ -257,7 +257,7 @@ impl BatchChunk {
         }
         let Matches { slots: found, payloads: numbers } = matches;
         let first = found.len();
-        if wanted.grouped {
+        if options.grouped {
             engine.matched_queries(matcher, found);
             self.match_counts.push(engine.match_count(matcher) as u32);
         } else if rewrites {
@@ -266,10 +266,10 @@ impl BatchChunk {
                 .extend(failed.into_iter().map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
         } else {
             engine.slots(matcher, found);
-            let whole = if wanted.deliver { found.len() - first } else { 0 };
+            let whole = if options.deliver { found.len() - first } else { 0 };
             numbers.resize(numbers.len() + whole, MessageDeliveries::WHOLE);
         }
-        if wanted.nodes {
+        if options.nodes {
             for &slot in &found[first..] {
                 let count = engine.node_count(matcher, source, slot).unwrap_or_else(|reason| {
                     self.failures.push((row, key_of(engine, slot), reason.to_string()));

@@ -16,7 +16,7 @@ pub struct BatchResult {
     #[pyo3(get)]
     key_offsets: Py<PyBytes>,
     #[pyo3(get)]
-    found: Py<Int32Buffer>,
+    matches: Py<Int32Buffer>,
     is_grouped: bool,
     #[pyo3(get)]
     match_counts: Py<PyBytes>,
@@ -47,8 +47,8 @@ pub struct BatchResult {
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, engine: &Engine, answered: BatchOutput) -> PyResult<Self> {
-        let BatchOutput { shares, found, numbers, is_grouped, keys, more_keys, groups, payloads } = answered;
-        let rooms = engine.rooms();
+        let BatchOutput { shares, matches: found, numbers, is_grouped, keys, more_keys, groups, payloads } = answered;
+        let rooms = engine.buffers();
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -64,7 +64,7 @@ impl BatchResult {
         let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
         Ok(Self {
             key_offsets: bytes(&key_offsets(&shares)?),
-            found: Py::new(py, Int32Buffer::new(found, &rooms.matches))?,
+            matches: Py::new(py, Int32Buffer::new(found, &rooms.matches))?,
             is_grouped,
             match_counts: integers(py, &shares, |share| &share.match_counts)?,
             groups: groups.map(|groups| groups.buffers(py)).transpose()?,
@@ -86,7 +86,7 @@ impl BatchResult {
 impl BatchResult {
     #[getter]
     fn slots(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
-        let slots = if self.is_grouped { &[] } else { self.found.get().list() };
+        let slots = if self.is_grouped { &[] } else { self.matches.get().list() };
         Ok(numbers(py, slots).unbind())
     }
 }
@@ -104,7 +104,7 @@ fn key_offsets(shares: &[BatchChunk]) -> PyResult<Vec<u8>> {
             })?;
             offsets.extend_from_slice(&total.to_le_bytes());
         }
-        before += share.found_count();
+        before += share.match_count();
     }
     Ok(offsets)
 }

@@ -33,7 +33,7 @@ pub struct CopyBuffer(Mutex<Vec<u8>>);
 
 impl CopyBuffer {
     /// What is in a `bytes`, or in another buffer of unsigned bytes.
-    pub fn lend<'a>(&self, given: &'a Bound<'_, PyAny>) -> PyResult<BorrowedBytes<'a>> {
+    pub fn borrow<'a>(&self, given: &'a Bound<'_, PyAny>) -> PyResult<BorrowedBytes<'a>> {
         if let Ok(bytes) = given.cast::<PyBytes>() {
             return Ok(BorrowedBytes::Bytes(bytes.as_bytes()));
         }

@@ -49,7 +49,7 @@ fn memory_of<T>(list: &Vec<T>) -> usize {
 
 impl<T> PooledBuffer<T> {
     /// Lets a list be looked at that has so much memory to spare, unless that is too much with what others have.
-    fn lend(&mut self, spare: usize) -> bool {
+    fn start_read(&mut self, spare: usize) -> bool {
         let fits = self.sparing < SPARING_MAX && self.spare + spare <= SPARE_MAX;
         if fits {
             self.sparing += 1;
@@ -109,12 +109,12 @@ impl<T: Copy> BufferPool<T> {
         let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
         let spare = if is_sparse { memory_of(&list) - count * size_of::<T>() } else { 0 };
         let room = self.clone();
-        if spare == 0 || self.kept().lend(spare) {
-            return PooledPrefix { list, count, spare, room };
+        if spare == 0 || self.kept().start_read(spare) {
+            return PooledPrefix { list, count, spare, pool: room };
         }
         let few = list[..count].to_vec();
         self.give_back(list);
-        PooledPrefix { list: few, count, spare: 0, room }
+        PooledPrefix { list: few, count, spare: 0, pool: room }
     }
 }
 
@@ -124,7 +124,7 @@ struct PooledPrefix<T: Copy> {
     count: usize,
     /// Memory that it has to spare, if that is much.
     spare: usize,
-    room: BufferPool<T>,
+    pool: BufferPool<T>,
 }
 
 impl<T: Copy> PooledPrefix<T> {
@@ -136,9 +136,9 @@ impl<T: Copy> PooledPrefix<T> {
 impl<T: Copy> Drop for PooledPrefix<T> {
     fn drop(&mut self) {
         if self.spare > 0 {
-            self.room.kept().end_lending(self.spare);
+            self.pool.kept().end_lending(self.spare);
         }
-        self.room.give_back(std::mem::take(&mut self.list));
+        self.pool.give_back(std::mem::take(&mut self.list));
     }
 }
 

@@ -329,7 +329,7 @@ impl Engine {
             })
             .map_err(|error| errors::message(py, &error))?;
         let others = sent.list(py)?;
-        Ok((Results::new(xml.unbind(), (found, keys), others, &self.rooms().payloads_of_one), failures))
+        Ok((Results::new(xml.unbind(), (found, keys), others, &self.buffers().payloads_of_one), failures))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -351,11 +351,11 @@ impl Engine {
             return Err(PyValueError::new_err("payloads and nodes are told by key, not by group"));
         }
         let wanted = batch::BatchOptions { deliver, nodes, grouped };
-        let data = self.lender().lend(data)?;
+        let data = self.copy_buffer().borrow(data)?;
         let rows = batch::MessageRows::new(offsets, data.bytes(), count, validity)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
         let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
-        self.lender().take_back(data);
+        self.copy_buffer().take_back(data);
         BatchResult::new(py, self, answered)
     }
 

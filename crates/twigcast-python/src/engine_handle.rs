@@ -34,8 +34,8 @@ pub struct Engine {
     idle: Mutex<Vec<Matcher>>,
     /// Additions since matchers learnt of them.
     added: AtomicUsize,
-    lender: CopyBuffer,
-    rooms: EngineBuffers,
+    copy_buffer: CopyBuffer,
+    buffers: EngineBuffers,
 }
 
 // A panic while a lock was held leaves the lock poisoned but the data as consistent as Rust keeps it: matchers are
@@ -58,11 +58,11 @@ impl Engine {
 
     /// Run `work` with a matcher of the calling thread's own, while the population stays as it is.
     pub fn with_matcher<T>(&self, work: impl FnOnce(&core::Engine, &mut Matcher) -> T) -> T {
-        self.lend_matcher(|matcher| work(&self.read(), matcher))
+        self.with_idle_matcher(|matcher| work(&self.read(), matcher))
     }
 
     /// Run `work` with a matcher of the calling thread's own.
-    pub fn lend_matcher<T>(&self, work: impl FnOnce(&mut Matcher) -> T) -> T {
+    pub fn with_idle_matcher<T>(&self, work: impl FnOnce(&mut Matcher) -> T) -> T {
         let mut matcher = self.idle().pop().unwrap_or_default();
         let answer = work(&mut matcher);
         let mut idle = self.idle();
@@ -90,13 +90,13 @@ impl Engine {
     }
 
     /// What copies bytes that Python lends.
-    pub fn lender(&self) -> &CopyBuffer {
-        &self.lender
+    pub fn copy_buffer(&self) -> &CopyBuffer {
+        &self.copy_buffer
     }
 
     /// Memory for what batches find.
-    pub fn rooms(&self) -> &EngineBuffers {
-        &self.rooms
+    pub fn buffers(&self) -> &EngineBuffers {
+        &self.buffers
     }
 
     /// A population with no matchers yet.
@@ -105,8 +105,8 @@ impl Engine {
             engine: RwLock::new(engine),
             idle: Mutex::new(Vec::new()),
             added: AtomicUsize::new(0),
-            lender: CopyBuffer::default(),
-            rooms: EngineBuffers::default(),
+            copy_buffer: CopyBuffer::default(),
+            buffers: EngineBuffers::default(),
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct KeyBuffers {
 impl KeyBuffers {
     /// The keys of all slots; those in no use have an empty one.
     pub fn by_slot(engine: &core::Engine) -> Self {
-        let mut keys = Self::with_room(engine.slot_bound());
+        let mut keys = Self::with_capacity(engine.slot_bound());
         (0..engine.slot_bound() as Slot).for_each(|slot| keys.push(engine.key(slot)));
         keys
     }
@@ -36,7 +36,7 @@ impl KeyBuffers {
 
     /// The keys of all slots that a table has not yet.
     pub fn beyond(engine: &core::Engine, (_, count, bytes): KeyTableVersion) -> Self {
-        let mut keys = Self::with_room(engine.slot_bound().saturating_sub(count));
+        let mut keys = Self::with_capacity(engine.slot_bound().saturating_sub(count));
         keys.before = bytes;
         keys.offsets.clear();
         keys.offsets.extend_from_slice(&(bytes as i32).to_le_bytes());
@@ -47,7 +47,7 @@ impl KeyBuffers {
     /// The keys of the slots that stand in a list, each once; the slots become places in the array.
     pub fn of(engine: &core::Engine, slots: &mut [Slot]) -> Self {
         const UNSEEN: u32 = 0;
-        let mut keys = Self::with_room(0);
+        let mut keys = Self::with_capacity(0);
         // Places, from 1, by slot. Zeros come from the system, which makes only those real that are touched.
         let mut places = vec![UNSEEN; engine.slot_bound()];
         let mut count = 0;
@@ -63,7 +63,7 @@ impl KeyBuffers {
         keys
     }
 
-    fn with_room(keys: usize) -> Self {
+    fn with_capacity(keys: usize) -> Self {
         let mut offsets = Vec::with_capacity((keys + 1) * size_of::<i32>());
         offsets.extend_from_slice(&0_i32.to_le_bytes());
         // Untouched memory costs nothing; growing to the size of many keys means copying them again and again.
@@ -95,7 +95,7 @@ pub struct GroupBuffers {
 
 impl GroupBuffers {
     fn empty() -> Self {
-        Self { ends: 0_i32.to_le_bytes().to_vec(), count: 0, keys: KeyBuffers::with_room(0) }
+        Self { ends: 0_i32.to_le_bytes().to_vec(), count: 0, keys: KeyBuffers::with_capacity(0) }
     }
 
     /// The subscriptions of each query, by its number.

@@ -222,7 +222,7 @@ impl ThreadPayloads {
 }
 
 /// Let threads put payloads together, in no order, in the memory of a list.
-pub fn together<T>(bytes: Vec<u8>, work: impl FnOnce(&OrderedPayloads<'_>) -> T) -> (T, ThreadPayloads) {
+pub fn in_one_buffer<T>(bytes: Vec<u8>, work: impl FnOnce(&OrderedPayloads<'_>) -> T) -> (T, ThreadPayloads) {
     let mut bytes = filled(bytes);
     let together = OrderedPayloads(Mutex::new(OutputParts { bytes: FillBuffer::new(&mut bytes), ends: Vec::new() }));
     let answer = work(&together);
@@ -258,7 +258,7 @@ impl OrderedPayloads<'_> {
         for number in numbers.iter_mut().filter(|number| **number != twigcast_core::engine::MessageDeliveries::WHOLE) {
             *number += first;
         }
-        *payloads = Payloads::default().with_room(bytes.into_parts().0);
+        *payloads = Payloads::default().with_memory(bytes.into_parts().0);
     }
 }
 

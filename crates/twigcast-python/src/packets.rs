@@ -14,7 +14,7 @@ const LARGE_BYTES: usize = 64 << 10;
 /// Fields of a message, as in `twigcast.overlay.onyx.model.Message`.
 const FIELDS: usize = 12;
 /// Of these, strings that are mostly those of the last message.
-const LASTING: usize = 4;
+const REPEATED_STRINGS: usize = 4;
 
 /// A frame as Python is told of it: kind, start and end.
 type FrameTuple = (u64, usize, usize);
@@ -28,7 +28,7 @@ fn refused(error: PacketError) -> PyErr {
 /// The frames of a packet: kind, start and end. See the stub file.
 #[pyfunction]
 pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<FrameTuple>> {
-    Ok(frames_in(py, packet)?.iter().map(told).collect())
+    Ok(frames_in(py, packet)?.iter().map(frame_tuple).collect())
 }
 
 fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
@@ -37,7 +37,7 @@ fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
     found.map_err(refused)
 }
 
-fn told(frame: &Frame) -> FrameTuple {
+fn frame_tuple(frame: &Frame) -> FrameTuple {
     (frame.kind, frame.start, frame.end)
 }
 
@@ -75,18 +75,18 @@ pub struct SpanCodec {
     span: Py<PyType>,
     message: Py<PyType>,
     /// `tuple.__new__`: what the constructors of named tuples end in.
-    make: Py<PyAny>,
+    tuple_new: Py<PyAny>,
     empty: Py<PyString>,
     /// By field, the string that stood there last: most messages have the same scope, source and type.
-    last: Mutex<[Option<LastString>; LASTING]>,
+    last: Mutex<[Option<LastString>; REPEATED_STRINGS]>,
 }
 
 #[pymethods]
 impl SpanCodec {
     #[new]
     fn new(py: Python<'_>, span: Py<PyType>, message: Py<PyType>) -> PyResult<Self> {
-        let make = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
-        Ok(Self { span, message, make, empty: PyString::intern(py, "").unbind(), last: Mutex::default() })
+        let tuple_new = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
+        Ok(Self { span, message, tuple_new, empty: PyString::intern(py, "").unbind(), last: Mutex::default() })
     }
 
     #[pyo3(signature = (data, start, end, agreed=None))]
@@ -104,7 +104,7 @@ impl SpanCodec {
             Some(message) => self.carried(py, message, agreed)?,
         };
         let parts = (span.root, span.after, span.upto, message).into_pyobject(py)?;
-        Ok((self.make.bind(py).call1((self.span.bind(py), parts))?, at))
+        Ok((self.tuple_new.bind(py).call1((self.span.bind(py), parts))?, at))
     }
 
     /// The spans that a packet begins with, and the frames that follow the last of them.
@@ -126,7 +126,7 @@ impl SpanCodec {
             }
             list.append(span)?;
         }
-        let rest = frames[list.len()..].iter().map(told).collect();
+        let rest = frames[list.len()..].iter().map(frame_tuple).collect();
         Ok((list, rest))
     }
 
@@ -156,7 +156,7 @@ impl SpanCodec {
         agreed: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let [scope, source, content_type, mut form] =
-            self.lasting(py, [message.scope, message.source, message.content_type, message.form]);
+            self.repeated_strings(py, [message.scope, message.source, message.content_type, message.form]);
         let mut lexicon = py.None().into_bound(py);
         if let Some(agreed) = agreed
             && let Some(meaning) = agreed.get_item(&form)?
@@ -181,11 +181,11 @@ impl SpanCodec {
             },
             lexicon,
         ];
-        self.make.bind(py).call1((self.message.bind(py), PyTuple::new(py, parts)?))
+        self.tuple_new.bind(py).call1((self.message.bind(py), PyTuple::new(py, parts)?))
     }
 
     /// Strings that are mostly those of the last message.
-    fn lasting<'py>(&self, py: Python<'py>, values: [&str; LASTING]) -> [Bound<'py, PyAny>; LASTING] {
+    fn repeated_strings<'py>(&self, py: Python<'py>, values: [&str; REPEATED_STRINGS]) -> [Bound<'py, PyAny>; REPEATED_STRINGS] {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = last.iter_mut();
         values.map(|value| match kept.next() {

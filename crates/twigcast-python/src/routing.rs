@@ -129,9 +129,9 @@ impl ConjunctionIndex {
         py: Python<'_>,
         stream: &[u8],
         dictionary: Option<&NameDictionary>,
-        wanted: LabelsInput<'_>,
+        labels: LabelsInput<'_>,
     ) -> PyResult<Targets> {
-        let wanted = wanted.labels();
+        let wanted = labels.labels();
         py.detach(|| {
             with_dictionary(dictionary, |names| {
                 self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, wanted))

@@ -135,7 +135,7 @@ impl ParsedMessage {
 fn read(stream: &[u8], dictionary: &Dictionary, limits: &Limits) -> Result<ParsedMessage, MessageError> {
     let (mut decoder, mut document, vocabulary) = (Decoder::new(), Document::default(), Vocabulary::new());
     let reading =
-        DecodeOptions { dictionary, vocabulary: &vocabulary, identity: 0, limits, want: RecordOptions::ALL, checks: CheckLevel::All };
+        DecodeOptions { dictionary, vocabulary: &vocabulary, identity: 0, limits, record: RecordOptions::ALL, checks: CheckLevel::All };
     decoder.decode(stream, reading, &mut document)?;
     Ok(ParsedMessage { source: decoder.source().to_vec(), document, bytes_max: limits.message_bytes_max })
 }

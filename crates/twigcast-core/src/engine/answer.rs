@@ -14,7 +14,7 @@ impl Engine {
     pub fn answer(&self, matcher: &Matcher) -> Answer {
         let matched = matcher.matched();
         Answer {
-            book: Arc::clone(self.registry.book()),
+            subscribers: Arc::clone(self.registry.subscribers()),
             queries: MatchedQueries::of(matched, self.query_bound()),
             count: self.subscription_count(matched),
         }
@@ -22,7 +22,7 @@ impl Engine {
 
     /// The keys of all slots as they are now.
     pub fn keys_now(&self) -> KeySnapshot {
-        KeySnapshot { book: Arc::clone(self.registry.book()), version: self.keys_version() }
+        KeySnapshot { subscribers: Arc::clone(self.registry.subscribers()), version: self.keys_version() }
     }
 
     /// How many subscriptions the last message matched.
@@ -53,7 +53,7 @@ impl Engine {
 
     /// The slots of the subscriptions to a query, in no order, appended to `slots`.
     pub fn subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
-        self.registry.book().append_subscribers(query, slots);
+        self.registry.subscribers().append_subscribers(query, slots);
     }
 
     /// The slots of the subscriptions that the last message matched, ascending, appended to `slots`.
@@ -72,7 +72,7 @@ impl Engine {
         let mut others = Vec::new();
         matched.append_admitted_to(slots, |block, word| {
             let others_here = query_set::members(block, word & self.registry.other(block));
-            others_here.for_each(|query| self.registry.book().append_subscribers(query, &mut others));
+            others_here.for_each(|query| self.registry.subscribers().append_subscribers(query, &mut others));
             word & self.registry.plain(block)
         });
         if !others.is_empty() {
@@ -89,7 +89,7 @@ impl Engine {
         let mut set = matched.masked(self.registry.all_plain(), self.slot_bound().max(self.query_bound()));
         matched.for_each_common(self.registry.all_other(), |block, common| {
             for query in query_set::members(block, common) {
-                match self.registry.book().subscribers(query) {
+                match self.registry.subscribers().subscribers(query) {
                     Subscribers::Sole(slot) => set.insert(slot),
                     Subscribers::Several(several) => several.iter().for_each(|&slot| set.insert(slot)),
                 }
@@ -114,7 +114,7 @@ fn put_in_order(slots: &mut [Slot], bound: usize) {
 /// The keys of all slots as they were at one moment; what comes and goes later changes nothing.
 #[derive(Clone, Debug)]
 pub struct KeySnapshot {
-    book: Arc<SubscribersByQuery>,
+    subscribers: Arc<SubscribersByQuery>,
     version: u64,
 }
 
@@ -126,7 +126,7 @@ impl KeySnapshot {
 
     /// The key that a slot had.
     pub fn key(&self, slot: Slot) -> Option<&str> {
-        self.book.key(slot)
+        self.subscribers.key(slot)
     }
 }
 
@@ -134,7 +134,7 @@ impl KeySnapshot {
 /// them. Keys are looked up when they are asked for; what comes and goes later changes nothing.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    book: Arc<SubscribersByQuery>,
+    subscribers: Arc<SubscribersByQuery>,
     queries: MatchedQueries,
     count: usize,
 }
@@ -181,21 +181,21 @@ impl Answer {
     /// The slots of the subscriptions, as they were numbered then, ascending.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.count);
-        self.queries.for_each(|query| self.book.append_subscribers(query, &mut slots));
+        self.queries.for_each(|query| self.subscribers.append_subscribers(query, &mut slots));
         if !slots.is_sorted() {
-            put_in_order(&mut slots, self.book.keys.len());
+            put_in_order(&mut slots, self.subscribers.keys.len());
         }
         slots
     }
 
     /// The key that a slot had then.
     pub fn key(&self, slot: Slot) -> Option<&str> {
-        self.book.key(slot)
+        self.subscribers.key(slot)
     }
 
     /// Did the subscription of a slot match?
     pub fn has(&self, slot: Slot) -> bool {
-        self.book.query_of(slot).is_some_and(|query| self.queries.contains(query))
+        self.subscribers.query_of(slot).is_some_and(|query| self.queries.contains(query))
     }
 }
 

@@ -22,7 +22,7 @@ const BLOCK: usize = 32;
 struct ParsedSubscription {
     key_hash: u64,
     /// Whether the key was taken.
-    is_known: bool,
+    is_duplicate: bool,
     /// `None`: the query is no plain path.
     spelling: Option<PathSpelling>,
     steps: Vec<LinearStep>,
@@ -31,7 +31,7 @@ struct ParsedSubscription {
 /// What of reading ahead is used again for the next block.
 #[derive(Default)]
 struct ParseBlock {
-    ahead: Vec<ParsedSubscription>,
+    parsed: Vec<ParsedSubscription>,
     /// Where the paths lead, in a version of the bulk's automaton.
     in_bulk: Vec<Option<StateId>>,
     version: u64,
@@ -42,17 +42,17 @@ impl Engine {
     /// Returns those that were refused, by their place among those given.
     pub fn add_many<T: AsRef<str>>(
         &mut self,
-        given: &[(T, T)],
+        pairs_given: &[(T, T)],
         context: &QueryContext,
         replace: bool,
     ) -> Vec<(usize, AddError)> {
         let mut refused = Vec::new();
         let mut block =
-            ParseBlock { ahead: (0..BLOCK.min(given.len())).map(|_| ParsedSubscription::default()).collect(), ..ParseBlock::default() };
-        for (number, pairs) in given.chunks(BLOCK).enumerate() {
+            ParseBlock { parsed: (0..BLOCK.min(pairs_given.len())).map(|_| ParsedSubscription::default()).collect(), ..ParseBlock::default() };
+        for (number, pairs) in pairs_given.chunks(BLOCK).enumerate() {
             self.renew_if_due();
             let (identity, id) = (self.identity, self.registry.intern_context(context));
-            self.read_ahead(pairs, id, &mut block);
+            self.parse_block(pairs, id, &mut block);
             for (index, (key, text)) in pairs.iter().enumerate() {
                 let (key, text) = (key.as_ref(), text.as_ref());
                 // Once the names are numbered anew, what was read ahead means something else.
@@ -68,17 +68,17 @@ impl Engine {
         refused
     }
 
-    fn read_ahead<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut ParseBlock) {
+    fn parse_block<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut ParseBlock) {
         let context = Arc::clone(self.registry.context(context));
         let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
-        for ((key, text), ahead) in pairs.iter().zip(&mut block.ahead) {
+        for ((key, text), ahead) in pairs.iter().zip(&mut block.parsed) {
             ahead.key_hash = self.registry.key_hash(key.as_ref());
             ahead.spelling = plain::read(text.as_ref(), &options, &mut self.vocabulary, &mut ahead.steps);
         }
-        for ((key, _), ahead) in pairs.iter().zip(&mut block.ahead) {
-            ahead.is_known = self.registry.slot_at(key.as_ref(), ahead.key_hash).is_some();
+        for ((key, _), ahead) in pairs.iter().zip(&mut block.parsed) {
+            ahead.is_duplicate = self.registry.slot_at(key.as_ref(), ahead.key_hash).is_some();
         }
-        let paths = block.ahead[..pairs.len()].iter().map(|ahead| match ahead.spelling {
+        let paths = block.parsed[..pairs.len()].iter().map(|ahead| match ahead.spelling {
             Some(_) => ahead.steps.as_slice(),
             None => &[],
         });
@@ -95,8 +95,8 @@ impl Engine {
         replace: bool,
         (block, index): (&ParseBlock, usize),
     ) -> Result<(), AddError> {
-        let ahead = &block.ahead[index];
-        if ahead.is_known && !replace {
+        let ahead = &block.parsed[index];
+        if ahead.is_duplicate && !replace {
             return Err(AddError::DuplicateKey);
         }
         // One of the same key may have come or gone since.

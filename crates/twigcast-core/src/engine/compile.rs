@@ -114,7 +114,7 @@ pub(super) struct UnregisteredQuery {
 impl UnregisteredQuery {
     fn compiled(self, places: Registrations) -> CompiledQuery {
         let Self { evaluated, program, needs, warning, .. } = self;
-        CompiledQuery { places, evaluation: EvaluationPlan::of(evaluated, program), needs, warning }
+        CompiledQuery { registrations: places, evaluation: EvaluationPlan::of(evaluated, program), needs, warning }
     }
 }
 

@@ -23,7 +23,7 @@ pub enum EvaluationSource {
 /// A registered, compiled query; equal texts in equal contexts share one.
 #[derive(Debug)]
 pub(super) struct CompiledQuery {
-    pub(super) places: Registrations,
+    pub(super) registrations: Registrations,
     /// Nothing for most: the shared structures alone decide them.
     pub(super) evaluation: Option<Box<EvaluationPlan>>,
     pub(super) needs: ScanNeeds,
@@ -52,7 +52,7 @@ impl CompiledQuery {
         if self.evaluation.is_some() || self.warning.is_some() {
             return None;
         }
-        match (&self.places, self.needs) {
+        match (&self.registrations, self.needs) {
             (&Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(_))), needs) if needs == ScanNeeds::default() => {
                 Some(CompiledEntry::Path(layer, item))
             }
@@ -66,7 +66,7 @@ impl CompiledQuery {
 
     /// Bytes on the heap, programs aside.
     fn heap_bytes(&self) -> usize {
-        let places = match &self.places {
+        let places = match &self.registrations {
             Registrations::One(_) => 0,
             Registrations::Several(places) => places.len() * size_of::<Registration>(),
         };
@@ -163,7 +163,7 @@ impl PackedEntry {
 #[derive(Debug, Default)]
 pub(super) struct CompiledQueries {
     entries: Chunked<PackedEntry>,
-    others: Slab<CompiledQuery>,
+    evaluated: Slab<CompiledQuery>,
 }
 
 impl CompiledQueries {
@@ -188,7 +188,7 @@ impl CompiledQueries {
 
     fn other_entry(&mut self, compiled: CompiledQuery) -> PackedEntry {
         // More than 2^29 of them find no room in any memory.
-        PackedEntry::of(CompiledEntry::Other(self.others.insert(compiled))).unwrap_or(VACANT)
+        PackedEntry::of(CompiledEntry::Other(self.evaluated.insert(compiled))).unwrap_or(VACANT)
     }
 
     fn set(&mut self, query: u32, entry: PackedEntry) {
@@ -204,7 +204,7 @@ impl CompiledQueries {
             Some(path) => self.set(query, path),
             None => {
                 let places = Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)));
-                self.put(query, CompiledQuery { places, evaluation: None, needs: ScanNeeds::default(), warning: None });
+                self.put(query, CompiledQuery { registrations: places, evaluation: None, needs: ScanNeeds::default(), warning: None });
             }
         }
     }
@@ -216,7 +216,7 @@ impl CompiledQueries {
     /// A query that is no plain path.
     fn other(&self, query: u32) -> Option<&CompiledQuery> {
         match self.entry(query) {
-            CompiledEntry::Other(number) => self.others.get(number),
+            CompiledEntry::Other(number) => self.evaluated.get(number),
             CompiledEntry::Vacant | CompiledEntry::Path(..) | CompiledEntry::Trigger { .. } | CompiledEntry::Twig(_) => None,
         }
     }
@@ -225,7 +225,7 @@ impl CompiledQueries {
     pub(super) fn path(&self, query: u32) -> Option<(Segment, u32)> {
         match self.entry(query) {
             CompiledEntry::Path(layer, item) => Some((layer, item)),
-            CompiledEntry::Other(number) => match self.others.get(number)?.as_entry()? {
+            CompiledEntry::Other(number) => match self.evaluated.get(number)?.as_entry()? {
                 CompiledEntry::Path(layer, item) => Some((layer, item)),
                 CompiledEntry::Vacant | CompiledEntry::Trigger { .. } | CompiledEntry::Twig(_) | CompiledEntry::Other(_) => None,
             },
@@ -234,18 +234,18 @@ impl CompiledQueries {
     }
 
     /// Where a query is registered; `None` if it is not there.
-    pub(super) fn places(&self, query: u32) -> Option<Registrations> {
+    pub(super) fn registrations(&self, query: u32) -> Option<Registrations> {
         match self.entry(query) {
             CompiledEntry::Vacant => None,
             CompiledEntry::Path(layer, item) => Some(Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)))),
             CompiledEntry::Trigger { number, .. } => Some(Registrations::One(Registration::Trigger(number))),
             CompiledEntry::Twig(number) => Some(Registrations::One(Registration::Twig(number))),
-            CompiledEntry::Other(number) => self.others.get(number).map(|other| other.places.clone()),
+            CompiledEntry::Other(number) => self.evaluated.get(number).map(|other| other.registrations.clone()),
         }
     }
 
     /// Let all places of a query be others.
-    pub(super) fn move_places(&mut self, query: u32, mut to: impl FnMut(Registration) -> Registration) {
+    pub(super) fn map_registrations(&mut self, query: u32, mut to: impl FnMut(Registration) -> Registration) {
         match self.entry(query) {
             CompiledEntry::Vacant => {}
             CompiledEntry::Path(layer, item) => {
@@ -262,18 +262,18 @@ impl CompiledQueries {
                 to(Registration::Twig(number));
             }
             CompiledEntry::Other(number) => {
-                let Some(other) = self.others.get_mut(number) else { return };
-                other.places.as_mut_slice().iter_mut().for_each(|place| *place = to(*place));
+                let Some(other) = self.evaluated.get_mut(number) else { return };
+                other.registrations.as_mut_slice().iter_mut().for_each(|place| *place = to(*place));
             }
         }
     }
 
     /// Take a query out; where it was registered.
     pub(super) fn take(&mut self, query: u32) -> Option<Registrations> {
-        let places = self.places(query)?;
+        let places = self.registrations(query)?;
         let entry = std::mem::replace(self.entries.get_mut(query as usize)?, VACANT);
         if let CompiledEntry::Other(number) = entry.entry() {
-            self.others.remove(number);
+            self.evaluated.remove(number);
         }
         Some(places)
     }
@@ -300,7 +300,7 @@ impl CompiledQueries {
 
     /// Bytes, programs aside.
     pub(super) fn bytes(&self) -> usize {
-        let others = self.others.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
-        self.entries.bytes() + self.others.bytes() + others
+        let others = self.evaluated.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
+        self.entries.bytes() + self.evaluated.bytes() + others
     }
 }

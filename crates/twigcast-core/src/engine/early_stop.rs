@@ -20,7 +20,7 @@ pub(super) trait MatchObserver {
     fn begin(&mut self, decisions: &mut Decisions);
 
     /// Is it worth asking [`Self::has_enough`] after so many elements?
-    fn looks_at(&self, element_count: usize) -> bool;
+    fn should_poll(&self, element_count: usize) -> bool;
 
     /// Queries turn out to match, where nobody keeps a record of what does; some may be told of again. Those of one
     /// state of an automaton come together: what is noted with them is there the next time.
@@ -33,7 +33,7 @@ pub(super) trait MatchObserver {
     fn is_satisfied(&self) -> bool;
 
     /// Is what was told of by [`Self::matched`] enough, and nothing was found in another way?
-    fn is_told_enough(&mut self) -> bool;
+    fn has_enough_results(&mut self) -> bool;
 
     /// Is what has been decided enough? May rule out what need not be decided any more.
     fn has_enough(&mut self, decisions: &mut Decisions) -> bool;
@@ -45,7 +45,7 @@ pub(super) struct NoObserver;
 impl MatchObserver for NoObserver {
     fn begin(&mut self, _: &mut Decisions) {}
 
-    fn looks_at(&self, _: usize) -> bool {
+    fn should_poll(&self, _: usize) -> bool {
         false
     }
 
@@ -59,7 +59,7 @@ impl MatchObserver for NoObserver {
         false
     }
 
-    fn is_told_enough(&mut self) -> bool {
+    fn has_enough_results(&mut self) -> bool {
         false
     }
 

@@ -89,13 +89,13 @@ impl Matcher {
     }
 
     /// How often ancestors of elements were looked at for what queries ask of them.
-    pub fn looks_up(&self) -> u64 {
-        self.decisions.looks_up()
+    pub fn ancestor_checks(&self) -> u64 {
+        self.decisions.ancestor_checks()
     }
 
     /// How often it was found out for all places at once what the queries say there that came lately.
-    pub fn looks_ahead(&self) -> u64 {
-        self.walk.looks_ahead
+    pub fn prefetches(&self) -> u64 {
+        self.walk.prefetches
     }
 
     /// Bytes of the tables that outlive a message, by estimate.
@@ -137,10 +137,10 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        want: RecordOptions,
+        options: RecordOptions,
         work: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> Result<T, MessageError> {
-        let reading = reading(engine, dictionary, want, CheckLevel::All);
+        let reading = reading(engine, dictionary, options, CheckLevel::All);
         let mut decoder = self.decoder.take().unwrap_or_default();
         let answer = decoder.decode(stream, reading, &mut self.document).map(|()| work(self, decoder.source()));
         self.decoder = Some(decoder);
@@ -182,10 +182,10 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        want: RecordOptions,
+        options: RecordOptions,
         watch: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
-        let reading = reading(engine, dictionary, want, CheckLevel::Recorded);
+        let reading = reading(engine, dictionary, options, CheckLevel::Recorded);
         let mut decoder = self.decoder.take().unwrap_or_default();
         let answer = self.run_reading(engine, &mut decoder, (stream, reading), watch);
         self.decoder = Some(decoder);
@@ -201,11 +201,11 @@ impl Matcher {
     ) -> Result<(), MessageError> {
         let QueryIndex { twigs, conditions, branches, always, .. } = &engine.population;
         let needs_all = !twigs.is_empty() || !conditions.is_empty() || !branches.is_empty() || self.rest_messages > 0;
-        let is_structure = !reading.want.attributes && !reading.want.text && always.is_empty();
+        let is_structure = !reading.record.attributes && !reading.record.text && always.is_empty();
         if !needs_all && is_structure {
             match self.follow_stream(engine, decoder, (stream, reading), watch)? {
                 StreamProgress::ToTheEnd | StreamProgress::Enough => {
-                    watch.is_told_enough();
+                    watch.has_enough_results();
                     return Ok(());
                 }
                 StreamProgress::NeedsDocument | StreamProgress::CacheIsFull => {}
@@ -340,8 +340,8 @@ impl Matcher {
             let matched = &mut self.decisions.matched;
             self.guide.for_each_match(|query| matched.insert(query));
         }
-        if !self.guide.late().is_empty() {
-            let late = self.guide.late().to_vec();
+        if !self.guide.recent().is_empty() {
+            let late = self.guide.recent().to_vec();
             self.run_alone(engine, source, &late);
         }
     }
@@ -376,5 +376,5 @@ fn values_max(engine: &Engine, message: Message<'_>) -> u64 {
 
 fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, want: RecordOptions, checks: CheckLevel) -> DecodeOptions<'a> {
     let Engine { vocabulary, limits, identity, .. } = engine;
-    DecodeOptions { dictionary, vocabulary, identity: *identity, limits, want, checks }
+    DecodeOptions { dictionary, vocabulary, identity: *identity, limits, record: want, checks }
 }

@@ -318,7 +318,7 @@ impl Engine {
             ("branches", self.population.branches.len()),
             ("branch_bytes", self.population.branches.bytes()),
             ("triggers", self.population.triggers.len()),
-            ("crowded_states", self.population.main.crowded.len() + self.population.recent.crowded.len()),
+            ("crowded_states", self.population.main.trigger_tables.len() + self.population.recent.trigger_tables.len()),
             ("evaluated_always", self.population.always.len()),
             ("condition_bytes", self.population.conditions.bytes()),
             ("atom_bytes", self.population.atoms.bytes()),

@@ -13,7 +13,7 @@ use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
 use crate::rewrite::program::family::FamilyRef;
-use crate::rewrite::batch::{ELSEWHERE, BatchRewriter, QueryResults};
+use crate::rewrite::batch::{UNASSEMBLED, BatchRewriter, QueryResults};
 use crate::rewrite::{ExtractError, Payloads, Interpreter};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
@@ -112,7 +112,7 @@ impl Engine {
         let mut slots = Vec::new();
         for (query, error) in matcher.failures() {
             slots.clear();
-            self.registry.book().append_subscribers(*query, &mut slots);
+            self.registry.subscribers().append_subscribers(*query, &mut slots);
             list.extend(slots.iter().map(|&slot| (slot, error.to_string())));
         }
         list.sort_unstable();
@@ -220,14 +220,14 @@ impl Engine {
                     is_in_order = false;
                 }
             } else {
-                let too_large = self.tell_guided(guide, &mut delivered, &mut elsewhere);
+                let too_large = self.deliver_batch_results(guide, &mut delivered, &mut elsewhere);
                 match guide.write_results(&mut session, &too_large) {
                     Ok(()) => delivered.numbers.iter_mut().for_each(|number| *number += before),
                     Err(error) => delivered.fail_all(&error),
                 }
             }
         }
-        self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, &mut delivered);
+        self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut delivered);
         if !is_in_order && delivered.slots.is_sorted() {
             slots.append(&mut delivered.slots);
             numbers.append(&mut delivered.numbers);
@@ -263,30 +263,30 @@ impl Engine {
             guide.find_results(&mut session);
             if !guide.is_certain(self.limits.result_bytes_max) {
                 let mut delivered = MessageDeliveries::default();
-                let too_large = self.tell_guided(guide, &mut delivered, &mut elsewhere);
+                let too_large = self.deliver_batch_results(guide, &mut delivered, &mut elsewhere);
                 told.failures.append(&mut delivered.failures);
                 named = Some((delivered, guide.take_named(), too_large));
             }
             prepared = Some(guide.take_prepared());
         }
-        self.tell_others((guide, &decisions.matched), &elsewhere, &mut session, &mut told);
+        self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut told);
         let others = payloads.len() as u32;
-        let subscribed = SubscribersAtMatch { book: Arc::clone(self.registry.book()), is_plain: self.registry.is_all_plain() };
+        let subscribed = SubscribersAtMatch { subscribers: Arc::clone(self.registry.subscribers()), is_plain: self.registry.is_all_plain() };
         Ok(PreparedDeliveries::new(told, others, (prepared.unwrap_or_default(), named), subscribed))
     }
 
     /// Tell what the queries that the guide has decided are to get, by number of result, but for those that have to be
     /// asked `elsewhere`. Returns the numbers of results that are too large, ascending.
-    fn tell_guided(&self, guide: &mut BatchRewriter, delivered: &mut MessageDeliveries, elsewhere: &mut Vec<u32>) -> Vec<u32> {
+    fn deliver_batch_results(&self, guide: &mut BatchRewriter, delivered: &mut MessageDeliveries, elsewhere: &mut Vec<u32>) -> Vec<u32> {
         let bytes_max = self.limits.result_bytes_max;
-        let (book, is_plain) = (self.registry.book(), self.registry.is_all_plain());
+        let (book, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
         let mut told = QueryResults::default();
         let too_large = guide.name_results(bytes_max, &mut told);
-        if is_plain && !told.is_elsewhere {
+        if is_plain && !told.has_unassembled {
             (delivered.slots, delivered.numbers) = (told.queries, told.numbers);
         } else {
             for (&query, &number) in told.queries.iter().zip(&told.numbers) {
-                if number == ELSEWHERE {
+                if number == UNASSEMBLED {
                     elsewhere.push(query);
                 } else {
                     delivered.push_subscribers(book, query, number);
@@ -298,18 +298,18 @@ impl Engine {
     }
 
     /// Tell what all other queries that match are to get.
-    fn tell_others<'a>(
+    fn deliver_remaining<'a>(
         &'a self,
         (guide, matched): (&BatchRewriter, &QuerySet),
-        elsewhere: &[u32],
+        unassembled: &[u32],
         session: &mut Interpreter<'a>,
         delivered: &mut MessageDeliveries,
     ) {
         let is_told = |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
         let others = matched.iter().filter(|query| !is_told(query));
         let mut several = Vec::new();
-        for query in others.chain(elsewhere.iter().copied()) {
-            let slots: &[Slot] = match self.registry.book().subscribers(query) {
+        for query in others.chain(unassembled.iter().copied()) {
+            let slots: &[Slot] = match self.registry.subscribers().subscribers(query) {
                 Subscribers::Sole(slot) => {
                     several.clear();
                     several.push(slot);

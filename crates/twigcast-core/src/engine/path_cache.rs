@@ -18,7 +18,7 @@ pub(super) struct PathCache {
 }
 
 /// Elements for which look-ups are made together: as many as what is looked up stays in the cache for.
-const AHEAD: usize = 16;
+const LOOKUPS_AT_ONCE: usize = 16;
 /// Up to this size what was learnt is in the processor's cache anyhow, and looking ahead would gain nothing.
 const CACHED_BYTES: usize = 1 << 20;
 
@@ -51,14 +51,14 @@ impl PathCache {
     ) {
         let Self { dfa, memo, work, lookups, .. } = self;
         let looks_ahead = dfa.bytes() > CACHED_BYTES;
-        for (number, elements) in work.chunks(AHEAD).enumerate() {
+        for (number, elements) in work.chunks(LOOKUPS_AT_ONCE).enumerate() {
             if looks_ahead {
                 run.look_up(decisions, elements.iter().map(|&(node, id)| (node, &dfa.undecided(id).keyed)), lookups);
             }
             for (index, &(node, id)) in elements.iter().enumerate() {
-                let asked = looks_ahead.then(|| lookups.asked(index));
+                let asked = looks_ahead.then(|| lookups.request(index));
                 run.decide(decisions, node, dfa.undecided(id), paths, memo, asked);
-                if watch.looks_at(number * AHEAD + index) && watch.has_enough(decisions) {
+                if watch.should_poll(number * LOOKUPS_AT_ONCE + index) && watch.has_enough(decisions) {
                     return;
                 }
             }

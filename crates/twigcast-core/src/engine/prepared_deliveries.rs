@@ -19,8 +19,8 @@ const CUT_SHORT: &str = "laying out the results of this message was cut short by
 #[derive(Debug)]
 pub struct PreparedDeliveries {
     /// What was told when the message was matched. Its payloads come first.
-    told: MessageDeliveries,
-    others: u32,
+    immediate: MessageDeliveries,
+    remaining: u32,
     /// Written to only to lay it out for putting all results together; what it tells stays.
     prepared: RwLock<PreparedResults>,
     /// Numbers of results that are larger than allowed, counted without the payloads, ascending.
@@ -33,7 +33,7 @@ pub struct PreparedDeliveries {
 /// Who subscribed to which query when the message was matched.
 #[derive(Debug)]
 pub(super) struct SubscribersAtMatch {
-    pub book: Arc<SubscribersByQuery>,
+    pub subscribers: Arc<SubscribersByQuery>,
     /// Each query has one subscription, of its own number.
     pub is_plain: bool,
 }
@@ -43,20 +43,20 @@ impl SubscribersAtMatch {
         if self.is_plain {
             return prepared.query_count();
         }
-        let subscribers = |query| match self.book.subscribers(query) {
+        let subscribers = |query| match self.subscribers.subscribers(query) {
             Subscribers::Sole(_) => 1,
             Subscribers::Several(slots) => slots.len(),
         };
         prepared.queries().map(subscribers).sum()
     }
 
-    fn tell(&self, told: QueryResults) -> MessageDeliveries {
+    fn deliver(&self, told: QueryResults) -> MessageDeliveries {
         let mut delivered = MessageDeliveries::default();
         if self.is_plain {
             (delivered.slots, delivered.numbers) = (told.queries, told.numbers);
         } else {
             for (&query, &number) in told.queries.iter().zip(&told.numbers) {
-                delivered.push_subscribers(&self.book, query, number);
+                delivered.push_subscribers(&self.subscribers, query, number);
             }
         }
         delivered
@@ -76,16 +76,16 @@ impl PreparedDeliveries {
     /// `others`: how many payloads there are of what was told. What is named already is numbered from 0, and has the
     /// numbers of those that are too large with it.
     pub(super) fn new(
-        told: MessageDeliveries,
-        others: u32,
+        immediate: MessageDeliveries,
+        remaining: u32,
         (prepared, named): (PreparedResults, Option<(MessageDeliveries, ResultIds, Vec<u32>)>),
         subscribed: SubscribersAtMatch,
     ) -> Self {
-        let count = told.slots.len() + if named.is_none() { subscribed.count(&prepared) } else { 0 };
+        let count = immediate.slots.len() + if named.is_none() { subscribed.count(&prepared) } else { 0 };
         let (prepared, too_large) = (RwLock::new(prepared), Vec::new());
-        let mut found = Self { told, others, prepared, too_large, subscribed, count, named: OnceLock::new() };
+        let mut found = Self { immediate, remaining, prepared, too_large, subscribed, count, named: OnceLock::new() };
         if let Some((delivered, results, too_large)) = named {
-            let single = found.after_told(delivered, results);
+            let single = found.after_immediate(delivered, results);
             found.count = single.delivered.slots.len();
             (found.named, found.too_large) = (single.into(), too_large);
         }
@@ -97,35 +97,35 @@ impl PreparedDeliveries {
     }
 
     /// What was told, and then this.
-    fn after_told(&self, mut delivered: MessageDeliveries, results: ResultIds) -> ExpandedDeliveries {
-        if self.others > 0 {
-            delivered.numbers.iter_mut().for_each(|number| *number += self.others);
+    fn after_immediate(&self, mut delivered: MessageDeliveries, results: ResultIds) -> ExpandedDeliveries {
+        if self.remaining > 0 {
+            delivered.numbers.iter_mut().for_each(|number| *number += self.remaining);
         }
-        delivered.slots.extend_from_slice(&self.told.slots);
-        delivered.numbers.extend_from_slice(&self.told.numbers);
+        delivered.slots.extend_from_slice(&self.immediate.slots);
+        delivered.numbers.extend_from_slice(&self.immediate.numbers);
         ExpandedDeliveries { delivered, is_in_order: false, results }
     }
 
     /// The single deliveries, told now if they were not before; in order, if that is as good as for nothing.
     fn single(&self) -> &ExpandedDeliveries {
         let is_many = self.count >= self.slot_bound() / SPARSE;
-        let tell = || if self.subscribed.is_plain && is_many { self.tell_in_order() } else { self.tell() };
+        let tell = || if self.subscribed.is_plain && is_many { self.deliver_in_order() } else { self.deliver() };
         self.named.get_or_init(tell)
     }
 
-    fn tell(&self) -> ExpandedDeliveries {
+    fn deliver(&self) -> ExpandedDeliveries {
         let mut told = QueryResults::default();
         let results = self.prepared().named(&mut told);
-        self.after_told(self.subscribed.tell(told), results)
+        self.after_immediate(self.subscribed.deliver(told), results)
     }
 
     /// [`Self::tell`] where each query has one subscription, of its own number.
-    fn tell_in_order(&self) -> ExpandedDeliveries {
+    fn deliver_in_order(&self) -> ExpandedDeliveries {
         let mut delivered = MessageDeliveries::default();
         let results = with_in_order(|in_order| {
-            in_order.begin(self.slot_bound(), self.others);
+            in_order.begin(self.slot_bound(), self.remaining);
             let results = self.prepared().named(in_order);
-            in_order.put_all(&self.told.slots, &self.told.numbers);
+            in_order.put_all(&self.immediate.slots, &self.immediate.numbers);
             in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
             results
         });
@@ -133,7 +133,7 @@ impl PreparedDeliveries {
     }
 
     fn slot_bound(&self) -> usize {
-        self.subscribed.book.keys.len()
+        self.subscribed.subscribers.keys.len()
     }
 
     /// How many deliveries there are.
@@ -149,13 +149,13 @@ impl PreparedDeliveries {
     /// How many results there are: first the payloads made when the message was matched, then those that are put
     /// together.
     pub fn result_count(&self) -> usize {
-        self.others as usize + self.single().results.len()
+        self.remaining as usize + self.single().results.len()
     }
 
     /// Matching subscriptions, in no order, with the number of each one's result; [`Delivered::WHOLE`] where the message
     /// itself is delivered.
     pub fn deliveries(&self) -> (&[Slot], &[u32]) {
-        let MessageDeliveries { slots, numbers, .. } = &self.named.get_or_init(|| self.tell()).delivered;
+        let MessageDeliveries { slots, numbers, .. } = &self.named.get_or_init(|| self.deliver()).delivered;
         (slots, numbers)
     }
 
@@ -172,13 +172,13 @@ impl PreparedDeliveries {
 
     /// Matching subscriptions without a payload, with the reason.
     pub fn failures(&self) -> &[(Slot, ExtractError)] {
-        &self.told.failures
+        &self.immediate.failures
     }
 
     /// The number of a result that is put together when it is asked for, without the payloads; `None`: it is one of these,
     /// or there is none of this number.
     fn later(&self, number: usize) -> Option<usize> {
-        let number = number.checked_sub(self.others as usize)?;
+        let number = number.checked_sub(self.remaining as usize)?;
         (number < self.single().results.len()).then_some(number)
     }
 
@@ -223,7 +223,7 @@ impl PreparedDeliveries {
         if !results.is_empty() {
             self.prepared.write().expect(CUT_SHORT).join(source);
         }
-        self.prepared().put_together((results, &self.too_large), source, told, payloads)
+        self.prepared().assemble((results, &self.too_large), source, told, payloads)
     }
 }
 
@@ -291,7 +291,7 @@ mod tests {
             let xml = format!("<m>{}</m>", items(values));
             let expected = told(&xml);
             assert!(expected.2 > 1 && expected.2 <= expected.0.len(), "{expected:?}");
-            crate::rewrite::batch::wear_out();
+            crate::rewrite::batch::start_last_round();
             for _ in 0..3 {
                 assert_eq!(told(&xml), expected, "{values:?}");
             }

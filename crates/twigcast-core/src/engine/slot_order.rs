@@ -87,20 +87,20 @@ impl SlotOrder {
 
 /// For queries of which each has one subscription, of its own number.
 impl ResultSink for SlotOrder {
-    fn expect(&mut self, _: usize) {}
+    fn reserve(&mut self, _: usize) {}
 
-    fn hear(&mut self, query: u32, number: u32) {
+    fn push(&mut self, query: u32, number: u32) {
         self.put(query, number);
     }
 
     #[inline]
-    fn hear_all(&mut self, members: &[IndexedQuery], mut number_of: impl FnMut(IndexedQuery) -> u32) {
+    fn push_all(&mut self, members: &[IndexedQuery], mut number_of: impl FnMut(IndexedQuery) -> u32) {
         for &member in members {
             self.put(member.query, number_of(member));
         }
     }
 
-    fn end(&mut self) {}
+    fn finish(&mut self) {}
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Paths that ask for nothing but structure, led along an element stream: no document is made of it.
 
-use super::product::{SegmentCaches, NOWHERE, OUTSET, ProductStateId, ProductDfa};
+use super::product::{SegmentCaches, NOWHERE, DOCUMENT_STATE, ProductStateId, ProductDfa};
 use super::early_stop::MatchObserver;
 use crate::stream::element_walker::{ElementVisitor, VisitNext};
 use crate::vocabulary::Name;
 
 /// Elements after which it is looked for the first time whether what has been found is enough; then after twice as many.
-const ASKED_AT_FIRST: usize = 8;
+const FIRST_POLL: usize = 8;
 
 /// How far a stream was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub(super) struct StreamMatcher<'a, W> {
     watch: &'a mut W,
     /// Places of the elements around that in hand.
     around: &'a mut Vec<ProductStateId>,
-    here: ProductStateId,
+    state: ProductStateId,
     elements: usize,
-    asked_at: usize,
+    polled_at: usize,
     pub(super) followed: StreamProgress,
 }
 
@@ -50,9 +50,9 @@ impl<'a, W: MatchObserver> StreamMatcher<'a, W> {
             message_number,
             watch,
             around,
-            here: OUTSET,
+            state: DOCUMENT_STATE,
             elements: 0,
-            asked_at: ASKED_AT_FIRST,
+            polled_at: FIRST_POLL,
             followed: StreamProgress::ToTheEnd,
         }
     }
@@ -66,7 +66,7 @@ impl<'a, W: MatchObserver> StreamMatcher<'a, W> {
 impl<W: MatchObserver> ElementVisitor for StreamMatcher<'_, W> {
     #[inline(always)]
     fn enter(&mut self, name: Name) -> VisitNext {
-        let place = match self.walk.enter(&mut self.layers, self.here, name, self.message_number, self.watch) {
+        let place = match self.walk.enter(&mut self.layers, self.state, name, self.message_number, self.watch) {
             Ok(Some(place)) => place,
             Ok(None) => return self.stop(StreamProgress::NeedsDocument),
             Err(_) => return self.stop(StreamProgress::CacheIsFull),
@@ -75,21 +75,21 @@ impl<W: MatchObserver> ElementVisitor for StreamMatcher<'_, W> {
             return self.stop(StreamProgress::Enough);
         }
         self.elements += 1;
-        if self.elements == self.asked_at {
-            self.asked_at *= 2;
-            if self.watch.is_told_enough() {
+        if self.elements == self.polled_at {
+            self.polled_at *= 2;
+            if self.watch.has_enough_results() {
                 return self.stop(StreamProgress::Enough);
             }
         }
         if place == NOWHERE {
             return VisitNext::Past;
         }
-        self.around.push(std::mem::replace(&mut self.here, place));
+        self.around.push(std::mem::replace(&mut self.state, place));
         VisitNext::In
     }
 
     #[inline(always)]
     fn leave(&mut self) {
-        self.here = self.around.pop().unwrap_or(NOWHERE);
+        self.state = self.around.pop().unwrap_or(NOWHERE);
     }
 }

@@ -193,7 +193,7 @@ impl Engine {
 
     /// A query is gone from the registry: let it take no part in matching any more.
     pub(super) fn retire(&mut self, query: u32) {
-        let Some(places) = self.compiled.places(query) else { return };
+        let Some(places) = self.compiled.registrations(query) else { return };
         let needs = self.compiled.needs(query);
         let is_loose = places.as_slice().iter().all(|&place| self.population.is_loose(place));
         self.count_needs(needs, false);
@@ -236,7 +236,7 @@ impl Engine {
         recent.dedup();
         for query in recent {
             let population = &mut self.population;
-            self.compiled.move_places(query, |place| population.promote(place));
+            self.compiled.map_registrations(query, |place| population.promote(place));
             self.keep_untold_text(query);
         }
         self.interner.tidy();

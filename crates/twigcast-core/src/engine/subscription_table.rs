@@ -18,7 +18,7 @@ pub type Slot = u32;
 /// In place of a query's text: it is the path where the query stands in the automaton, printed.
 const AS_PATH: StringId = u32::MAX;
 /// In place of a query's context: nobody subscribes to it any more.
-const GONE: u32 = u32::MAX;
+const UNUSED: u32 = u32::MAX;
 /// Queries that share an entry of [`Registry::plain`]: those of one word of a set.
 const BLOCK: usize = 64;
 
@@ -108,11 +108,11 @@ impl Contexts {
 /// All subscriptions and the distinct queries that they share.
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionTable {
-    book: Arc<SubscribersByQuery>,
-    key_room: ArenaSpace,
+    subscribers: Arc<SubscribersByQuery>,
+    key_space: ArenaSpace,
     /// By slot of a query that several share: where it stands among the query's subscriptions. As long as no query ever
     /// was shared there is none.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     free_slot: Option<Slot>,
     free_slots: usize,
     /// Free slots are given to new keys, until there are none.
@@ -123,7 +123,7 @@ pub(super) struct SubscriptionTable {
     by_key: HashTable<Slot>,
     queries: Chunked<QueryEntry>,
     texts: StringArena,
-    text_room: ArenaSpace,
+    text_space: ArenaSpace,
     /// Of each [`BLOCK`] of queries, as bits, which have one subscription, of their own number: after a bulk load most
     /// have, and of these nobody needs to look who subscribes.
     plain: Vec<u64>,
@@ -146,7 +146,7 @@ impl SubscriptionTable {
     }
 
     pub(super) fn slot_bound(&self) -> usize {
-        self.book.keys.len()
+        self.subscribers.keys.len()
     }
 
     /// As long as it stays, a slot in use has the key that it has now.
@@ -155,12 +155,12 @@ impl SubscriptionTable {
     }
 
     /// Who subscribes to what, now.
-    pub(super) fn book(&self) -> &Arc<SubscribersByQuery> {
-        &self.book
+    pub(super) fn subscribers(&self) -> &Arc<SubscribersByQuery> {
+        &self.subscribers
     }
 
-    fn book_mut(&mut self) -> &mut SubscribersByQuery {
-        Arc::make_mut(&mut self.book)
+    fn subscribers_mut(&mut self) -> &mut SubscribersByQuery {
+        Arc::make_mut(&mut self.subscribers)
     }
 
     pub(super) fn intern_context(&mut self, context: &QueryContext) -> u32 {
@@ -209,7 +209,7 @@ impl SubscriptionTable {
             }
             None => {
                 self.queries.push(entry);
-                self.book_mut().subscribed.push(NONE);
+                self.subscribers_mut().subscribed.push(NONE);
                 self.plain.resize(self.queries.len().div_ceil(BLOCK), 0);
                 self.other.resize(self.plain.len(), 0);
                 self.queries.len() as u32 - 1
@@ -220,7 +220,7 @@ impl SubscriptionTable {
     /// Keep the text of a query.
     pub(super) fn keep_text(&mut self, query: u32, text: &str) {
         let Some(entry) = self.queries.get_mut(query as usize).filter(|entry| entry.text == AS_PATH) else { return };
-        entry.text = self.text_room.put(&mut self.texts, text);
+        entry.text = self.text_space.put(&mut self.texts, text);
         let hash = self.hasher.hash_one((text, entry.context));
         let (queries, texts, hasher) = (&self.queries, &self.texts, &self.hasher);
         self.by_text.insert_unique(hash, query, |&other| {
@@ -268,8 +268,8 @@ impl SubscriptionTable {
     /// Subscribe to a query under a key of this hash that is not taken.
     pub(super) fn subscribe(&mut self, key: &str, hash: u64, query: u32) -> Slot {
         let free = self.free_slot.filter(|_| self.reuses_slots);
-        let book = Arc::make_mut(&mut self.book);
-        let text = self.key_room.put(&mut book.texts, key);
+        let book = Arc::make_mut(&mut self.subscribers);
+        let text = self.key_space.put(&mut book.texts, key);
         let slot = match free {
             Some(slot) => {
                 self.free_slot = book.keys.get(slot).copied().filter(|&next| next != NONE);
@@ -288,7 +288,7 @@ impl SubscriptionTable {
         self.link(slot, query);
         self.queries[query as usize].uses += 1;
         self.count += 1;
-        let (book, hasher) = (&self.book, &self.hasher);
+        let (book, hasher) = (&self.subscribers, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&other| {
             hasher.hash_one(book.keys.get(other).map_or("", |&text| book.texts.get(text)))
         });
@@ -298,14 +298,14 @@ impl SubscriptionTable {
     /// End a subscription; the query, if nobody subscribes to it any more (it is then gone).
     pub(super) fn unsubscribe(&mut self, slot: Slot) -> Option<u32> {
         let query = self.query_of(slot)?;
-        let text = *self.book.keys.get(slot)?;
-        let hash = self.hasher.hash_one(self.book.texts.get(text));
+        let text = *self.subscribers.keys.get(slot)?;
+        let hash = self.hasher.hash_one(self.subscribers.texts.get(text));
         if let Ok(found) = self.by_key.find_entry(hash, |&other| other == slot) {
             found.remove();
         }
         self.unlink(slot, query);
-        let book = Arc::make_mut(&mut self.book);
-        self.key_room.remove(&mut book.texts, text);
+        let book = Arc::make_mut(&mut self.subscribers);
+        self.key_space.remove(&mut book.texts, text);
         book.queries.set(slot, NONE);
         book.keys.set(slot, self.free_slot.unwrap_or(NONE));
         self.free_slot = Some(slot);
@@ -322,7 +322,7 @@ impl SubscriptionTable {
     }
 
     fn subscribed(&self, query: u32) -> u32 {
-        self.book.subscribed.get(query).copied().unwrap_or(NONE)
+        self.subscribers.subscribed.get(query).copied().unwrap_or(NONE)
     }
 
     fn link(&mut self, slot: Slot, query: u32) {
@@ -330,11 +330,11 @@ impl SubscriptionTable {
             NONE => self.set_subscribed(query, slot | SOLE),
             sole if sole & SOLE != 0 => {
                 let sole = sole & !SOLE;
-                self.set_place(sole, 0);
-                self.set_place(slot, 1);
+                self.set_position(sole, 0);
+                self.set_position(slot, 1);
                 let slots = Arc::new(vec![sole, slot]);
                 let free = self.free_sharing.pop();
-                let sharing = &mut self.book_mut().sharing;
+                let sharing = &mut self.subscribers_mut().sharing;
                 let number = match free {
                     Some(number) => {
                         sharing.set(number, slots);
@@ -345,20 +345,20 @@ impl SubscriptionTable {
                 self.set_subscribed(query, number);
             }
             number => {
-                let Some(slots) = self.book_mut().sharing.get_mut(number) else { return };
+                let Some(slots) = self.subscribers_mut().sharing.get_mut(number) else { return };
                 let slots = Arc::make_mut(slots);
                 let place = slots.len() as u32;
                 slots.push(slot);
-                self.set_place(slot, place);
+                self.set_position(slot, place);
             }
         }
     }
 
-    fn set_place(&mut self, slot: Slot, place: u32) {
-        if self.places.len() <= slot as usize {
-            self.places.resize(self.slot_bound().max(slot as usize + 1), 0);
+    fn set_position(&mut self, slot: Slot, place: u32) {
+        if self.positions.len() <= slot as usize {
+            self.positions.resize(self.slot_bound().max(slot as usize + 1), 0);
         }
-        self.places[slot as usize] = place;
+        self.positions[slot as usize] = place;
     }
 
     fn unlink(&mut self, slot: Slot, query: u32) {
@@ -367,12 +367,12 @@ impl SubscriptionTable {
             self.set_subscribed(query, NONE);
             return;
         }
-        let place = self.places[slot as usize];
-        let Some(slots) = Arc::make_mut(&mut self.book).sharing.get_mut(number) else { return };
+        let place = self.positions[slot as usize];
+        let Some(slots) = Arc::make_mut(&mut self.subscribers).sharing.get_mut(number) else { return };
         let slots = Arc::make_mut(slots);
         slots.swap_remove(place as usize);
         if let Some(&moved) = slots.get(place as usize) {
-            self.places[moved as usize] = place;
+            self.positions[moved as usize] = place;
         }
         if let &[sole] = slots.as_slice() {
             *slots = Vec::new();
@@ -382,7 +382,7 @@ impl SubscriptionTable {
     }
 
     fn set_subscribed(&mut self, query: u32, value: u32) {
-        let Some(entry) = self.book_mut().subscribed.get_mut(query) else { return };
+        let Some(entry) = self.subscribers_mut().subscribed.get_mut(query) else { return };
         let before = std::mem::replace(entry, value);
         let is_other = |value: u32| value != NONE && value != query | SOLE;
         let (was, is) = (before == query | SOLE, value == query | SOLE);
@@ -397,7 +397,7 @@ impl SubscriptionTable {
 
     fn drop_query(&mut self, query: u32) {
         let entry = &mut self.queries[query as usize];
-        let context = std::mem::replace(&mut entry.context, GONE);
+        let context = std::mem::replace(&mut entry.context, UNUSED);
         let text = std::mem::replace(&mut entry.text, AS_PATH);
         self.contexts.release(context);
         if text == AS_PATH {
@@ -407,7 +407,7 @@ impl SubscriptionTable {
         if let Ok(found) = self.by_text.find_entry(hash, |&other| other == query) {
             found.remove();
         }
-        self.text_room.remove(&mut self.texts, text);
+        self.text_space.remove(&mut self.texts, text);
     }
 
     /// Let the number of a query that is gone be used again.
@@ -422,17 +422,17 @@ impl SubscriptionTable {
     /// [`Self::slot_of`] a key whose hash is known.
     #[inline]
     pub(super) fn slot_at(&self, key: &str, hash: u64) -> Option<Slot> {
-        let book = &self.book;
+        let book = &self.subscribers;
         let has_key = |&slot: &Slot| book.keys.get(slot).is_some_and(|&text| book.texts.get(text) == key);
         self.by_key.find(hash, has_key).copied()
     }
 
     pub(super) fn key(&self, slot: Slot) -> Option<&str> {
-        self.book.key(slot)
+        self.subscribers.key(slot)
     }
 
     pub(super) fn query_of(&self, slot: Slot) -> Option<u32> {
-        self.book.query_of(slot)
+        self.subscribers.query_of(slot)
     }
 
     /// The queries of a block that have one subscription, of the query's own number.
@@ -474,10 +474,10 @@ impl SubscriptionTable {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.book.bytes()
+        self.subscribers.bytes()
             + self.texts.bytes()
             + self.queries.bytes()
-            + (self.places.capacity() + self.free_queries.capacity()) * 4
+            + (self.positions.capacity() + self.free_queries.capacity()) * 4
             + (self.by_key.capacity() + self.by_text.capacity()) * 5
     }
 }

@@ -59,7 +59,7 @@ impl Engine {
         self.compact();
         // Where several queries stand at the end of one path, one whose text is not kept has to come first.
         let bound = self.query_bound() as u32;
-        let mut queries: Vec<u32> = (0..bound).filter(|&query| self.compiled.places(query).is_some()).collect();
+        let mut queries: Vec<u32> = (0..bound).filter(|&query| self.compiled.registrations(query).is_some()).collect();
         queries.sort_by_key(|&query| self.registry.query(query).0.is_some());
         let described = |&query: &u32| (query, self.text_of(query).into_owned(), self.registry.query(query).1);
         let described: Vec<(u32, String, u32)> = queries.iter().map(described).collect();

@@ -210,7 +210,7 @@ impl EvalCache {
     }
 
     /// Was a text searched for often enough to find all its occurrences? Counts this time.
-    pub(super) fn is_asked_often(&mut self, part: &Expr) -> bool {
+    pub(super) fn is_frequent(&mut self, part: &Expr) -> bool {
         if !self.searches.contains_key(&std::ptr::from_ref(part)) && !self.admit(1) {
             return false;
         }

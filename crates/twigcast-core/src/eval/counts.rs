@@ -12,7 +12,7 @@ use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit};
 
 impl<'a> Evaluator<'a> {
     /// How many nodes a path of one step selects; nothing if they have to be counted.
-    pub(super) fn known_count(&self, path: &'a Path, context: Context) -> Result<Option<usize>, EvalError> {
+    pub(super) fn counted_without_nodes(&self, path: &'a Path, context: Context) -> Result<Option<usize>, EvalError> {
         if self.nesting.get() == 0 || !self.is_expensive() || path.start != PathStart::Context {
             return Ok(None);
         }

@@ -77,7 +77,7 @@ impl<'a> Evaluator<'a> {
             Function::Boolean => self.boolean(&arguments[0], context),
             Function::Not => Ok(!self.boolean(&arguments[0], context)?),
             Function::Contains | Function::StartsWith
-                if self.knows_pieces()
+                if self.has_grams()
                     && self.is_nowhere(&arguments[1], &arguments[0], self.is_in_tree(context.node)) =>
             {
                 Ok(false)

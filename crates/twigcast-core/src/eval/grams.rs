@@ -37,20 +37,20 @@ impl<const LENGTH: usize> GramTable<LENGTH> {
         let power = (text.len() * BITS_PER_BYTE).next_power_of_two().ilog2().clamp(BITS_MIN, BITS_MAX);
         let mut pieces = Self { bits: vec![0; 1 << (power - 6)].into(), shift: u64::BITS - power };
         for piece in text.windows(LENGTH) {
-            let place = pieces.place(piece);
+            let place = pieces.position(piece);
             pieces.bits[place / 64] |= 1 << (place % 64);
         }
         pieces
     }
 
-    fn place(&self, piece: &[u8]) -> usize {
+    fn position(&self, piece: &[u8]) -> usize {
         let word = piece.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
         (word.wrapping_mul(MULTIPLIER) >> self.shift) as usize
     }
 
     fn has_all(&self, text: &[u8]) -> bool {
         text.windows(LENGTH).all(|piece| {
-            let place = self.place(piece);
+            let place = self.position(piece);
             self.bits[place / 64] >> (place % 64) & 1 == 1
         })
     }
@@ -87,11 +87,11 @@ impl Evaluator<'_> {
         self.searched.set(searched);
         let source = self.message.source.len() as u64;
         if searched >= SEARCHED_MIN.max(SEARCHES_MIN * source) && self.grams.get().is_none() {
-            self.grams.get_or_init(|| self.make_grams());
+            self.grams.get_or_init(|| self.build_grams());
         }
     }
 
-    fn make_grams(&self) -> Option<Grams> {
+    fn build_grams(&self) -> Option<Grams> {
         let texts: &MessageText = self.texts_now()?;
         let text = texts.all();
         let fits = self.cache.borrow_mut().admit_bytes(Grams::bytes_at_most(text.len()));
@@ -99,7 +99,7 @@ impl Evaluator<'_> {
     }
 
     /// Have the pieces of the message's text been collected?
-    pub fn knows_pieces(&self) -> bool {
+    pub fn has_grams(&self) -> bool {
         self.grams.get().is_some_and(Option::is_some)
     }
 

@@ -6,7 +6,7 @@ use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::Axis;
 
 use super::steps::Hop;
-use super::{EvalError, Evaluator, Halt, NodeRef, Visit, found};
+use super::{EvalError, Evaluator, Halt, NodeRef, Visit, was_stopped};
 
 /// Smaller surroundings are gone through faster than looked up.
 const INDEXED_RANGE_MIN: u32 = if cfg!(test) { 2 } else { 16 };
@@ -96,7 +96,7 @@ impl<'a> Evaluator<'a> {
     fn selected_in(&self, hop: &Hop<'a>, axis: Axis, from: NodeId) -> Result<Box<[NodeId]>, EvalError> {
         let predicates = if hop.is_set_wise() { hop.step.predicates.as_slice() } else { &[] };
         let mut selected = Vec::new();
-        found(self.walk(NodeRef::Node(from), axis, &hop.step.test, &mut |node| {
+        was_stopped(self.walk(NodeRef::Node(from), axis, &hop.step.test, &mut |node| {
             if self.all_hold(predicates, node)? {
                 selected.push(node.tree_node(self.message.document));
             }

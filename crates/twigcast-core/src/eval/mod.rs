@@ -127,7 +127,7 @@ impl From<EvalError> for Halt {
 }
 
 /// Whether a walk was ended by its caller.
-fn found(walk: Result<(), Halt>) -> Result<bool, EvalError> {
+fn was_stopped(walk: Result<(), Halt>) -> Result<bool, EvalError> {
     match walk {
         Ok(()) | Err(Halt::StepDone) => Ok(false),
         Err(Halt::Found) => Ok(true),
@@ -429,7 +429,7 @@ impl<'a> Evaluator<'a> {
     /// The nodes on an axis that pass a node test, in axis order: what the predicates of a step choose from.
     pub fn candidates(&self, from: NodeRef, axis: Axis, test: &NodeTest) -> Result<Vec<NodeRef>, EvalError> {
         let mut nodes = Vec::new();
-        found(self.walk(from, axis, test, &mut |node| {
+        was_stopped(self.walk(from, axis, test, &mut |node| {
             nodes.push(node);
             Ok(())
         }))?;

@@ -55,7 +55,7 @@ impl<'a> Evaluator<'a> {
             return Ok(None);
         }
         let question = TableQuestion::Existence(std::ptr::from_ref(path).cast());
-        self.look_in_table(question, context.node, |domain| self.path_sources(path, domain, &mut |_| Ok(true)))
+        self.value_in_table(question, context.node, |domain| self.path_sources(path, domain, &mut |_| Ok(true)))
     }
 
     /// Does a node-set hold a node that satisfies `target`, which is the same each time? Nothing if there is no table of
@@ -70,14 +70,14 @@ impl<'a> Evaluator<'a> {
             return Ok(None);
         }
         let question = TableQuestion::Comparison(std::ptr::from_ref(set).cast());
-        self.look_in_table(question, context.node, |domain| self.sources(set, domain, target))
+        self.value_in_table(question, context.node, |domain| self.sources(set, domain, target))
     }
 
-    fn look_in_table(
+    fn value_in_table(
         &self,
         question: TableQuestion,
         node: NodeRef,
-        make: impl FnOnce(TableDomain) -> Result<Option<NodeBits>, EvalError>,
+        build: impl FnOnce(TableDomain) -> Result<Option<NodeBits>, EvalError>,
     ) -> Result<Option<bool>, EvalError> {
         let (domain, number) = match node {
             NodeRef::Node(id) => (TableDomain::Tree, id),
@@ -90,7 +90,7 @@ impl<'a> Evaluator<'a> {
         if !self.cache.borrow_mut().admit_bytes(self.bound(domain) / 8) {
             return Ok(None);
         }
-        let table = self.within_share(|| make(domain))?.flatten();
+        let table = self.within_share(|| build(domain))?.flatten();
         let holds = table.as_ref().map(|table| table.contains(number));
         self.cache.borrow_mut().keep_table((question, domain), table);
         Ok(holds)

@@ -203,7 +203,7 @@ impl<'a> Evaluator<'a> {
                 return Ok(occurs);
             }
             // Once or twice, it is found faster than all its occurrences.
-            if known.is_none() && self.cache.borrow_mut().is_asked_often(part) {
+            if known.is_none() && self.cache.borrow_mut().is_frequent(part) {
                 let most = OCCURRENCES_COST / (wanted.len() + BYTES_PER_VISIT);
                 let found = texts.occurrences(wanted, most);
                 self.charge_text(texts.bytes())?;

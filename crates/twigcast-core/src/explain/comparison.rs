@@ -5,7 +5,7 @@ use crate::eval::{EvalError, Evaluator, NodeRef, Value};
 use crate::util::number;
 use crate::query::ast::CompareOp;
 
-use super::location::{place, shortened};
+use super::location::{location, shortened};
 use super::report::{Hint, HintKind};
 
 /// Values that are looked at for near misses.
@@ -34,7 +34,7 @@ pub(super) fn hints(
         if let Some((kind, message)) = miss
             && !hints.iter().any(|hint| hint.kind == kind)
         {
-            hints.push(Hint { kind, message, place: Some(place(evaluator, node)?) });
+            hints.push(Hint { kind, message, location: Some(location(evaluator, node)?) });
         }
     }
     Ok(hints)
@@ -51,7 +51,7 @@ pub(super) fn scalar_hints(text: &str, value: &Value<'_>, op: CompareOp, other: 
         }
         _ => None,
     };
-    miss.into_iter().map(|(kind, message)| Hint { kind, message, place: None }).collect()
+    miss.into_iter().map(|(kind, message)| Hint { kind, message, location: None }).collect()
 }
 
 fn near_text(text: &str, value: &str, wanted: &str) -> Option<(HintKind, String)> {

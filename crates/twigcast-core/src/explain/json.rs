@@ -32,7 +32,7 @@ pub fn explanation(explanation: &Explanation) -> String {
             Some(count) => o.field("node_count").number(count),
             None => o.field("node_count").null(),
         }
-        o.field("nodes").list(&explanation.nodes, place);
+        o.field("nodes").list(&explanation.nodes, location);
         verdict(o.field("verdict"), &explanation.verdict);
         o.field("absent_names").list(&explanation.absent_names, absent_name);
     });
@@ -110,7 +110,7 @@ fn optional<T>(out: &mut ReportWriter, value: Option<&T>, write: impl FnOnce(&mu
     }
 }
 
-fn place(out: &mut ReportWriter, place: &NodeLocation) {
+fn location(out: &mut ReportWriter, place: &NodeLocation) {
     out.object(|o| {
         o.field("path").text(&place.path);
         o.field("kind").text(place.kind);
@@ -170,7 +170,7 @@ fn operand(out: &mut ReportWriter, operand: &OperandReport) {
         o.field("values").list(&operand.values, |o, (value, at)| {
             o.object(|o| {
                 o.field("value").text(value);
-                optional(o.field("place"), at.as_ref(), place);
+                optional(o.field("place"), at.as_ref(), location);
             });
         });
         optional(o.field("path"), operand.empty.as_deref(), path);
@@ -203,7 +203,7 @@ fn step(out: &mut ReportWriter, step: &StepReport) {
 
 fn example(out: &mut ReportWriter, example: &Example) {
     out.object(|o| {
-        place(o.field("place"), &example.place);
+        location(o.field("place"), &example.location);
         o.field("predicates").list(&example.predicates, verdict);
     });
 }
@@ -212,7 +212,7 @@ fn hint(out: &mut ReportWriter, hint: &Hint) {
     out.object(|o| {
         o.field("kind").text(hint.kind.name());
         o.field("message").text(&hint.message);
-        optional(o.field("place"), hint.place.as_ref(), place);
+        optional(o.field("place"), hint.location.as_ref(), location);
     });
 }
 

@@ -10,7 +10,7 @@ use super::report::NodeLocation;
 const VALUE_CHARACTERS_MAX: usize = 80;
 
 /// Where a node is and what it holds.
-pub(super) fn place(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<NodeLocation, EvalError> {
+pub(super) fn location(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<NodeLocation, EvalError> {
     let message = evaluator.message();
     let document = message.document;
     let (kind, start) = match node {

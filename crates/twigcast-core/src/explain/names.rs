@@ -58,7 +58,7 @@ pub(super) fn nearest(wanted: &ExpandedName, census: &NameCensus) -> Vec<(HintKi
         } else if local != other_local && local.to_lowercase() == other_local.to_lowercase() {
             (
                 HintKind::Case,
-                format!("`{other_local}`{} differs in letter case only", elsewhere(same_namespace, other_uri)),
+                format!("`{other_local}`{} differs in letter case only", other_namespace(same_namespace, other_uri)),
             )
         } else if same_namespace && local != other_local && is_similar(local, other_local) {
             (HintKind::Spelling, format!("`{other_local}` is spelled similarly"))
@@ -81,7 +81,7 @@ fn inside(uri: &str) -> String {
     if uri.is_empty() { "in no namespace".to_owned() } else { format!("in namespace \"{uri}\"") }
 }
 
-fn elsewhere(same_namespace: bool, uri: &str) -> String {
+fn other_namespace(same_namespace: bool, uri: &str) -> String {
     if same_namespace { String::new() } else { format!(" ({})", inside(uri)) }
 }
 

@@ -4,7 +4,7 @@ use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
 use super::names::{self, NameCensus};
-use super::location::{place, shortened};
+use super::location::{location, shortened};
 use super::report::{Example, Hint, HintKind, PathReport, StepReport, Verdict};
 use super::{Explainer, report};
 
@@ -209,7 +209,7 @@ impl<'a> Explainer<'a> {
         let more = if values.len() > INSTEAD_MAX { ", ..." } else { "" };
         let shown: Vec<String> = values.iter().take(INSTEAD_MAX).map(|value| format!("{value:?}")).collect();
         let message = format!("over all of them, {} is {}{more}", self.text(set), shown.join(", "));
-        Ok(vec![Hint { kind: HintKind::Instead, message, place: None }])
+        Ok(vec![Hint { kind: HintKind::Instead, message, location: None }])
     }
 
     /// The candidate at which most predicates hold, or nearly hold.
@@ -234,7 +234,7 @@ impl<'a> Explainer<'a> {
             let predicates = self.predicate_verdicts(step, context, depth)?;
             let nearness = predicates.iter().map(Verdict::nearness).sum::<f64>();
             if best.as_ref().is_none_or(|(known, _)| nearness > *known) {
-                best = Some((nearness, Example { place: place(&self.evaluator, context.node)?, predicates }));
+                best = Some((nearness, Example { location: location(&self.evaluator, context.node)?, predicates }));
             }
         }
         Ok(best.map(|(_, example)| example))
@@ -265,7 +265,7 @@ impl<'a> Explainer<'a> {
                     self.evaluator.keep(predicate, &mut list)?;
                 }
             }
-            steps[index].example = Some(Example { place: place(&self.evaluator, node)?, predicates });
+            steps[index].example = Some(Example { location: location(&self.evaluator, node)?, predicates });
             match origin {
                 Some((_, start)) => node = start,
                 None => break,
@@ -347,7 +347,7 @@ impl<'a> Explainer<'a> {
     }
 
     fn hint(&self, kind: HintKind, message: String, node: NodeRef) -> Result<Hint, EvalError> {
-        Ok(Hint { kind, message, place: Some(place(&self.evaluator, node)?) })
+        Ok(Hint { kind, message, location: Some(location(&self.evaluator, node)?) })
     }
 
     /// No text of its own, but inside child elements?
@@ -386,7 +386,7 @@ fn instead(around: &NameCensus) -> Vec<Hint> {
     let shown: Vec<String> = around.keys().take(INSTEAD_MAX).map(|(_, local)| format!("`{local}`")).collect();
     let more = if around.len() > INSTEAD_MAX { ", ..." } else { "" };
     let message = format!("there is {}{more}", shown.join(", "));
-    vec![Hint { kind: HintKind::Instead, message, place: None }]
+    vec![Hint { kind: HintKind::Instead, message, location: None }]
 }
 
 /// All but one of several conditions hold.
@@ -405,7 +405,7 @@ fn one_predicate(example: &Example) -> Option<Hint> {
     (total > 1).then(|| Hint {
         kind: HintKind::OnePredicate,
         message: format!("all holds here but [{only}]"),
-        place: Some(example.place.clone()),
+        location: Some(example.location.clone()),
     })
 }
 

@@ -121,7 +121,7 @@ pub struct StepReport {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
     /// The node.
-    pub place: NodeLocation,
+    pub location: NodeLocation,
     /// The predicates.
     pub predicates: Vec<Verdict>,
 }
@@ -134,7 +134,7 @@ pub struct Hint {
     /// One sentence.
     pub message: String,
     /// Where in the message.
-    pub place: Option<NodeLocation>,
+    pub location: Option<NodeLocation>,
 }
 
 /// Kinds of near misses.

@@ -3,7 +3,7 @@
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
 
-use super::location::place;
+use super::location::location;
 use super::report::{Detail, Hint, HintKind, OperandReport, Verdict};
 use super::{Explainer, comparison, shown};
 
@@ -38,7 +38,7 @@ impl<'a> Explainer<'a> {
         };
         if !verdict.holds && crate::eval::is_positional(predicate) {
             let message = format!("this is number {} of {}", context.position, context.size);
-            verdict.hints.push(Hint { kind: HintKind::Position, message, place: None });
+            verdict.hints.push(Hint { kind: HintKind::Position, message, location: None });
         }
         Ok(verdict)
     }
@@ -101,7 +101,7 @@ impl<'a> Explainer<'a> {
         };
         let mut values = Vec::new();
         for &node in nodes.iter().take(VALUES_MAX) {
-            let place = place(&self.evaluator, node)?;
+            let place = location(&self.evaluator, node)?;
             values.push((place.value.clone(), Some(place)));
         }
         let empty = match expr {
@@ -132,7 +132,7 @@ impl<'a> Explainer<'a> {
             let message = format!(
                 "there is no `{text}` here, and != is false without one; not({text} = ...) is true without one"
             );
-            return Ok(vec![Hint { kind: HintKind::Absent, message, place: None }]);
+            return Ok(vec![Hint { kind: HintKind::Absent, message, location: None }]);
         }
         comparison::hints(&self.evaluator, &text, nodes, op, constant)
     }
@@ -153,10 +153,10 @@ impl<'a> Explainer<'a> {
         let value = self.evaluator.string(text, context)?;
         if within(&value.to_lowercase(), &wanted.to_lowercase()) {
             let message = format!("\"{wanted}\" is there, but in other letter case");
-            hints.push(Hint { kind: HintKind::Case, message, place: None });
+            hints.push(Hint { kind: HintKind::Case, message, location: None });
         } else if within(&comparison::normalized(&value), &comparison::normalized(&wanted)) {
             let message = format!("\"{wanted}\" is there, but with other white space");
-            hints.push(Hint { kind: HintKind::WhiteSpace, message, place: None });
+            hints.push(Hint { kind: HintKind::WhiteSpace, message, location: None });
         }
         if let Value::Nodes(nodes) = self.evaluator.value(text, context)?
             && let Some(node) = self.first_that(&nodes, |value| within(value, &wanted))?
@@ -168,7 +168,7 @@ impl<'a> Explainer<'a> {
                 function_text =
                     format_args!("{}(., ...)", if function == Function::Contains { "contains" } else { "starts-with" })
             );
-            hints.push(Hint { kind: HintKind::FirstNodeOnly, message, place: Some(place(&self.evaluator, node)?) });
+            hints.push(Hint { kind: HintKind::FirstNodeOnly, message, location: Some(location(&self.evaluator, node)?) });
         }
         Ok(hints)
     }

@@ -136,9 +136,9 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
         for condition in &check.conditions {
             match value_condition::of_condition(condition) {
                 Some((value, true)) if value.is_attribute() || at == end => {
-                    keys.push(ValueCondition { distance: known_distance(spine, at, end)?, value });
+                    keys.push(ValueCondition { distance: fixed_distance(spine, at, end)?, value });
                 }
-                _ if is_structural(condition) => shapes.push((known_distance(spine, at, end)?, condition.clone())),
+                _ if is_structural(condition) => shapes.push((fixed_distance(spine, at, end)?, condition.clone())),
                 _ => return None,
             }
         }
@@ -157,7 +157,7 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
 }
 
 /// Where the element of step `at` is, seen from that of step `end`, if the path alone tells.
-fn known_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
+fn fixed_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
     let up = end - at;
     let level = at + 1;
     if up <= Distance::UP_MAX && spine[at + 1..=end].iter().all(|check| !check.step.descendant) {
@@ -186,7 +186,7 @@ fn verified_trigger(spine: &Trunk, valued: usize, at: usize, which: usize, value
             spine[end].conditions.push(rest);
         }
     }
-    let distance = known_distance(&spine, at, spine.len() - 1).unwrap_or(Distance::Any);
+    let distance = fixed_distance(&spine, at, spine.len() - 1).unwrap_or(Distance::Any);
     let also = further_keys(&mut spine);
     if distance == Distance::Any || !covers {
         // "Some ancestor" is not "the ancestor on the path": keep the condition for the verification.
@@ -203,7 +203,7 @@ fn verified_trigger(spine: &Trunk, valued: usize, at: usize, which: usize, value
 fn further_keys(spine: &mut Trunk) -> Vec<ValueCondition> {
     let mut keys = Vec::new();
     for at in 0..spine.len() {
-        let distance = known_distance(spine, at, spine.len() - 1).unwrap_or(Distance::Any);
+        let distance = fixed_distance(spine, at, spine.len() - 1).unwrap_or(Distance::Any);
         spine[at].conditions.retain(|condition| match value_condition::of_condition(condition) {
             Some((value, covers)) if value.is_attribute() && value.selectivity() > 0 => {
                 keys.push(ValueCondition { distance, value });

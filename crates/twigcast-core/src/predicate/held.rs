@@ -78,7 +78,7 @@ impl AtomLevels {
     }
 
     /// Make room for atoms below a number. Nothing may have been told yet.
-    fn make_room(&mut self, bound: AtomId) {
+    fn reserve(&mut self, bound: AtomId) {
         let words = (bound as usize / 2 + 1).next_power_of_two().clamp(64, WORDS_MAX);
         if words > self.words.len() {
             self.words = vec![0; words].into();
@@ -101,7 +101,7 @@ impl AtomLevels {
             self.leave(lineage, attributes, content);
         }
         if self.open.is_empty() {
-            self.make_room(bound);
+            self.reserve(bound);
         }
         self.open.len()
     }
@@ -129,7 +129,7 @@ impl AtomLevels {
     }
 
     /// Tell the atoms that hold at the next element of the lineage, a range of all.
-    pub fn tell(&mut self, element: NodeId, range: (u32, u32), attributes: &[AtomId]) {
+    pub fn push(&mut self, element: NodeId, range: (u32, u32), attributes: &[AtomId]) {
         self.open.push((element, range));
         let level = self.open.len();
         for &atom in slice(attributes, range) {
@@ -144,7 +144,7 @@ impl AtomLevels {
     }
 
     /// Tell the atoms that the text of the element in hand satisfies, a range of all.
-    pub fn tell_content(&mut self, range: (u32, u32), content: &[AtomId]) {
+    pub fn push_content(&mut self, range: (u32, u32), content: &[AtomId]) {
         self.content = range;
         slice(content, range).iter().for_each(|&atom| *self.word(atom) |= CONTENT);
     }
@@ -215,12 +215,12 @@ mod tests {
                     let elements: Vec<NodeId> = lineage.iter().map(|open| open.0).collect();
                     let told = levels.enter(&elements, bound, &attributes, &content);
                     for &(element, range) in &lineage[told..] {
-                        levels.tell(element, range, &attributes);
+                        levels.push(element, range, &attributes);
                     }
                     let own = content.len() as u32;
                     if random(2) == 0 {
                         (0..random(3)).for_each(|_| content.push(atoms[random(atoms.len())]));
-                        levels.tell_content((own, content.len() as u32), &content);
+                        levels.push_content((own, content.len() as u32), &content);
                     }
                     let (is_exact, keys) = (levels.is_exact(), levels.keys());
                     exact += usize::from(is_exact);

@@ -63,8 +63,8 @@ impl ShapeWaitLists {
     /// Look at what [`Self::candidate`] needs for all of many, before the first is waited for: what is not in the
     /// processor's cache comes in at the same time.
     #[inline]
-    pub fn look_at_hashes(&self, hashes: impl Iterator<Item = u32>) {
-        std::hint::black_box(hashes.fold(0, |seen, hash| seen ^ self.index.look_at(hash)));
+    pub fn prefetch_hashes(&self, hashes: impl Iterator<Item = u32>) {
+        std::hint::black_box(hashes.fold(0, |seen, hash| seen ^ self.index.prefetch(hash)));
     }
 
     /// Where it may stand.
@@ -75,7 +75,7 @@ impl ShapeWaitLists {
 
     /// The same for [`Self::find`].
     #[inline]
-    pub fn look_at_candidates(&self, candidates: impl Iterator<Item = u32>) {
+    pub fn prefetch_candidates(&self, candidates: impl Iterator<Item = u32>) {
         let last = self.words.len().saturating_sub(1);
         let seen = candidates.fold(0, |seen, at| {
             let at = at as usize;
@@ -114,7 +114,7 @@ impl ShapeWaitLists {
         let start = start as usize;
         let (length, lone) = (self.words[start] as usize, self.words[start + 1] as usize);
         let (satisfied, others) = self.words[start + 2..][..length].split_at(lone);
-        WaitList { satisfied, others: MultiConditionWaiters { words: others } }
+        WaitList { satisfied, multi_condition: MultiConditionWaiters { words: others } }
     }
 
     /// Remember what is left of what waits at some places of a table, which are those of the keys, at elements of a shape
@@ -147,9 +147,9 @@ impl ShapeWaitLists {
         others.clear();
         for place in places {
             let list = table.get(place);
-            length += list.satisfied.len() + list.others.words.len();
+            length += list.satisfied.len() + list.multi_condition.words.len();
             words.extend(list.satisfied());
-            for waiting in list.others.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get()))) {
+            for waiting in list.multi_condition.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get()))) {
                 let left = Waiter { below: None, ..waiting };
                 match left.kind() {
                     WaiterKind::Lone => words.push(left.query),

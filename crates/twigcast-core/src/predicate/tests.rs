@@ -32,7 +32,7 @@ fn check(table: &TriggerTable, live: &[IndexedTrigger]) {
             for place in &kept {
                 let list = table.get(place);
                 found.extend(list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }));
-                found.extend(list.others);
+                found.extend(list.multi_condition);
             }
             expected.sort_unstable();
             found.sort_unstable();
@@ -148,7 +148,7 @@ fn lists_are_narrowed_down_to_what_holds() {
                 let list = narrowed.get(start);
                 let mut found: Vec<_> =
                     list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }).collect();
-                found.extend(list.others);
+                found.extend(list.multi_condition);
                 let here = live.iter().filter(|entry| keys.contains(&entry.key)).map(|entry| entry.waiting);
                 let mut expected: Vec<_> = here
                     .filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get())))

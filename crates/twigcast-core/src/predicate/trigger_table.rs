@@ -61,7 +61,7 @@ impl TriggerTable {
         });
         let keys = entries.chunk_by(|a, b| a.key == b.key).count();
         let mut table = Self::default();
-        table.make_room(keys);
+        table.rebuild(keys);
         let mut words = Vec::new();
         for group in entries.chunk_by(|a, b| a.key == b.key) {
             group.iter().for_each(|entry| table.note_distances(entry));
@@ -109,7 +109,7 @@ impl TriggerTable {
     }
 
     /// Make filter and buckets afresh, for so many keys.
-    fn make_room(&mut self, keys: usize) {
+    fn rebuild(&mut self, keys: usize) {
         let words = (keys * FILTER_BITS_PER_KEY).div_ceil(64).next_power_of_two();
         self.filter = vec![0; words].into();
         let buckets = (keys * 4 / 3 + 1).next_power_of_two();
@@ -136,7 +136,7 @@ impl TriggerTable {
         let at = self.bucket(key);
         self.keys += u32::from(self.buckets[at].0 == 0);
         self.buckets[at] = (key, place);
-        let (word, bit) = self.filter_place(key);
+        let (word, bit) = self.filter_position(key);
         self.filter[word] |= bit;
     }
 
@@ -189,9 +189,9 @@ impl TriggerTable {
         self.change();
         self.note_distances(&entry);
         if self.buckets.len() * 3 <= (self.keys as usize + 1) * 4 {
-            self.make_room((self.keys as usize + 1) * 2);
+            self.rebuild((self.keys as usize + 1) * 2);
         }
-        let place = match self.place(entry.key) {
+        let place = match self.list_position(entry.key) {
             None if entry.waiting.is_lone() => entry.waiting.query | LONE,
             Some(at) if at & LONE == 0 => self.grown(at, entry.waiting),
             known => {
@@ -231,7 +231,7 @@ impl TriggerTable {
     /// Remove an entry; whether it was there.
     pub fn remove(&mut self, entry: IndexedTrigger) -> bool {
         self.change();
-        let Some(place) = self.place(entry.key) else { return false };
+        let Some(place) = self.list_position(entry.key) else { return false };
         if place & LONE != 0 {
             let is_it = entry.waiting.is_lone() && place & !LONE == entry.waiting.query;
             if is_it {
@@ -244,7 +244,7 @@ impl TriggerTable {
         let found = if entry.waiting.is_lone() {
             list.satisfied.iter().position(|&query| query == entry.waiting.query).map(|index| index + 2)
         } else {
-            let mut others = list.others;
+            let mut others = list.multi_condition;
             others.find(|waiting| *waiting == entry.waiting).map(|_| length - others.words.len())
         };
         let Some(end) = found else { return false };
@@ -283,7 +283,7 @@ impl TriggerTable {
     pub fn asking_content(&self) -> impl Iterator<Item = u32> + '_ {
         self.buckets.iter().filter(|(key, _)| packed::is_content(*key)).flat_map(|(_, place)| {
             let list = self.get(place);
-            list.satisfied().chain(list.others.map(|entry| entry.query))
+            list.satisfied().chain(list.multi_condition.map(|entry| entry.query))
         })
     }
 
@@ -312,17 +312,17 @@ impl TriggerTable {
     }
 
     #[inline]
-    fn filter_place(&self, key: PackedCondition) -> (usize, u64) {
+    fn filter_position(&self, key: PackedCondition) -> (usize, u64) {
         let bit = (mix(key) >> 16) as usize & (self.filter.len() * 64 - 1);
         (bit >> 6, 1 << (bit & 63))
     }
 
     #[inline]
-    fn place(&self, key: PackedCondition) -> Option<u32> {
+    fn list_position(&self, key: PackedCondition) -> Option<u32> {
         if self.filter.is_empty() {
             return None;
         }
-        let (word, bit) = self.filter_place(key);
+        let (word, bit) = self.filter_position(key);
         if self.filter[word] & bit == 0 {
             return None;
         }
@@ -335,22 +335,22 @@ impl TriggerTable {
         let start = place as usize + 1;
         let words = &self.lists[start..start + self.lists[start - 1] as usize];
         let (satisfied, others) = words[1..].split_at(words[0] as usize);
-        WaitList { satisfied, others: MultiConditionWaiters { words: others } }
+        WaitList { satisfied, multi_condition: MultiConditionWaiters { words: others } }
     }
 
     /// Look at the table itself, not at what it points to; to be waited for later.
     #[inline]
-    pub fn look_at_itself(&self) -> u64 {
+    pub fn prefetch_table(&self) -> u64 {
         self.stamp ^ (self.filter.len() ^ self.buckets.len() ^ self.lists.len()) as u64 ^ u64::from(self.keys)
     }
 
     /// Look at all that [`Self::sieve`] needs for some keys; to be waited for later.
     #[inline]
-    pub fn look_at_filter(&self, keys: &[PackedCondition]) -> u64 {
+    pub fn prefetch_filter(&self, keys: &[PackedCondition]) -> u64 {
         if self.filter.is_empty() {
             return 0;
         }
-        keys.iter().fold(0, |seen, &key| seen ^ self.filter[self.filter_place(key).0])
+        keys.iter().fold(0, |seen, &key| seen ^ self.filter[self.filter_position(key).0])
     }
 
     /// Move those keys to the front that something may wait for; their number.
@@ -363,7 +363,7 @@ impl TriggerTable {
         let mut kept = 0;
         for index in 0..keys.len() {
             let key = keys[index];
-            let (word, bit) = self.filter_place(key);
+            let (word, bit) = self.filter_position(key);
             keys[kept] = key;
             kept += usize::from(self.filter[word] & bit != 0);
         }
@@ -372,7 +372,7 @@ impl TriggerTable {
 
     /// Look at the buckets of all keys before any answer is waited for: what is not in the cache comes in at the same time.
     #[inline]
-    fn look_at_buckets(&self, keys: &[PackedCondition]) {
+    fn prefetch_buckets(&self, keys: &[PackedCondition]) {
         if self.buckets.len() > CACHED_MAX {
             let last = self.buckets.len() - 1;
             let seen = keys.iter().fold(0, |seen, &key| seen ^ self.buckets[mix(key) as usize & last].1);
@@ -384,7 +384,7 @@ impl TriggerTable {
     /// many as there are keys.
     #[inline]
     pub fn locate(&self, keys: &[PackedCondition], places: &mut [u32]) -> usize {
-        self.look_at_buckets(keys);
+        self.prefetch_buckets(keys);
         let mut kept = 0;
         for &key in keys {
             let (found, place) = self.buckets[self.bucket(key)];
@@ -396,7 +396,7 @@ impl TriggerTable {
 
     /// Look at the lists at all places before any is waited for.
     #[inline]
-    pub fn look_at(&self, places: &[u32]) {
+    pub fn prefetch_lists(&self, places: &[u32]) {
         let lists = places.iter().filter(|&place| place & LONE == 0);
         std::hint::black_box(lists.fold(0, |seen, &place| seen ^ self.lists[place as usize]));
     }
@@ -405,7 +405,7 @@ impl TriggerTable {
     #[inline]
     pub fn select(&self, keys: &mut Vec<PackedCondition>) {
         let sieved = self.sieve(keys);
-        self.look_at_buckets(&keys[..sieved]);
+        self.prefetch_buckets(&keys[..sieved]);
         let mut kept = 0;
         for index in 0..sieved {
             let key = keys[index];
@@ -414,14 +414,14 @@ impl TriggerTable {
             kept += usize::from(found == key);
         }
         keys.truncate(kept);
-        self.look_at(keys);
+        self.prefetch_lists(keys);
     }
 
     /// What waits at a place.
     #[inline]
     pub fn get<'a>(&'a self, place: &'a u32) -> WaitList<'a> {
         if place & LONE != 0 {
-            WaitList { satisfied: std::slice::from_ref(place), others: MultiConditionWaiters { words: &[] } }
+            WaitList { satisfied: std::slice::from_ref(place), multi_condition: MultiConditionWaiters { words: &[] } }
         } else {
             self.list(*place)
         }

@@ -84,7 +84,7 @@ impl Waiter {
 pub struct WaitList<'a> {
     pub(super) satisfied: &'a [u32],
     /// The others.
-    pub others: MultiConditionWaiters<'a>,
+    pub multi_condition: MultiConditionWaiters<'a>,
 }
 
 impl<'a> WaitList<'a> {

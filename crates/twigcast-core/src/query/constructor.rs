@@ -6,7 +6,7 @@
 
 use super::flwr::{AttributeConstructor, ElementContent, ElementConstructor, ItemExpr, AttributeValuePart};
 use super::lexer::TokenKind;
-use super::markup::{ConstantText, declarations_ahead, flush, line_ends, ncname_length, skip_space, space};
+use super::markup::{ConstantText, namespace_declarations, flush, line_ends, ncname_length, skip_space, space};
 use super::parser::{Parsed, Parser};
 use crate::error::QueryErrorKind;
 use crate::vocabulary::{Name, NamespaceId, XML_NAMESPACE, XMLNS_NAMESPACE};
@@ -122,7 +122,7 @@ impl<'a> Parser<'a, '_> {
     /// Reads the start tag ahead for its namespace declarations: they hold in the whole tag, also to their left.
     fn declare_namespaces(&mut self, from: usize) -> Parsed<Vec<(Box<str>, Box<str>)>> {
         let mut declarations: Vec<(Box<str>, Box<str>)> = Vec::new();
-        for (prefix, offset, raw) in declarations_ahead(self.lexer.text, from) {
+        for (prefix, offset, raw) in namespace_declarations(self.lexer.text, from) {
             let uri = self.namespace_value(offset, raw)?;
             let problem = match prefix {
                 "xmlns" => Some("the prefix `xmlns` cannot be declared"),

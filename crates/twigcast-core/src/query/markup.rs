@@ -70,7 +70,7 @@ pub(super) fn ncname_length(text: &str) -> usize {
 
 /// The namespace declarations of the start tag whose attributes begin at an offset: prefix, offset and raw text of the
 /// URI. Anything malformed ends the search; the parser proper will come to it.
-pub(super) fn declarations_ahead(text: &str, from: usize) -> Vec<(&str, usize, &str)> {
+pub(super) fn namespace_declarations(text: &str, from: usize) -> Vec<(&str, usize, &str)> {
     let mut found = Vec::new();
     let mut position = from;
     loop {

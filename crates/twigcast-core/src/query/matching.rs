@@ -96,7 +96,7 @@ fn of_flwr(flwr: &FlwrExpr, exact: &mut bool) -> Expr {
     }
     let mut conjuncts = Vec::new();
     for conjunct in flwr.condition.iter().flat_map(conjuncts_of) {
-        match clauses.place(conjunct) {
+        match clauses.binding_of(conjunct) {
             Some((None, condition)) => conjuncts.push(condition),
             Some((Some(binding), condition)) => clauses.bindings[binding].predicates.push(condition),
             None => *exact = false,
@@ -120,13 +120,13 @@ fn of_flwr(flwr: &FlwrExpr, exact: &mut bool) -> Expr {
 impl ClauseScope {
     /// Adds a binding; `false` if its path cannot be expressed, so that it is left out.
     fn bind(&mut self, variable: VariableId, source: &Expr) -> bool {
-        let Some((parent, source)) = self.place(source) else { return false };
+        let Some((parent, source)) = self.binding_of(source) else { return false };
         self.bindings.push(ForBinding { variable, source, parent, predicates: Vec::new() });
         true
     }
 
     /// The binding that an expression speaks about (`None`: the message) and the expression relative to it.
-    fn place(&self, expr: &Expr) -> Option<(Option<usize>, Expr)> {
+    fn binding_of(&self, expr: &Expr) -> Option<(Option<usize>, Expr)> {
         let expr = self.resolved(expr)?;
         let mut variables = Vec::new();
         if !free_variables(&expr, &mut variables) {

@@ -14,7 +14,7 @@ pub(super) const CHUNK_BYTES: usize = 1 << 20;
 const RESULTS_AT_ONCE: usize = 1 << 12;
 
 /// The text between two runs that may not arise from them is no longer than this and one more.
-const LOOK_BACK: usize = 2;
+const LOOKBACK_BYTES: usize = 2;
 
 /// Where finished bytes go.
 pub trait Sink: Send {
@@ -39,7 +39,7 @@ pub struct Payloads {
     ended: usize,
     sink: Option<Box<dyn Sink>>,
     /// Bytes that the result under construction may still grow by, and that one may have.
-    room: usize,
+    bytes_left: usize,
     bytes_max: usize,
 }
 
@@ -50,7 +50,7 @@ impl Payloads {
     }
 
     /// None yet; `room` is memory for their bytes that was used before.
-    pub fn with_room(mut self, room: Vec<u8>) -> Self {
+    pub fn with_memory(mut self, room: Vec<u8>) -> Self {
         self.bytes = RunBuffer::within(room);
         self
     }
@@ -151,7 +151,7 @@ impl<'a> Output<'a> {
     /// Begins a result, without anything of an unfinished one.
     pub fn begin(&mut self) {
         self.payloads.drop_open();
-        self.payloads.room = self.payloads.bytes_max;
+        self.payloads.bytes_left = self.payloads.bytes_max;
     }
 
     /// Ends the result; its number.
@@ -181,10 +181,10 @@ impl<'a> Output<'a> {
         let payloads = &mut *self.payloads;
         let Some(start) = position.checked_sub(payloads.taken) else { return Ok(false) };
         let (start, length) = (start as usize, bytes as usize);
-        if length > payloads.room {
+        if length > payloads.bytes_left {
             return Err(ExtractError::TooLarge { bytes_max: payloads.bytes_max });
         }
-        payloads.room -= length;
+        payloads.bytes_left -= length;
         payloads.bytes.repeat(start..start + length);
         self.relieve();
         Ok(true)
@@ -231,10 +231,10 @@ impl<'a> Output<'a> {
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ExtractError> {
         let payloads = &mut *self.payloads;
-        if bytes.len() > payloads.room {
+        if bytes.len() > payloads.bytes_left {
             return Err(ExtractError::TooLarge { bytes_max: payloads.bytes_max });
         }
-        payloads.room -= bytes.len();
+        payloads.bytes_left -= bytes.len();
         payloads.bytes.push(bytes);
         self.relieve();
         Ok(())
@@ -246,7 +246,7 @@ impl<'a> Output<'a> {
         let payloads = &mut *self.payloads;
         if payloads.bytes.len() >= CHUNK_BYTES && payloads.sink.is_some() {
             let open = payloads.bytes.len() - payloads.open_from();
-            payloads.hand_over(payloads.bytes.len() - open.min(LOOK_BACK));
+            payloads.hand_over(payloads.bytes.len() - open.min(LOOKBACK_BYTES));
         }
     }
 

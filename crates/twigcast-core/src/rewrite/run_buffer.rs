@@ -15,7 +15,7 @@ pub(super) const STEP: usize = 128;
 const STEPS_MAX: usize = 1 << 31;
 
 /// Memory that is made ready beyond what is asked for, so that this happens seldom.
-const AHEAD: usize = 1 << 14;
+const RESERVE_BYTES: usize = 1 << 14;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -48,23 +48,23 @@ impl RunBuffer {
 
     /// Asks for memory for so many bytes more, of which none is touched yet.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), TryReserveError> {
-        let needed = self.end.saturating_add(bytes).saturating_add(STEP + AHEAD);
+        let needed = self.end.saturating_add(bytes).saturating_add(STEP + RESERVE_BYTES);
         self.memory.try_reserve_exact(needed.saturating_sub(self.memory.len()))
     }
 
     /// Makes room for so many bytes, and a step too many.
     #[inline]
-    fn make_room(&mut self, bytes: usize) {
+    fn grow(&mut self, bytes: usize) {
         let needed = self.end + bytes + STEP;
         if self.memory.len() < needed {
             // The capacity grows by doubling, but no memory is touched long before it is needed.
-            self.memory.resize(needed + AHEAD, 0);
+            self.memory.resize(needed + RESERVE_BYTES, 0);
         }
     }
 
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.make_room(bytes.len());
+        self.grow(bytes.len());
         self.memory[self.end..self.end + bytes.len()].copy_from_slice(bytes);
         self.end += bytes.len();
     }
@@ -72,7 +72,7 @@ impl RunBuffer {
     /// Appends bytes from before again.
     pub fn repeat(&mut self, bytes: Range<usize>) {
         let length = bytes.len();
-        self.make_room(length);
+        self.grow(length);
         self.memory.copy_within(bytes, self.end);
         self.end += length;
     }
@@ -91,7 +91,7 @@ impl RunBuffer {
     /// Appends up to so many bytes, run by run.
     #[inline]
     pub fn append(&mut self, most: usize, write: impl FnOnce(&mut RunAppender<'_>)) {
-        self.make_room(most);
+        self.grow(most);
         let mut runs = RunAppender { memory: &mut self.memory, end: self.end };
         write(&mut runs);
         self.end = runs.end;
@@ -106,7 +106,7 @@ impl RunBuffer {
         before: u64,
         write: impl FnOnce(SteppedMemory<'_>, u64) -> (T, u32),
     ) -> T {
-        self.make_room(most);
+        self.grow(most);
         let limit = self.memory.len().min(enough.max(self.end).saturating_add(most + STEP));
         let limit = limit.min(self.end + (most + STEP).max(STEPS_MAX));
         let memory = &mut self.memory[self.end..limit];
@@ -127,7 +127,7 @@ pub(crate) struct SteppedMemory<'a> {
 impl SteppedMemory<'_> {
     /// Bytes behind an end.
     #[inline(always)]
-    pub fn room(&self, end: u32) -> usize {
+    pub fn bytes_after(&self, end: u32) -> usize {
         self.memory.len() - end as usize
     }
 
@@ -320,7 +320,7 @@ mod tests {
                 let most: usize = pieces.iter().map(|(_, bytes, constant)| bytes + 2 * constant).sum();
                 let enough = random.below(2 * plain.len() + 1);
                 let position = buffer.append_in_steps((most, enough), 1_000, |mut out, first| {
-                    let room = out.room(0);
+                    let room = out.bytes_after(0);
                     assert!(room >= most + STEP && room <= most + STEP + enough.saturating_sub(plain.len()));
                     let mut end = 0;
                     for &(start, bytes, constant) in &pieces {

@@ -68,7 +68,7 @@ pub fn shown(bytes: &[u8]) -> String {
 }
 
 /// What stands at an offset, for a reason.
-pub fn found(source: &[u8], at: usize) -> String {
+pub fn describe_input(source: &[u8], at: usize) -> String {
     let rest = &source[at.min(source.len())..];
     match String::from_utf8_lossy(&rest[..rest.len().min(4)]).chars().next() {
         None => "the end of the message".into(),

@@ -30,7 +30,7 @@ use crate::error::MessageError;
 use crate::limits::Limits;
 use crate::scan::bytes::{SPACE, byte, is, plain_text_end, skip_spaces};
 use crate::scan::characters::LegalText;
-use crate::scan::fault::{Fault, ScanResult, found, shown};
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::ncname_end;
 use crate::scan::namespaces::PrefixBindings;
 use crate::scan::tags::{NAMELESS, OpenElement, Prefixed};
@@ -71,7 +71,7 @@ impl Scanner {
         checked: LegalText<'a>,
         vocabulary: &'a Vocabulary,
         limits: &'a Limits,
-        want: RecordOptions,
+        options: RecordOptions,
         document: &'a mut Document,
     ) -> ScanPass<'a> {
         self.clear();
@@ -81,7 +81,7 @@ impl Scanner {
             checked,
             vocabulary,
             limits,
-            want,
+            options,
             document,
             bindings: &mut self.bindings,
             open: &mut self.open,
@@ -108,12 +108,12 @@ impl Scanner {
         source: &[u8],
         vocabulary: &Vocabulary,
         limits: &Limits,
-        want: RecordOptions,
+        options: RecordOptions,
         document: &mut Document,
     ) -> Result<(), MessageError> {
         self.clear();
         document.clear();
-        self.run(source, vocabulary, limits, want, document).map_err(|fault| fault.into_error(source))
+        self.run(source, vocabulary, limits, options, document).map_err(|fault| fault.into_error(source))
     }
 
     fn run(
@@ -121,7 +121,7 @@ impl Scanner {
         source: &[u8],
         vocabulary: &Vocabulary,
         limits: &Limits,
-        want: RecordOptions,
+        options: RecordOptions,
         document: &mut Document,
     ) -> ScanResult<()> {
         // Offsets are 32 bits wide and the largest is reserved.
@@ -137,7 +137,7 @@ impl Scanner {
             return Err(Fault::malformed(opening.end + at, "the message declares US-ASCII but holds other characters"));
         }
         let mut pass =
-            ScanPass { standalone: opening.standalone, ..self.pass(checked, vocabulary, limits, want, document) };
+            ScanPass { standalone: opening.standalone, ..self.pass(checked, vocabulary, limits, options, document) };
         pass.document_node(opening.end);
         let root = pass.before_root(opening.end)?;
         let content = pass.start_tag(root)?;
@@ -155,7 +155,7 @@ pub(crate) struct ScanPass<'a> {
     pub(crate) checked: LegalText<'a>,
     pub(crate) vocabulary: &'a Vocabulary,
     pub(crate) limits: &'a Limits,
-    pub(crate) want: RecordOptions,
+    pub(crate) options: RecordOptions,
     pub(crate) document: &'a mut Document,
     pub(crate) bindings: &'a mut PrefixBindings,
     pub(crate) open: &'a mut Vec<OpenElement>,
@@ -206,7 +206,7 @@ impl ScanPass<'_> {
             } else if rest.is_empty() {
                 return Err(self.no_root(at));
             } else {
-                let reason = format!("only markup may stand before the root element, found {}", found(self.source, at));
+                let reason = format!("only markup may stand before the root element, found {}", describe_input(self.source, at));
                 return Err(Fault::malformed(at, reason));
             };
         }
@@ -269,7 +269,7 @@ impl ScanPass<'_> {
             } else {
                 let what = match rest[0] {
                     b'<' => "a second root element or end tag".into(),
-                    _ => found(self.source, at),
+                    _ => describe_input(self.source, at),
                 };
                 return Err(Fault::malformed(at, format!("only comments may follow the root element, found {what}")));
             };
@@ -303,7 +303,7 @@ impl ScanPass<'_> {
                 }
             }
         }
-        if at > start && self.want.text {
+        if at > start && self.options.text {
             encoded = encoded || self.carriage_returns_in(start, at);
             self.extend_text(start, encoded, true);
         }
@@ -319,7 +319,7 @@ impl ScanPass<'_> {
         let Some(end) = memchr::memchr_iter(b'>', rest).find(is_end) else {
             return Err(Fault::malformed(start, "the CDATA section is not closed with \"]]>\""));
         };
-        if self.want.text {
+        if self.options.text {
             self.extend_text(start, true, end > 2);
         }
         Ok(content + end + 1)
@@ -373,7 +373,7 @@ impl ScanPass<'_> {
         let target = &source[start + 2..target_end];
         let next = byte(source, target_end);
         let reason = if target.is_empty() {
-            format!("a processing instruction needs a target, found {}", found(source, target_end))
+            format!("a processing instruction needs a target, found {}", describe_input(source, target_end))
         } else if target == b"xml" {
             "an XML declaration may only stand at the very start of the message".into()
         } else if target.eq_ignore_ascii_case(b"xml") {
@@ -381,7 +381,7 @@ impl ScanPass<'_> {
         } else if next == b':' {
             format!("the target {:?} of a processing instruction may not hold a colon", shown(target))
         } else if next != b'?' && next != 0 && !is(next, SPACE) {
-            format!("{} may not stand in the target of a processing instruction", found(source, target_end))
+            format!("{} may not stand in the target of a processing instruction", describe_input(source, target_end))
         } else {
             return self.processing_instruction_end(start, target_end);
         };
@@ -405,7 +405,7 @@ impl ScanPass<'_> {
     }
 
     fn push_markup(&mut self, kind: NodeKind, start: usize, end: usize) {
-        if self.want.text {
+        if self.options.text {
             let parent = self.open.last().map_or(0, |open| open.node);
             self.push_leaf(leaf(kind, start, end, parent));
         }

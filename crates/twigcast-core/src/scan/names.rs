@@ -3,7 +3,7 @@
 use crate::util::packed_name::PackedName;
 use crate::scan::bytes::{NAME_START, byte, is, name_at};
 use crate::scan::characters::LegalText;
-use crate::scan::fault::{Fault, ScanResult, found, shown};
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 
 /// Where a qualified name ends and where its colon stands.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ fn any_qname(checked: LegalText<'_>, start: usize, what: &str) -> ScanResult<QNa
     if end == start {
         let reason = match byte(source, start) {
             b':' => format!("the name of the {what} starts with a colon"),
-            _ => format!("expected the name of the {what}, found {}", found(source, start)),
+            _ => format!("expected the name of the {what}, found {}", describe_input(source, start)),
         };
         return Err(Fault::malformed(start, reason));
     }

@@ -3,7 +3,7 @@
 
 use crate::scan::ScanPass;
 use crate::scan::bytes::{SPACE, byte, is, skip_spaces};
-use crate::scan::fault::{Fault, ScanResult, found, shown};
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::qname;
 
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -103,7 +103,7 @@ fn pseudo_attribute(source: &[u8], start: usize) -> ScanResult<PseudoAttribute<'
     }
     let name = &source[start..at];
     if name.is_empty() {
-        return declaration_fault(start, &format!("must end with \"?>\", found {}", found(source, start)));
+        return declaration_fault(start, &format!("must end with \"?>\", found {}", describe_input(source, start)));
     }
     at = skip_spaces(source, at);
     if byte(source, at) != b'=' {
@@ -186,14 +186,14 @@ impl ScanPass<'_> {
         match byte(source, at) {
             b'>' => Ok(at + 1),
             b'[' => Err(Fault::conversion(start, "the DOCTYPE has an internal subset")),
-            _ => Err(Fault::malformed(at, format!("the DOCTYPE must end with \">\", found {}", found(source, at)))),
+            _ => Err(Fault::malformed(at, format!("the DOCTYPE must end with \">\", found {}", describe_input(source, at)))),
         }
     }
 
     fn doctype_space(&self, at: usize) -> ScanResult<usize> {
         let after = skip_spaces(self.source, at);
         if after == at {
-            let reason = format!("the DOCTYPE needs white space here, found {}", found(self.source, at));
+            let reason = format!("the DOCTYPE needs white space here, found {}", describe_input(self.source, at));
             return Err(Fault::malformed(at, reason));
         }
         Ok(after)
@@ -203,7 +203,7 @@ impl ScanPass<'_> {
         let kind = if public { "public" } else { "system" };
         let quote = byte(self.source, at);
         if !matches!(quote, b'"' | b'\'') {
-            let reason = format!("the DOCTYPE needs a quoted {kind} identifier, found {}", found(self.source, at));
+            let reason = format!("the DOCTYPE needs a quoted {kind} identifier, found {}", describe_input(self.source, at));
             return Err(Fault::malformed(at, reason));
         }
         let start = at + 1;
@@ -213,7 +213,7 @@ impl ScanPass<'_> {
         let value = &self.source[start..start + length];
         match value.iter().position(|&b| public && !is_public_character(b)) {
             Some(bad) => {
-                let reason = format!("{} may not stand in a public identifier", found(self.source, start + bad));
+                let reason = format!("{} may not stand in a public identifier", describe_input(self.source, start + bad));
                 Err(Fault::malformed(start + bad, reason))
             }
             None => Ok(start + length + 1),

@@ -2,7 +2,7 @@
 
 use crate::scan::bytes::byte;
 use crate::scan::characters::{LegalText, is_character};
-use crate::scan::fault::{Fault, ScanResult, found, shown};
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::ncname_end;
 
 /// The character behind a predefined entity.
@@ -47,12 +47,12 @@ pub fn check(checked: LegalText<'_>, at: usize, undeclared: impl FnOnce(usize, S
     }
     let end = entity_name_end(checked, at + 1);
     if end == at + 1 {
-        let reason = format!("\"&\" starts a reference, so a name must follow, not {}", found(source, end));
+        let reason = format!("\"&\" starts a reference, so a name must follow, not {}", describe_input(source, end));
         return Err(Fault::malformed(at, reason));
     }
     let name = &source[at + 1..end];
     if byte(source, end) != b';' {
-        let reason = format!("the reference \"&{}\" must end with \";\", found {}", shown(name), found(source, end));
+        let reason = format!("the reference \"&{}\" must end with \";\", found {}", shown(name), describe_input(source, end));
         return Err(Fault::malformed(at, reason));
     }
     match predefined(name) {
@@ -85,7 +85,7 @@ fn check_numbered(source: &[u8], at: usize) -> ScanResult<usize> {
         let reason = format!(
             "the character reference \"{}\" must consist of digits and end with \";\", found {}",
             shown(&source[at..end]),
-            found(source, end)
+            describe_input(source, end)
         );
         return Err(Fault::malformed(at, reason));
     }

@@ -3,7 +3,7 @@
 use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, ByteRange};
 use crate::util::packed_name::PackedName;
 use crate::scan::bytes::{NAME_START, SPACE, byte, is, skip_spaces, value_stop};
-use crate::scan::fault::{Fault, ScanResult, found, shown};
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::lanes::{self, LANES};
 use crate::scan::names::{QName, keyed_qname, qname};
 use crate::scan::namespaces::Namespace;
@@ -282,7 +282,7 @@ impl ScanPass<'_> {
         encoded: bool,
     ) {
         let mut attribute = NO_ATTRIBUTE;
-        if self.want.attributes {
+        if self.options.attributes {
             attribute = self.document.attributes.len() as u32;
             let local = self.local(start, name, key);
             let name_id = Name { namespace: NamespaceId::NONE, local };
@@ -404,11 +404,11 @@ impl ScanPass<'_> {
             0 => format!("the message ends inside the start tag of {element:?}"),
             b'/' => format!("\"/\" in the start tag of {element:?} must be followed by \">\""),
             _ if at == name.end => {
-                format!("{} may not follow the name of the element {element:?}", found(source, at))
+                format!("{} may not follow the name of the element {element:?}", describe_input(source, at))
             }
             _ => format!(
                 "white space must separate the attributes in the start tag of {element:?}, found {}",
-                found(source, at)
+                describe_input(source, at)
             ),
         };
         Fault::malformed(at, reason)
@@ -430,7 +430,7 @@ impl ScanPass<'_> {
                 let written = shown(written);
                 Fault::malformed(start, format!("the end tag {written:?} does not match the start tag {expected:?}"))
             }
-            _ => Fault::malformed(at, format!("{} may not stand in an end tag", found(source, at))),
+            _ => Fault::malformed(at, format!("{} may not stand in an end tag", describe_input(source, at))),
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct DecodeOptions<'a> {
     /// As for messages that come as text.
     pub limits: &'a Limits,
     /// What to record.
-    pub want: RecordOptions,
+    pub record: RecordOptions,
     /// What to check.
     pub checks: CheckLevel,
 }
@@ -44,7 +44,7 @@ pub struct DecodeOptions<'a> {
 type DictionaryState = (u64, u64, usize);
 
 /// Dictionaries whose names stay looked up, besides that in use.
-const OTHERS_MAX: usize = 15;
+const OTHER_NAMES_MAX: usize = 15;
 
 /// Names by number, as streams refer to them: those of a dictionary, and behind them those that the last message has
 /// spelled out to be remembered.
@@ -74,11 +74,11 @@ pub struct Decoder {
     /// What the spans of the last message index into: the names of `dictionary`, then the message's strings.
     source: String,
     /// The names of the dictionary that `source` begins with, as `state` says.
-    known: NumberedNames,
+    names: NumberedNames,
     /// Whose names they are.
     state: Option<DictionaryState>,
     /// Names of other dictionaries, looked up before.
-    others: Vec<(DictionaryState, NumberedNames)>,
+    other_names: Vec<(DictionaryState, NumberedNames)>,
     /// By name of the dictionary: the last element that has an attribute of this name.
     owners: Vec<NodeId>,
 }
@@ -115,7 +115,7 @@ impl Decoder {
         document: &'a mut Document,
     ) -> Result<StreamReader<'a>, MessageError> {
         let parts = self.begin(stream, &reading)?;
-        let DecodeOptions { vocabulary, limits, want, checks, .. } = reading;
+        let DecodeOptions { vocabulary, limits, record: want, checks, .. } = reading;
         let checks_all = checks == CheckLevel::All;
         let [values_start, texts_start, markup_start] = parts.starts;
         let looked_at = if checks_all || want.text {
@@ -139,7 +139,7 @@ impl Decoder {
             structure: SectionReader {
                 numbers: parts.structure,
                 at: 0,
-                names: &mut self.known.of_elements,
+                names: &mut self.names.of_elements,
                 spelled_out: None,
                 strings: strings(0, values_start, false),
                 checks: checks_all,
@@ -147,7 +147,7 @@ impl Decoder {
             attributes: SectionReader {
                 numbers: parts.attributes,
                 at: 0,
-                names: &mut self.known.of_attributes,
+                names: &mut self.names.of_attributes,
                 spelled_out: None,
                 strings: strings(values_start, texts_start, values.is_some_and(is_plain_values)),
                 checks: checks_all,
@@ -173,7 +173,7 @@ impl Decoder {
         document: &'a mut Document,
     ) -> Result<ElementWalker<'a>, MessageError> {
         let parts = self.begin(stream, &reading)?;
-        let DecodeOptions { vocabulary, limits, want, .. } = reading;
+        let DecodeOptions { vocabulary, limits, record: want, .. } = reading;
         let [values_start, texts_start, markup_start] = parts.starts;
         let start = self.source.len();
         let names = checked_strings(&parts, values_start)?;
@@ -184,7 +184,7 @@ impl Decoder {
             structure: SectionReader {
                 numbers: parts.structure,
                 at: 0,
-                names: &mut self.known.of_elements,
+                names: &mut self.names.of_elements,
                 spelled_out: None,
                 strings: StringCursor { next: start, end: start + values_start, plain: false },
                 checks: false,
@@ -225,20 +225,20 @@ impl Decoder {
             self.source.push_str(dictionary.prelude());
             self.take_names(state, dictionary, reading.vocabulary);
         }
-        self.known.truncate(dictionary.len());
+        self.names.truncate(dictionary.len());
     }
 
     /// Makes the names of a dictionary those in use, and keeps the others for the next message that needs them: brokers
     /// get messages of many sources by turns.
     fn take_names(&mut self, state: DictionaryState, dictionary: &Dictionary, vocabulary: &Vocabulary) {
         if let Some(before) = self.state.replace(state) {
-            if self.others.len() >= OTHERS_MAX {
-                self.others.remove(0);
+            if self.other_names.len() >= OTHER_NAMES_MAX {
+                self.other_names.remove(0);
             }
-            self.others.push((before, std::mem::take(&mut self.known)));
+            self.other_names.push((before, std::mem::take(&mut self.names)));
         }
-        self.known = match self.others.iter().position(|(other, _)| *other == state) {
-            Some(place) => self.others.remove(place).1,
+        self.names = match self.other_names.iter().position(|(other, _)| *other == state) {
+            Some(place) => self.other_names.remove(place).1,
             None => NumberedNames::new(dictionary, self.source.as_bytes(), vocabulary),
         };
     }

@@ -89,7 +89,7 @@ impl StreamReader<'_> {
 
     #[inline(always)]
     fn reads_attributes(&self) -> bool {
-        self.checks_all || self.pass.want.attributes
+        self.checks_all || self.pass.options.attributes
     }
 
     #[inline(always)]
@@ -192,7 +192,7 @@ impl StreamReader<'_> {
         if name.colon != 0 {
             let prefix = name.prefix().of(pass.source);
             pass.record(owner, name.start as usize, (name.qname(), PackedName::of(prefix)), value, encoded);
-        } else if pass.want.attributes {
+        } else if pass.options.attributes {
             let qname = name.span();
             let name = Name { namespace: NamespaceId::NONE, local: name.local };
             pass.document.attributes.push(Attribute { name, encoded, owner, qname, value });
@@ -214,7 +214,7 @@ impl StreamReader<'_> {
 
     #[inline(always)]
     fn text(&mut self, length: u32) -> SectionResult<()> {
-        if !self.checks_all && !self.pass.want.text {
+        if !self.checks_all && !self.pass.options.text {
             return self.texts.pass_over(u64::from(length));
         }
         let text = self.texts.take(u64::from(length), self.pass.checked)?;
@@ -226,7 +226,7 @@ impl StreamReader<'_> {
         }
         let parent = open.node;
         let encoded = !self.texts.plain && self.text_value(text)?;
-        if self.pass.want.text {
+        if self.pass.options.text {
             let node = leaf(NodeKind::Text, text.start as usize, text.end as usize, parent);
             self.pass.push_leaf(Node { encoded, ..node });
         }
@@ -254,7 +254,7 @@ impl StreamReader<'_> {
     }
 
     fn markup(&mut self, item: u32, length: u32) -> SectionResult<()> {
-        if !self.checks_all && !self.pass.want.text {
+        if !self.checks_all && !self.pass.options.text {
             return self.markup.pass_over(u64::from(length));
         }
         let markup = self.markup.take(u64::from(length), self.pass.checked)?;

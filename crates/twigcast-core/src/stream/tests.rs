@@ -39,7 +39,7 @@ fn decoded(stream: &[u8], dictionary: &Dictionary) -> Result<(Vec<u8>, Document)
         vocabulary: &vocabulary,
         identity: 0,
         limits: &limits,
-        want: RecordOptions::ALL,
+        record: RecordOptions::ALL,
         checks: CheckLevel::All,
     };
     decoder.decode(&before, reading, &mut document).expect("a message");
@@ -143,7 +143,7 @@ fn dictionaries_made_to_have_one_id_are_not_mixed_up() {
             vocabulary: &vocabulary,
             identity: 0,
             limits: &limits,
-            want: RecordOptions::ALL,
+            record: RecordOptions::ALL,
             checks: CheckLevel::All,
         };
         decoder.decode(&stream, reading, &mut document).expect("a message");
@@ -164,7 +164,7 @@ fn what_both_ends_know_is_no_part_of_the_message() {
         let message_bytes_max = stream.len().checked_add_signed(more).expect("a few bytes");
         let limits = Limits { message_bytes_max, ..Limits::default() };
         let (dictionary, identity, want, checks) = (&large, 0, RecordOptions::ALL, CheckLevel::All);
-        let reading = DecodeOptions { dictionary, vocabulary: &vocabulary, identity, limits: &limits, want, checks };
+        let reading = DecodeOptions { dictionary, vocabulary: &vocabulary, identity, limits: &limits, record: want, checks };
         let verdict = Decoder::new().decode(&stream, reading, &mut Document::default());
         assert_eq!(verdict.is_ok(), is_taken, "{verdict:?}");
     }

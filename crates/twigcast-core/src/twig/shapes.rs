@@ -110,11 +110,11 @@ impl Shapes {
     fn intern(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
         match self.leaves.get(name.local.0 as usize) {
             Some(&(namespace, leaf)) if children.is_empty() && leaf != NO_SHAPE && namespace == name.namespace => leaf,
-            _ => self.look_up(name, children),
+            _ => self.find_or_insert(name, children),
         }
     }
 
-    fn look_up(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
+    fn find_or_insert(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
         let Name { namespace, local } = name;
         let hash = self.hashing.of(u64::from(namespace.0) << 32 | u64::from(local.0), 0, children);
         let known = self

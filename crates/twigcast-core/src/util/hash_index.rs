@@ -65,7 +65,7 @@ impl HashIndex {
 
     /// What stands where a hash is looked for first: to have it come in before it is needed.
     #[inline]
-    pub(crate) fn look_at(&self, hash: u32) -> u32 {
+    pub(crate) fn prefetch(&self, hash: u32) -> u32 {
         if self.slots.is_empty() { 0 } else { self.slots[hash as usize & (self.slots.len() - 1)].1 }
     }
 

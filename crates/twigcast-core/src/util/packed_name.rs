@@ -162,15 +162,15 @@ impl LocalNames {
         self.keys.push(key);
         if self.slots.len() < 4 * self.names.len() {
             self.slots = vec![0; 2 * self.slots.len()];
-            (1..=id).for_each(|id| self.place(id));
+            (1..=id).for_each(|id| self.insert_id(id));
         } else {
-            self.place(id);
+            self.insert_id(id);
         }
         LocalId(id)
     }
 
     /// Put an id where it is looked for.
-    fn place(&mut self, id: u32) {
+    fn insert_id(&mut self, id: u32) {
         let mask = self.slots.len() - 1;
         let mut slot = self.keys[id as usize].hash_of(self.names[id as usize].as_bytes()) & mask;
         while self.slots[slot] != 0 {

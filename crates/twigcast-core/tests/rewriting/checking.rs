@@ -84,7 +84,7 @@ pub(super) fn prepared(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All
     let mut memory = Vec::new();
     let results = single(&mut memory);
     for _ in 0..2 {
-        let mut all = Payloads::default().with_room(memory);
+        let mut all = Payloads::default().with_memory(memory);
         let payloads = (0..told.len()).map_while(|number| told.get(number));
         found.write_all(source, payloads, &mut all).expect("none is too large");
         assert_eq!(all.len(), results.len());

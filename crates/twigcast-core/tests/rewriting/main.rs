@@ -295,7 +295,7 @@ fn pieces_of_all_lengths_are_put_together() {
     for seed in 1..13 {
         println!("seed {seed}");
         let random = &mut Random(seed);
-        let mut payloads = Payloads::default().with_room(memory);
+        let mut payloads = Payloads::default().with_memory(memory);
         let mut all = Vec::new();
         let mut messages = Vec::new();
         for size in [1 + random.below(12), 1 + random.below(60), if seed % 6 == 0 { 1000 } else { 70 }] {

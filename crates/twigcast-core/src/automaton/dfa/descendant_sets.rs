@@ -33,7 +33,7 @@ struct DescendantSet {
 pub(super) struct DescendantSets {
     /// The first is [`NONE`], of which there is nothing to say; so it is not kept.
     sets: Vec<DescendantSet>,
-    known: HashTable<DescendantSetId>,
+    ids_by_content: HashTable<DescendantSetId>,
     /// Where names lead from the members that a set added to the one before it.
     steps: FxHashMap<(DescendantSetId, Name), StatePart>,
     /// Scratch.
@@ -43,7 +43,7 @@ pub(super) struct DescendantSets {
 impl DescendantSets {
     pub(super) fn clear(&mut self) {
         self.sets.clear();
-        self.known.clear();
+        self.ids_by_content.clear();
         self.steps.clear();
     }
 
@@ -72,7 +72,7 @@ impl DescendantSets {
         more.sort_unstable();
         more.dedup();
         let had = self.members(lists, before);
-        remove_known(more, had);
+        remove_sorted(more, had);
         if more.is_empty() {
             return before;
         }
@@ -83,7 +83,7 @@ impl DescendantSets {
             let set = &self.sets[id as usize - 1];
             set.hash == hash && lists.get(set.members) == self.grown
         };
-        if let Some(&known) = self.known.find(hash, is_same) {
+        if let Some(&known) = self.ids_by_content.find(hash, is_same) {
             return known;
         }
         let members = lists.add(&self.grown);
@@ -103,7 +103,7 @@ impl DescendantSets {
         self.sets.push(set);
         let id = self.sets.len() as DescendantSetId;
         let sets = &self.sets;
-        self.known.insert_unique(hash, id, |&id| sets[id as usize - 1].hash);
+        self.ids_by_content.insert_unique(hash, id, |&id| sets[id as usize - 1].hash);
         id
     }
 
@@ -117,14 +117,14 @@ impl DescendantSets {
         filter: &mut LazyEdgeFilter,
         (all, some): (&mut StatePartBuilder, &mut StatePartBuilder),
     ) {
-        let ways = nfa.ways(name);
+        let ways = nfa.edges_by_name(name);
         while id != NONE {
             let set = &self.sets[id as usize - 1];
             let segment = *self.steps.entry((id, name)).or_insert_with(|| {
                 some.clear();
                 some.append(lists, set.stars);
                 let labelled = lists.get(set.labelled);
-                let filter = filter.asked(nfa, labelled.len());
+                let filter = filter.edges_requested(nfa, labelled.len());
                 for &member in labelled {
                     nfa.follow_labelled(member, ways, filter, |target| some.push(nfa, target));
                 }
@@ -137,7 +137,7 @@ impl DescendantSets {
 }
 
 /// Take the members of `known`, which is sorted, out of `list`, which is sorted.
-fn remove_known(list: &mut Vec<StateId>, known: &[StateId]) {
+fn remove_sorted(list: &mut Vec<StateId>, known: &[StateId]) {
     let mut rest = known;
     list.retain(|&member| {
         let skipped = rest.iter().take_while(|&&other| other < member).count();

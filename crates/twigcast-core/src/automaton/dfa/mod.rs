@@ -72,11 +72,11 @@ impl Acceptance {
 
 #[derive(Debug)]
 struct StateRecord {
-    told: Acceptance,
+    acceptance: Acceptance,
     /// The NFA states that are active here, descendant-children aside.
     members: ListRange,
     /// The descendant-children.
-    lasting: DescendantSetId,
+    descendant_set: DescendantSetId,
     /// Index of what leads on, or [`NOTHING`] as long as nothing has.
     exits: u32,
     hash: u64,
@@ -86,7 +86,7 @@ struct StateRecord {
 #[derive(Clone, Copy, Debug)]
 struct StatelessAcceptance {
     members: ListRange,
-    told: Acceptance,
+    acceptance: Acceptance,
     hash: u64,
 }
 
@@ -98,7 +98,7 @@ struct Exits {
     /// Where the `*` edges of members lead.
     stars: StatePart,
     /// The descendant-children below.
-    lasting: DescendantSetId,
+    descendant_set: DescendantSetId,
 }
 
 /// Part of a state: NFA states, and what they ask for.
@@ -150,15 +150,15 @@ impl StatePartBuilder {
 /// costs more than twice what it spares.
 #[derive(Debug, Default)]
 struct LazyEdgeFilter {
-    asked: usize,
+    edges_requested: usize,
     built: Option<EdgeFilter>,
 }
 
 impl LazyEdgeFilter {
     /// The filter, if it is worth having by now. `count`: edges about to be asked for.
-    fn asked(&mut self, nfa: &Nfa, count: usize) -> Option<&EdgeFilter> {
-        self.asked += count;
-        if self.built.is_none() && self.asked > nfa.state_count() {
+    fn edges_requested(&mut self, nfa: &Nfa, count: usize) -> Option<&EdgeFilter> {
+        self.edges_requested += count;
+        if self.built.is_none() && self.edges_requested > nfa.state_count() {
             self.built = Some(EdgeFilter::of(nfa));
         }
         self.built.as_ref()
@@ -175,17 +175,17 @@ fn mixed(member: u32) -> u64 {
 /// The cache of DFA states. One per matching thread.
 #[derive(Debug, Default)]
 pub struct LazyDfa {
-    made: Vec<StateRecord>,
+    states: Vec<StateRecord>,
     undecided: Vec<StateDecisions>,
     exits: Vec<Exits>,
-    known: HashTable<DfaId>,
+    states_by_content: HashTable<DfaId>,
     /// What was told without a state, by the NFA states reached.
-    told_of: Vec<StatelessAcceptance>,
-    told_known: HashTable<u32>,
+    stateless_acceptances: Vec<StatelessAcceptance>,
+    stateless_index: HashTable<u32>,
     /// What was told more without a state, by what was told before and a hash of the queries that came.
-    told_more: FxHashMap<(ListRange, u64), ListRange>,
+    extended_acceptances: FxHashMap<(ListRange, u64), ListRange>,
     transitions: Transitions,
-    lasting: DescendantSets,
+    descendant_set: DescendantSets,
     lists: ListPool,
     next_twigs_version: u32,
     undecided_bytes: usize,
@@ -224,21 +224,21 @@ impl LazyDfa {
 
     /// Forget all states, but not what was told.
     pub fn clear_states(&mut self) {
-        self.made.clear();
+        self.states.clear();
         self.exits.clear();
-        self.known.clear();
-        self.told_of.clear();
-        self.told_known.clear();
-        self.told_more.clear();
+        self.states_by_content.clear();
+        self.stateless_acceptances.clear();
+        self.stateless_index.clear();
+        self.extended_acceptances.clear();
         self.transitions.clear();
-        self.lasting.clear();
+        self.descendant_set.clear();
         self.filter = LazyEdgeFilter::default();
     }
 
     /// What was told, and further queries that match. Where several are told the same and more, they share a list: those
     /// of queries that select nearly everything are long.
-    pub fn tell_more(&mut self, told: Acceptance, queries: impl Iterator<Item = u32>) -> Acceptance {
-        let Self { lists, told_more, scratch: Scratch { list: accepts, .. }, .. } = self;
+    pub fn extend_acceptance(&mut self, told: Acceptance, queries: impl Iterator<Item = u32>) -> Acceptance {
+        let Self { lists, extended_acceptances: told_more, scratch: Scratch { list: accepts, .. }, .. } = self;
         accepts.clear();
         accepts.extend_from_slice(lists.get(told.accepts));
         let before = accepts.len();
@@ -269,35 +269,35 @@ impl LazyDfa {
 
     /// How many states there are.
     pub fn state_count(&self) -> usize {
-        self.made.len()
+        self.states.len()
     }
 
     /// Bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         // A hash entry comes on top of what a state is.
-        self.made.len() * (size_of::<StateRecord>() + 8)
-            + self.told_of.len() * (size_of::<StatelessAcceptance>() + 8)
+        self.states.len() * (size_of::<StateRecord>() + 8)
+            + self.stateless_acceptances.len() * (size_of::<StatelessAcceptance>() + 8)
             + self.exits.len() * size_of::<Exits>()
             + self.transitions.len() * Transitions::BYTES
             + self.lists.bytes()
-            + self.lasting.bytes()
+            + self.descendant_set.bytes()
             + self.undecided_bytes
             + self.filter.built.as_ref().map_or(0, EdgeFilter::bytes)
     }
 
     /// Was it made from the NFA as it is now? If not, [`Self::clear`] is due.
     pub fn is_of(&self, nfa: &Nfa) -> bool {
-        self.made.is_empty() || nfa.is_at(self.position)
+        self.states.is_empty() || nfa.is_at(self.position)
     }
 
     /// What was added to the NFA since this was made of it; `None` if there is nothing yet, or it changed in other ways.
     pub fn added_since<'a>(&self, nfa: &'a Nfa) -> Option<&'a [(StateId, AcceptItem)]> {
-        if self.made.is_empty() { None } else { nfa.added_since(self.position) }
+        if self.states.is_empty() { None } else { nfa.added_since(self.position) }
     }
 
     /// Make sure that [`DEAD`] and [`START`] exist.
     pub fn prepare(&mut self, nfa: &Nfa, keys: &impl TriggerConditions) {
-        if self.made.is_empty() {
+        if self.states.is_empty() {
             self.position = nfa.position();
             self.scratch.collected.clear();
             self.add(nfa, keys, descendant_sets::NONE);
@@ -308,8 +308,8 @@ impl LazyDfa {
 
     /// What reaching a state says of queries.
     #[inline]
-    pub fn told(&self, id: DfaId) -> Acceptance {
-        self.made[id as usize].told
+    pub fn acceptance(&self, id: DfaId) -> Acceptance {
+        self.states[id as usize].acceptance
     }
 
     /// The queries that match when a state is reached.
@@ -345,12 +345,12 @@ impl LazyDfa {
     ) -> Result<DfaId, CacheFull> {
         match self.transitions.get(from, name) {
             Some(known) => Ok(known),
-            None => self.make(nfa, keys, from, name, budget),
+            None => self.build_state(nfa, keys, from, name, budget),
         }
     }
 
     #[cold]
-    fn make(
+    fn build_state(
         &mut self,
         nfa: &Nfa,
         keys: &impl TriggerConditions,
@@ -365,21 +365,21 @@ impl LazyDfa {
         let Scratch { collected, part, .. } = &mut self.scratch;
         collected.clear();
         collected.append(&self.lists, exits.stars);
-        let ways = nfa.ways(name);
+        let ways = nfa.edges_by_name(name);
         let labelled = self.lists.get(exits.labelled);
-        let filter = self.filter.asked(nfa, labelled.len());
+        let filter = self.filter.edges_requested(nfa, labelled.len());
         for &member in labelled {
             nfa.follow_labelled(member, ways, filter, |target| collected.push(nfa, target));
         }
-        self.lasting.step(nfa, &mut self.lists, exits.lasting, name, &mut self.filter, (collected, part));
-        let id = self.add(nfa, keys, exits.lasting);
+        self.descendant_set.step(nfa, &mut self.lists, exits.descendant_set, name, &mut self.filter, (collected, part));
+        let id = self.add(nfa, keys, exits.descendant_set);
         self.transitions.insert(from, name, id);
         Ok(id)
     }
 
     /// What leads on from a state, prepared now if nothing did before.
     fn exits(&mut self, nfa: &Nfa, id: DfaId) -> Exits {
-        let made = &mut self.made[id as usize];
+        let made = &mut self.states[id as usize];
         if made.exits != NOTHING {
             return self.exits[made.exits as usize];
         }
@@ -401,7 +401,7 @@ impl LazyDfa {
         let exits = Exits {
             labelled: self.lists.add(labelled),
             stars: collected.keep(&mut self.lists),
-            lasting: self.lasting.grow(nfa, &mut self.lists, made.lasting, list, collected),
+            descendant_set: self.descendant_set.grow(nfa, &mut self.lists, made.descendant_set, list, collected),
         };
         self.exits.push(exits);
         exits
@@ -409,13 +409,13 @@ impl LazyDfa {
 
     /// The state of the NFA states collected and of descendant-children.
     fn add(&mut self, nfa: &Nfa, keys: &impl TriggerConditions, lasting: DescendantSetId) -> DfaId {
-        let Self { made, lists, known, scratch, .. } = self;
+        let Self { states: made, lists, states_by_content: known, scratch, .. } = self;
         let members = &scratch.collected.members;
         let hash = members.iter().fold(mixed(!lasting), |sum, &member| sum.wrapping_add(mixed(member)));
         let sorted = &mut scratch.sorted;
         let is_same = |&id: &DfaId| {
             let other: &StateRecord = &made[id as usize];
-            other.hash == hash && other.lasting == lasting && are_same(lists.get(other.members), members, sorted)
+            other.hash == hash && other.descendant_set == lasting && are_same(lists.get(other.members), members, sorted)
         };
         if let Some(&id) = known.find(hash, is_same) {
             return id;
@@ -423,8 +423,8 @@ impl LazyDfa {
         let id = made.len() as DfaId;
         let StatePart { members, accepts, is_undecided } = scratch.collected.keep(lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
-        let Self { made, known, .. } = self;
-        made.push(StateRecord { told: Acceptance { accepts, undecided }, members, lasting, exits: NOTHING, hash });
+        let Self { states: made, states_by_content: known, .. } = self;
+        made.push(StateRecord { acceptance: Acceptance { accepts, undecided }, members, descendant_set: lasting, exits: NOTHING, hash });
         known.insert_unique(hash, id, |&id| made[id as usize].hash);
         id
     }
@@ -443,7 +443,7 @@ impl LazyDfa {
     ///
     /// # Errors
     /// [`BudgetReached`] when it would have to be found out and the cache is full.
-    pub fn tell(
+    pub fn stateless_acceptance(
         &mut self,
         nfa: &Nfa,
         keys: &impl TriggerConditions,
@@ -454,10 +454,10 @@ impl LazyDfa {
             return Ok(Acceptance::default());
         }
         let hash = members.iter().fold(0, |sum: u64, &member| sum.wrapping_add(mixed(member)));
-        let Self { told_of, told_known, lists, .. } = self;
+        let Self { stateless_acceptances: told_of, stateless_index: told_known, lists, .. } = self;
         let is_same = |&index: &u32| lists.get(told_of[index as usize].members) == members;
         if let Some(&index) = told_known.find(hash, is_same) {
-            return Ok(told_of[index as usize].told);
+            return Ok(told_of[index as usize].acceptance);
         }
         if self.bytes() >= budget || self.lists.is_full() {
             return Err(CacheFull);
@@ -468,9 +468,9 @@ impl LazyDfa {
         let StatePart { members, accepts, is_undecided } = collected.keep(&mut self.lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
         let told = Acceptance { accepts, undecided };
-        let Self { told_of, told_known, .. } = self;
+        let Self { stateless_acceptances: told_of, stateless_index: told_known, .. } = self;
         told_known.insert_unique(hash, told_of.len() as u32, |&index| told_of[index as usize].hash);
-        told_of.push(StatelessAcceptance { members, told, hash });
+        told_of.push(StatelessAcceptance { members, acceptance: told, hash });
         Ok(told)
     }
 }

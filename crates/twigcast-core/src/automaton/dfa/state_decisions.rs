@@ -16,7 +16,7 @@ pub struct StateDecisions {
     has_twigs: bool,
     asks_branches: bool,
     /// What else there is.
-    pub others: Option<Box<UnindexedDecisions>>,
+    pub unindexed: Option<Box<UnindexedDecisions>>,
 }
 
 /// What may remain besides triggers with a key.
@@ -65,7 +65,7 @@ impl StateDecisions {
             twigs_version,
             has_twigs,
             asks_branches,
-            others: (has_twigs || others.has_more()).then(|| Box::new(others)),
+            unindexed: (has_twigs || others.has_more()).then(|| Box::new(others)),
         }
     }
 
@@ -82,7 +82,7 @@ impl StateDecisions {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let others = self.others.as_ref().map_or(0, |others| others.bytes());
+        let others = self.unindexed.as_ref().map_or(0, |others| others.bytes());
         self.keyed.bytes() + others + size_of::<Self>()
     }
 }

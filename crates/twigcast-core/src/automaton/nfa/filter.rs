@@ -36,7 +36,7 @@ impl EdgeFilter {
         let mut filter = Self { labels: counts.into_iter().map(layout).collect(), words: Vec::new() };
         filter.words.resize(word_count, 0);
         for (parent, label) in labelled(nfa) {
-            let (word, bit) = filter.place(parent, label);
+            let (word, bit) = filter.bit_position(parent, label);
             filter.words[word] |= 1 << bit;
         }
         filter
@@ -45,12 +45,12 @@ impl EdgeFilter {
     /// False if no edge with this label leaves the state.
     #[inline]
     pub(super) fn may_leave(&self, state: StateId, label: EdgeLabelId) -> bool {
-        let (word, bit) = self.place(state, label);
+        let (word, bit) = self.bit_position(state, label);
         self.words[word] >> bit & 1 == 1
     }
 
     #[inline]
-    fn place(&self, state: StateId, label: EdgeLabelId) -> (usize, u32) {
+    fn bit_position(&self, state: StateId, label: EdgeLabelId) -> (usize, u32) {
         let LabelBits { first_word, log2 } = self.labels[label as usize];
         let hash = u64::from(state).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - log2);
         (first_word as usize + (hash as usize >> 6), hash as u32 & 63)

@@ -8,7 +8,7 @@ pub(super) const NO_ITEM: u32 = u32::MAX;
 /// the item was the state's only one when it came.
 const SOLE: u32 = 1 << 31;
 /// In place of the item before: the first of its list, and known by its state.
-const KNOWN_BY_STATE: u32 = u32::MAX - 1;
+const STATE_HELD: u32 = u32::MAX - 1;
 
 /// The number of an item that was its state's only one when it came.
 pub fn sole_item(state: StateId) -> u32 {
@@ -41,7 +41,7 @@ impl Nfa {
             return Some(head & !SOLE);
         }
         match self.items[head as usize] {
-            AcceptEntry { item: AcceptItem::Accept(query), previous: KNOWN_BY_STATE, .. } => Some(query),
+            AcceptEntry { item: AcceptItem::Accept(query), previous: STATE_HELD, .. } => Some(query),
             _ => None,
         }
     }
@@ -66,10 +66,10 @@ impl Nfa {
         let mut head = self.states[state as usize].items;
         if head != NO_ITEM && head & SOLE != 0 {
             let item = AcceptItem::Accept(head & !SOLE);
-            head = self.new_item(AcceptEntry { item, state, next: NO_ITEM, previous: KNOWN_BY_STATE });
+            head = self.new_item(AcceptEntry { item, state, next: NO_ITEM, previous: STATE_HELD });
             self.states[state as usize].items = head;
         }
-        let behind = head != NO_ITEM && self.items[head as usize].previous == KNOWN_BY_STATE;
+        let behind = head != NO_ITEM && self.items[head as usize].previous == STATE_HELD;
         let (previous, next) = if behind { (head, self.items[head as usize].next) } else { (NO_ITEM, head) };
         let number = self.new_item(AcceptEntry { item, state, next, previous });
         if next != NO_ITEM {
@@ -114,11 +114,11 @@ impl Nfa {
     fn delist(&mut self, number: u32) {
         let AcceptEntry { state, next, previous, .. } = self.items[number as usize];
         match previous {
-            NO_ITEM | KNOWN_BY_STATE => self.states[state as usize].items = next,
+            NO_ITEM | STATE_HELD => self.states[state as usize].items = next,
             _ => self.items[previous as usize].next = next,
         }
         if next != NO_ITEM {
-            let previous = if previous == KNOWN_BY_STATE { NO_ITEM } else { previous };
+            let previous = if previous == STATE_HELD { NO_ITEM } else { previous };
             self.items[next as usize].previous = previous;
         }
         self.free_items.push(number);

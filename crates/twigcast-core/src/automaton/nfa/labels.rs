@@ -76,7 +76,7 @@ impl EdgeLabels {
     }
 
     /// The labels that the edges of a name may have.
-    pub(super) fn ways(&self, name: Name) -> NameEdges {
+    pub(super) fn edges_by_name(&self, name: Name) -> NameEdges {
         let known_local = name.local != LocalId::UNKNOWN;
         let known_namespace = name.namespace != NamespaceId::UNKNOWN;
         let id = |known: bool, label| if known { self.find(label).unwrap_or(NO_EDGE) } else { NO_EDGE };

@@ -356,7 +356,7 @@ impl Nfa {
     /// rules 1 to 4). `target` comes out sorted and without duplicates.
     pub fn step(&self, active: &[StateId], name: Name, target: &mut Vec<StateId>) {
         target.clear();
-        let ways = self.labels.ways(name);
+        let ways = self.labels.edges_by_name(name);
         for &id in active {
             self.follow(id, ways, target);
             if self.states[id as usize].has(IS_DESCENDANT) {
@@ -379,8 +379,8 @@ impl Nfa {
     }
 
     /// The labels that the edges of a name may have.
-    pub(super) fn ways(&self, name: Name) -> NameEdges {
-        self.labels.ways(name)
+    pub(super) fn edges_by_name(&self, name: Name) -> NameEdges {
+        self.labels.edges_by_name(name)
     }
 
     /// Where the labelled edges of a state lead that a name takes.
@@ -388,12 +388,12 @@ impl Nfa {
     pub(super) fn follow_labelled(
         &self,
         id: StateId,
-        ways: NameEdges,
+        edges_by_name: NameEdges,
         filter: Option<&EdgeFilter>,
         mut each: impl FnMut(StateId),
     ) {
         let state = &self.states[id as usize];
-        for (flag, label) in [(HAS_NAMES, ways.name), (HAS_NAMESPACES, ways.namespace), (HAS_LOCALS, ways.local)] {
+        for (flag, label) in [(HAS_NAMES, edges_by_name.name), (HAS_NAMESPACES, edges_by_name.namespace), (HAS_LOCALS, edges_by_name.local)] {
             if label == NO_EDGE || filter.is_some_and(|filter| !filter.may_leave(id, label)) || !state.has(flag) {
                 continue;
             }

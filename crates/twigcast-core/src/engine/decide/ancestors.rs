@@ -35,10 +35,10 @@ pub(super) struct AncestorStack {
     /// By atom, where one was found that satisfies it.
     satisfying: FxHashMap<AtomId, SatisfyingAncestor>,
     /// By trigger and part of its path, the lowest place of the part.
-    places: FxHashMap<(u32, u32), UpwardMatches>,
+    upward_matches: FxHashMap<(u32, u32), UpwardMatches>,
     placed: usize,
     /// Looks at ancestors so far, of this message and all before.
-    pub(super) looks: u64,
+    pub(super) ancestor_checks: u64,
 }
 
 /// The highest element of the lineage that satisfies an atom.
@@ -46,7 +46,7 @@ pub(super) struct AncestorStack {
 struct SatisfyingAncestor {
     level: Level,
     /// Up to which level was looked.
-    known: Level,
+    checked_level: Level,
     when: StackVersion,
 }
 
@@ -64,7 +64,7 @@ struct GatheredAtoms {
     members: FxHashSet<AtomId>,
     /// How many atoms there are up to a level, where they became more.
     counts: Vec<(Level, usize)>,
-    known: Level,
+    checked_level: Level,
     when: StackVersion,
 }
 
@@ -76,7 +76,7 @@ impl AncestorStack {
         self.looked_up.clear();
         self.compared.clear();
         self.satisfying.clear();
-        self.places.clear();
+        self.upward_matches.clear();
         self.placed = 0;
     }
 
@@ -98,7 +98,7 @@ impl AncestorStack {
             element = nodes[element as usize].parent;
         }
         self.elements[kept..].reverse();
-        self.looks += (before - kept + self.elements.len() - kept) as u64;
+        self.ancestor_checks += (before - kept + self.elements.len() - kept) as u64;
     }
 
     fn turn(&mut self, level: Level) {
@@ -139,24 +139,24 @@ impl AncestorStack {
 
     /// The highest level known to satisfy an atom (0: none), and up to which level was looked.
     pub(super) fn satisfying(&self, atom: AtomId) -> (Level, Level) {
-        let Some(&SatisfyingAncestor { level, known, when }) = self.satisfying.get(&atom) else { return (0, 0) };
+        let Some(&SatisfyingAncestor { level, checked_level: known, when }) = self.satisfying.get(&atom) else { return (0, 0) };
         let same = self.same_since(when);
         (if level <= same { level } else { 0 }, known.min(same))
     }
 
     /// Keep the highest level that satisfies an atom, as far as was looked.
     pub(super) fn keep_satisfying(&mut self, atom: AtomId, level: Level, known: Level) {
-        self.satisfying.insert(atom, SatisfyingAncestor { level, known, when: self.now });
+        self.satisfying.insert(atom, SatisfyingAncestor { level, checked_level: known, when: self.now });
     }
 
     /// Take out what is known of the places of a part of a path, with an entry for each level up to that of the element
     /// in hand, and how many of these are new.
-    pub(super) fn take_places(&mut self, part: (u32, u32)) -> (Vec<Level>, usize) {
+    pub(super) fn take_matches(&mut self, part: (u32, u32)) -> (Vec<Level>, usize) {
         if self.placed > PLACED_MAX {
-            self.places.clear();
+            self.upward_matches.clear();
             self.placed = 0;
         }
-        let UpwardMatches { mut of_level, when } = self.places.remove(&part).unwrap_or_default();
+        let UpwardMatches { mut of_level, when } = self.upward_matches.remove(&part).unwrap_or_default();
         self.placed -= of_level.len();
         let same = self.same_since(when);
         of_level.truncate((same as usize).saturating_add(1));
@@ -167,9 +167,9 @@ impl AncestorStack {
     }
 
     /// Keep the places of a part of a path.
-    pub(super) fn keep_places(&mut self, part: (u32, u32), of_level: Vec<Level>) {
+    pub(super) fn keep_matches(&mut self, part: (u32, u32), of_level: Vec<Level>) {
         self.placed += of_level.len();
-        self.places.insert(part, UpwardMatches { of_level, when: self.now });
+        self.upward_matches.insert(part, UpwardMatches { of_level, when: self.now });
     }
 
     fn gathered(&mut self, comparisons: bool) -> &mut GatheredAtoms {
@@ -184,12 +184,12 @@ impl AncestorStack {
         let gathered = self.gathered(comparisons);
         gathered.cut(same);
         gathered.when = now;
-        gathered.known + 1..level.max(1)
+        gathered.checked_level + 1..level.max(1)
     }
 
     /// Gather the atoms of the ancestor at the next level.
     pub(super) fn gather(&mut self, comparisons: bool, level: Level, atoms: &[AtomId]) {
-        self.looks += 1;
+        self.ancestor_checks += 1;
         self.gathered(comparisons).add(level, atoms);
     }
 
@@ -209,10 +209,10 @@ impl GatheredAtoms {
 
     /// Forget the atoms of levels below `level`.
     fn cut(&mut self, level: Level) {
-        if level >= self.known {
+        if level >= self.checked_level {
             return;
         }
-        self.known = level;
+        self.checked_level = level;
         while self.counts.pop_if(|entry| entry.0 > level).is_some() {}
         let count = self.counts.last().map_or(0, |&(_, count)| count);
         self.atoms.drain(count..).for_each(|atom| _ = self.members.remove(&atom));
@@ -221,7 +221,7 @@ impl GatheredAtoms {
     fn add(&mut self, level: Level, atoms: &[AtomId]) {
         let before = self.atoms.len();
         self.atoms.extend(atoms.iter().filter(|&&atom| self.members.insert(atom)));
-        self.known = level;
+        self.checked_level = level;
         if self.atoms.len() > before {
             self.counts.push((level, self.atoms.len()));
         }

@@ -49,11 +49,11 @@ pub(super) struct Decisions {
     compared_atoms: Vec<AtomId>,
     twig_matches: Vec<u32>,
     /// The element in hand and its ancestors.
-    lineage: AncestorStack,
+    ancestors: AncestorStack,
     /// Keys that an element satisfies, and those that its ancestors do.
-    asked: Vec<PackedCondition>,
+    own_conditions: Vec<PackedCondition>,
     lookups: ValueLookups,
-    asked_above: Vec<PackedCondition>,
+    ancestor_conditions: Vec<PackedCondition>,
     /// What waits for keys that the ancestors of an element satisfy and needs further tests at the element itself.
     above: Vec<Waiter>,
     /// What the ancestors of an element say, by table and parent: siblings have the same ancestors, so they are asked
@@ -77,7 +77,7 @@ impl Decisions {
         self.without_values.clear();
         self.above.clear();
         self.above_range.clear();
-        self.lineage.clear();
+        self.ancestors.clear();
         self.open.clear();
         self.open_count = 0;
     }
@@ -88,8 +88,8 @@ impl Decisions {
     }
 
     /// Looks at ancestors so far.
-    pub(super) fn looks_up(&self) -> u64 {
-        self.lineage.looks
+    pub(super) fn ancestor_checks(&self) -> u64 {
+        self.ancestors.ancestor_checks
     }
 
     fn fail(&mut self, query: u32, error: EvalError) {
@@ -130,19 +130,19 @@ impl<'a> MessageRun<'a, '_> {
         state: &StateDecisions,
         paths: &PathIndex,
         memo: &mut Memo,
-        asked: Option<LookupRequest<'_>>,
+        own_conditions: Option<LookupRequest<'_>>,
     ) {
         if state.has_twigs() {
             self.decide_twigs(decisions, node, state, memo);
         }
-        match asked {
+        match own_conditions {
             _ if state.keyed.is_empty() => {}
             Some(asked) => self.decide_keyed(decisions, node, &state.keyed, asked),
             None => self.decide_alone(decisions, node, &state.keyed),
         }
-        let Some(others) = &state.others else { return };
+        let Some(others) = &state.unindexed else { return };
         for attached in &others.attached {
-            self.decide_crowd(decisions, node, paths, *attached);
+            self.decide_trigger_table(decisions, node, paths, *attached);
         }
         self.decide_candidates(decisions, node, &others.candidates);
     }

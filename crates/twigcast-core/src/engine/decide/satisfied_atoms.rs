@@ -25,7 +25,7 @@ impl SatisfiedAtoms {
     }
 
     #[inline]
-    fn known(&self, element: NodeId) -> Option<(u32, u32)> {
+    fn atom_range(&self, element: NodeId) -> Option<(u32, u32)> {
         self.ranges.get(element as usize).copied().filter(|range| range.0 != NOT_READ)
     }
 
@@ -62,7 +62,7 @@ impl MessageRun<'_, '_> {
         }
         let asks_values = keyed.distances().union(keyed.comparisons()).content();
         if asks_values && !self.may_read_values(decisions) {
-            self.give_values_up(decisions, keyed);
+            self.drop_values(decisions, keyed);
         } else if asks_values {
             self.own_values(decisions, node, keyed, keys);
         }
@@ -92,7 +92,7 @@ impl MessageRun<'_, '_> {
 
     /// No more values are read: what waits for some cannot be decided.
     #[cold]
-    fn give_values_up(&self, decisions: &mut Decisions, keyed: &TriggerTable) {
+    fn drop_values(&self, decisions: &mut Decisions, keyed: &TriggerTable) {
         if decisions.without_values.insert(std::ptr::from_ref(keyed) as usize) {
             keyed.asking_content().for_each(|query| self.fail_for_values(decisions, query));
         }
@@ -107,15 +107,15 @@ impl MessageRun<'_, '_> {
 
     /// Let [`Decisions::levels`] tell which further keys of a table hold for the element in hand; false if it cannot tell
     /// those about the element's text.
-    pub(super) fn tell_levels(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) -> bool {
+    pub(super) fn fill_levels(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) -> bool {
         self.move_to(decisions, node);
-        let Decisions { lineage, levels, attribute_atoms, content_atoms, .. } = decisions;
+        let Decisions { ancestors: lineage, levels, attribute_atoms, content_atoms, .. } = decisions;
         let (elements, bound) = (lineage.elements(), self.population.atoms.bound());
         let told = levels.enter(elements, bound, &attribute_atoms.atoms, &content_atoms.atoms);
         for level in told..elements.len() {
-            let Some(&element) = decisions.lineage.elements().get(level) else { break };
+            let Some(&element) = decisions.ancestors.elements().get(level) else { break };
             let range = self.attribute_atoms(decisions, element);
-            decisions.levels.tell(element, range, &decisions.attribute_atoms.atoms);
+            decisions.levels.push(element, range, &decisions.attribute_atoms.atoms);
         }
         if !keyed.also_distances().content() {
             return true;
@@ -124,7 +124,7 @@ impl MessageRun<'_, '_> {
             return false;
         }
         let range = self.content_atoms(decisions, node);
-        decisions.levels.tell_content(range, &decisions.content_atoms.atoms);
+        decisions.levels.push_content(range, &decisions.content_atoms.atoms);
         true
     }
 
@@ -154,13 +154,13 @@ impl MessageRun<'_, '_> {
     /// The range of the atoms that an element's attributes satisfy.
     #[inline]
     pub(super) fn attribute_atoms(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
-        decisions.attribute_atoms.known(element).unwrap_or_else(|| self.read_attributes(decisions, element))
+        decisions.attribute_atoms.atom_range(element).unwrap_or_else(|| self.read_attributes(decisions, element))
     }
 
     /// The range of the atoms that an element's text satisfies.
     #[inline]
     pub(super) fn content_atoms(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
-        decisions.content_atoms.known(element).unwrap_or_else(|| self.read_content(decisions, element))
+        decisions.content_atoms.atom_range(element).unwrap_or_else(|| self.read_content(decisions, element))
     }
 
     fn read_content(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {

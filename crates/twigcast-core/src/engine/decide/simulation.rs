@@ -39,7 +39,7 @@ impl<'a> MessageRun<'a, '_> {
             active.extend_from_slice(&target);
             for &state in &target {
                 if nfa.has_attachment(state) {
-                    self.decide_crowd(decisions, index as NodeId, paths, state);
+                    self.decide_trigger_table(decisions, index as NodeId, paths, state);
                 }
                 for item in nfa.items(state) {
                     self.simulate_item(decisions, index as NodeId, item);

@@ -71,16 +71,16 @@ impl MessageRun<'_, '_> {
         if !looks_up && asked.is_empty() {
             return;
         }
-        let known = asked.known.or_else(|| self.narrow(node, keyed, asked));
+        let known = asked.shape_list.or_else(|| self.narrow(node, keyed, asked));
         if !looks_up && let Some(start) = known {
             let list = self.narrowed.get(start);
-            if list.others.is_empty() {
+            if list.multi_condition.is_empty() {
                 return decisions.accept(list);
             }
         }
-        let asked = LookupRequest { known, ..asked };
+        let asked = LookupRequest { shape_list: known, ..asked };
         let further = self.further(decisions, node, keyed);
-        self.ask(decisions, node, keyed, asked, further);
+        self.decide_conditions(decisions, node, keyed, asked, further);
         if looks_up {
             self.decide_with_ancestors(decisions, node, keyed, further);
         }
@@ -91,7 +91,7 @@ impl MessageRun<'_, '_> {
         if keyed.also_distances().is_empty() {
             return FurtherConditions::Known;
         }
-        match self.tell_levels(decisions, node, keyed) {
+        match self.fill_levels(decisions, node, keyed) {
             false => FurtherConditions::Unknown,
             true if decisions.levels.is_exact() => FurtherConditions::Known,
             true => FurtherConditions::Bounded,
@@ -112,7 +112,7 @@ impl MessageRun<'_, '_> {
             return;
         }
         let start = decisions.above.len() as u32;
-        self.ask_above(decisions, node, keyed, further);
+        self.decide_ancestor_conditions(decisions, node, keyed, further);
         let end = decisions.above.len() as u32;
         if decisions.above.len() <= ABOVE_MAX {
             decisions.above_range.insert(site, AncestorConditions { start, end });
@@ -122,15 +122,15 @@ impl MessageRun<'_, '_> {
     }
 
     /// Let through what waits for keys that ancestors satisfy, and note what may hold at a sibling.
-    fn ask_above(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, further: FurtherConditions) {
-        let mut asked_above = std::mem::take(&mut decisions.asked_above);
+    fn decide_ancestor_conditions(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, further: FurtherConditions) {
+        let mut asked_above = std::mem::take(&mut decisions.ancestor_conditions);
         asked_above.clear();
         self.keys_above(decisions, keyed, &mut asked_above);
         keyed.select(&mut asked_above);
         for place in &asked_above {
             let list = keyed.get(place);
             decisions.accept(list);
-            for entry in list.others {
+            for entry in list.multi_condition {
                 if may_pass(&entry, further, decisions.levels.keys()) {
                     self.test_waiting(decisions, node, entry, further);
                 }
@@ -139,88 +139,88 @@ impl MessageRun<'_, '_> {
                 }
             }
         }
-        decisions.asked_above = asked_above;
+        decisions.ancestor_conditions = asked_above;
     }
 
     /// Append the keys of a table that ancestors satisfy.
     fn keys_above(&self, decisions: &mut Decisions, keyed: &TriggerTable, keys: &mut Vec<PackedCondition>) {
-        let level = decisions.lineage.level() as usize;
+        let level = decisions.ancestors.level() as usize;
         for (up, prefix) in keyed.distances().above(level) {
-            let Some(element) = decisions.lineage.above(up) else { continue };
+            let Some(element) = decisions.ancestors.above(up) else { continue };
             let atoms = self.attribute_atoms(decisions, element);
             append_keys(&[prefix], decisions.attribute_atoms.of(atoms), keys);
         }
         if let Some(prefix) = keyed.distances().any() {
             self.gather_attributes(decisions);
-            decisions.lineage.append_gathered(false, prefix, keys);
+            decisions.ancestors.append_gathered(false, prefix, keys);
         }
         for (up, prefix) in keyed.comparisons().above(level) {
-            let Some(element) = decisions.lineage.above(up) else { continue };
+            let Some(element) = decisions.ancestors.above(up) else { continue };
             self.append_comparisons(decisions, element, &[prefix], keys);
         }
         if let Some(prefix) = keyed.comparisons().any() {
             self.gather_comparisons(decisions);
-            decisions.lineage.append_gathered(true, prefix, keys);
+            decisions.ancestors.append_gathered(true, prefix, keys);
         }
     }
 
     /// Gather the attribute atoms of all ancestors of the element in hand, comparisons excepted.
     fn gather_attributes(&self, decisions: &mut Decisions) {
-        for level in decisions.lineage.not_gathered(false) {
-            let Some(element) = decisions.lineage.at(level) else { return };
+        for level in decisions.ancestors.not_gathered(false) {
+            let Some(element) = decisions.ancestors.at(level) else { return };
             let atoms = self.attribute_atoms(decisions, element);
-            let Decisions { lineage, attribute_atoms, .. } = decisions;
+            let Decisions { ancestors: lineage, attribute_atoms, .. } = decisions;
             lineage.gather(false, level, attribute_atoms.of(atoms));
         }
     }
 
     /// Gather the comparisons that attributes of ancestors of the element in hand satisfy.
     fn gather_comparisons(&self, decisions: &mut Decisions) {
-        for level in decisions.lineage.not_gathered(true) {
-            let Some(element) = decisions.lineage.at(level) else { return };
+        for level in decisions.ancestors.not_gathered(true) {
+            let Some(element) = decisions.ancestors.at(level) else { return };
             self.compare_attributes(decisions, element);
-            let Decisions { lineage, compared_atoms, .. } = decisions;
+            let Decisions { ancestors: lineage, compared_atoms, .. } = decisions;
             lineage.gather(true, level, compared_atoms);
         }
     }
 
     /// Let through what waits for the keys that an element has.
-    fn ask(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>, further: FurtherConditions) {
-        if let Some(start) = asked.known {
+    fn decide_conditions(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>, further: FurtherConditions) {
+        if let Some(start) = asked.shape_list {
             let mut list = self.narrowed.get(start);
             if further == FurtherConditions::Known {
                 decisions.accept(list);
-                decisions.accept_also(&mut list.others);
-                if list.others.is_empty() {
+                decisions.accept_also(&mut list.multi_condition);
+                if list.multi_condition.is_empty() {
                     return;
                 }
             }
             // Lent out while the rest is at work.
             let narrowed = std::mem::take(self.narrowed);
-            self.ask_list(decisions, node, narrowed.get(start), further);
+            self.decide_list(decisions, node, narrowed.get(start), further);
             *self.narrowed = narrowed;
             return;
         }
-        for place in asked.places {
-            self.ask_list(decisions, node, keyed.get(place), further);
+        for place in asked.positions {
+            self.decide_list(decisions, node, keyed.get(place), further);
         }
     }
 
     /// Let through what waits for a key that an element has.
-    fn ask_list(&mut self, decisions: &mut Decisions, node: NodeId, mut list: WaitList<'_>, further: FurtherConditions) {
+    fn decide_list(&mut self, decisions: &mut Decisions, node: NodeId, mut list: WaitList<'_>, further: FurtherConditions) {
         decisions.accept(list);
         // Those come first that ask for a single thing; where queries came one by one, they are not in order.
         loop {
-            let before = list.others;
-            self.accept_below(decisions, node, &mut list.others);
+            let before = list.multi_condition;
+            self.accept_below(decisions, node, &mut list.multi_condition);
             if further == FurtherConditions::Known {
-                decisions.accept_also(&mut list.others);
+                decisions.accept_also(&mut list.multi_condition);
             }
-            if list.others.is_as_long_as(&before) {
+            if list.multi_condition.is_as_long_as(&before) {
                 break;
             }
         }
-        for entry in list.others {
+        for entry in list.multi_condition {
             if may_pass(&entry, further, decisions.levels.keys()) {
                 self.test_waiting(decisions, node, entry, further);
             }
@@ -233,9 +233,9 @@ impl MessageRun<'_, '_> {
         if asked.is_empty() || !keyed.asks_branches() || self.narrowed.bytes() >= self.budget / 4 {
             return None;
         }
-        let shape = self.known_shape(node)?;
+        let shape = self.decided_shape(node)?;
         let Self { narrowed, satisfied, shapes, population, .. } = self;
-        narrowed.insert((keyed, asked.keys, shape), asked.places, |branch| {
+        narrowed.insert((keyed, asked.keys, shape), asked.positions, |branch| {
             satisfied.take_in_hand(shapes, population.branches.bound(), shape);
             satisfied.holds(branch)
         })
@@ -243,9 +243,9 @@ impl MessageRun<'_, '_> {
 
     /// The shape of an element, if what holds there is known.
     #[inline]
-    pub(super) fn known_shape(&self, element: NodeId) -> Option<ShapeId> {
+    pub(super) fn decided_shape(&self, element: NodeId) -> Option<ShapeId> {
         let shape = *self.shape_of.get(element as usize)?;
-        (shape != NO_SHAPE && self.satisfied.knows(shape)).then_some(shape)
+        (shape != NO_SHAPE && self.satisfied.is_decided(shape)).then_some(shape)
     }
 
     /// Decide those that ask for nothing but a branch at the element, if what holds there is known.
@@ -278,8 +278,8 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    pub(super) fn decide_crowd(&mut self, decisions: &mut Decisions, node: NodeId, paths: &PathIndex, state: StateId) {
-        if let Some(table) = paths.crowded.get(&state) {
+    pub(super) fn decide_trigger_table(&mut self, decisions: &mut Decisions, node: NodeId, paths: &PathIndex, state: StateId) {
+        if let Some(table) = paths.trigger_tables.get(&state) {
             self.decide_alone(decisions, node, table);
         }
     }
@@ -288,7 +288,7 @@ impl MessageRun<'_, '_> {
     pub(super) fn decide_alone(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) {
         let mut lookups = std::mem::take(&mut decisions.lookups);
         self.look_up(decisions, std::iter::once((node, keyed)), &mut lookups);
-        self.decide_keyed(decisions, node, keyed, lookups.asked(0));
+        self.decide_keyed(decisions, node, keyed, lookups.request(0));
         decisions.lookups = lookups;
     }
 
@@ -335,7 +335,7 @@ impl MessageRun<'_, '_> {
     /// Take an element's shape in hand, if what holds there is known.
     #[inline]
     fn take_in_hand(&mut self, element: NodeId) -> bool {
-        let Some(shape) = self.known_shape(element) else { return false };
+        let Some(shape) = self.decided_shape(element) else { return false };
         self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
         true
     }
@@ -376,15 +376,15 @@ impl MessageRun<'_, '_> {
         }
         self.move_to(decisions, node);
         match distance {
-            Distance::Up(levels) => decisions.lineage.above(usize::from(levels)),
-            Distance::Level(level) => decisions.lineage.at(u32::from(level)),
+            Distance::Up(levels) => decisions.ancestors.above(usize::from(levels)),
+            Distance::Level(level) => decisions.ancestors.at(u32::from(level)),
             Distance::Any => None,
         }
     }
 
     /// Let an element be the one in hand.
     pub(super) fn move_to(&self, decisions: &mut Decisions, node: NodeId) {
-        decisions.lineage.move_to(&self.message.document.nodes, node);
+        decisions.ancestors.move_to(&self.message.document.nodes, node);
     }
 
     /// Does the element at a distance satisfy an atom? A query for which that is too expensive to find out fails.
@@ -419,18 +419,18 @@ impl MessageRun<'_, '_> {
     /// Does an element or any ancestor satisfy an atom about attributes?
     pub(super) fn any_satisfies(&self, decisions: &mut Decisions, node: NodeId, atom: AtomId) -> bool {
         self.move_to(decisions, node);
-        let (mut level, known) = decisions.lineage.satisfying(atom);
+        let (mut level, known) = decisions.ancestors.satisfying(atom);
         if level == 0 {
-            let last = decisions.lineage.level();
+            let last = decisions.ancestors.level();
             for next in known + 1..=last {
-                let Some(element) = decisions.lineage.at(next) else { break };
-                decisions.lineage.looks += 1;
+                let Some(element) = decisions.ancestors.at(next) else { break };
+                decisions.ancestors.ancestor_checks += 1;
                 if self.attribute_holds(decisions, element, atom) {
                     level = next;
                     break;
                 }
             }
-            decisions.lineage.keep_satisfying(atom, level, if level == 0 { last } else { level });
+            decisions.ancestors.keep_satisfying(atom, level, if level == 0 { last } else { level });
         }
         level != 0
     }
@@ -448,7 +448,7 @@ fn may_hold_at_sibling(decisions: &Decisions, entry: Waiter, further: FurtherCon
     let Some(also) = entry.also.map(|also| also.get()) else { return true };
     let is_own = match packed::unpack(also).0 {
         Distance::Up(levels) => levels == 0,
-        Distance::Level(level) => u32::from(level) == decisions.lineage.level(),
+        Distance::Level(level) => u32::from(level) == decisions.ancestors.level(),
         Distance::Any => true,
     };
     is_own || may_pass(&entry, further, decisions.levels.keys())

@@ -54,7 +54,7 @@ impl<'a> MessageRun<'a, '_> {
 
     /// Is it known that a trigger's conditions hold at no element of the message?
     fn is_ruled_out(&self, trigger: &CompiledTrigger) -> bool {
-        let Some(rest) = trigger.rest.as_ref().filter(|_| self.evaluator.knows_pieces()) else { return false };
+        let Some(rest) = trigger.rest.as_ref().filter(|_| self.evaluator.has_grams()) else { return false };
         rest.upward.iter().flat_map(|check| &check.conditions).any(|condition| self.evaluator.rules_out(condition))
     }
 
@@ -106,7 +106,7 @@ impl<'a> MessageRun<'a, '_> {
             return Ok(true);
         }
         self.evaluator.resume(*query);
-        upward(&self.evaluator, &mut decisions.lineage, number, &rest.upward, node)
+        upward(&self.evaluator, &mut decisions.ancestors, number, &rest.upward, node)
     }
 
     /// Does a structural condition hold at an element?

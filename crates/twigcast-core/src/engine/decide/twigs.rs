@@ -12,8 +12,8 @@ use crate::twig::{Twig, TwigCondition};
 impl<'a> MessageRun<'a, '_> {
     pub(super) fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, state: &StateDecisions, memo: &mut Memo) {
         let shape = self.shape_of[node as usize];
-        let Some(others) = &state.others else { return };
-        if shape == NO_SHAPE || state.asks_branches() && !self.satisfied.knows(shape) {
+        let Some(others) = &state.unindexed else { return };
+        if shape == NO_SHAPE || state.asks_branches() && !self.satisfied.is_decided(shape) {
             for twig in others.all_twigs() {
                 self.test_twig(decisions, node, twig);
             }
@@ -50,20 +50,20 @@ impl<'a> MessageRun<'a, '_> {
     ) {
         self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
         let satisfied = &*self.satisfied;
-        let asked = &mut decisions.asked;
+        let asked = &mut decisions.own_conditions;
         asked.clear();
-        asked.extend_from_slice(satisfied.here());
+        asked.extend_from_slice(satisfied.at_shape());
         branching.select(asked);
         for place in &*asked {
             let list = branching.get(place);
             matched.extend(list.satisfied());
-            for entry in list.others {
+            for entry in list.multi_condition {
                 if entry.also.is_some_and(|also| !satisfied.holds(also.get())) {
                     continue;
                 }
                 let holds = entry.trigger.is_none_or(|twig| match self.population.twigs.get(twig) {
                     Some(Twig { condition: TwigCondition::Branches(all), .. }) => {
-                        self.population.branches.others(all).iter().all(|&branch| satisfied.holds(branch))
+                        self.population.branches.rest(all).iter().all(|&branch| satisfied.holds(branch))
                     }
                     _ => false,
                 });

@@ -16,14 +16,14 @@ const FREE_LEVELS: usize = 128;
 /// trigger.
 pub(super) fn upward<'a>(
     evaluator: &Evaluator<'a>,
-    lineage: &mut AncestorStack,
+    ancestors: &mut AncestorStack,
     trigger: u32,
     checks: &'a [StepCheck],
     element: NodeId,
 ) -> Result<bool, EvalError> {
-    lineage.move_to(&evaluator.message().document.nodes, element);
+    ancestors.move_to(&evaluator.message().document.nodes, element);
     let mut end = checks.len();
-    let mut place = lineage.level();
+    let mut place = ancestors.level();
     let mut is_fixed = true;
     while end > 0 {
         let start = checks[..end].iter().rposition(|check| check.step.descendant).unwrap_or(0);
@@ -33,11 +33,11 @@ pub(super) fn upward<'a>(
             if place < part.len() as Level || is_fixed && place > part.len() as Level {
                 return Ok(false);
             }
-            return part_ends_at(evaluator, lineage, part, part.len() as Level);
+            return part_ends_at(evaluator, ancestors, part, part.len() as Level);
         }
         if !is_fixed {
-            place = lowest_place(evaluator, lineage, (trigger, start as u32), part, place)?;
-        } else if !part_ends_at(evaluator, lineage, part, place)? {
+            place = lowest_match(evaluator, ancestors, (trigger, start as u32), part, place)?;
+        } else if !part_ends_at(evaluator, ancestors, part, place)? {
             return Ok(false);
         }
         if place == 0 {
@@ -52,26 +52,26 @@ pub(super) fn upward<'a>(
 }
 
 /// The lowest level, `from` or above it, at which a part of a path ends; 0: there is none.
-fn lowest_place<'a>(
+fn lowest_match<'a>(
     evaluator: &Evaluator<'a>,
-    lineage: &mut AncestorStack,
+    ancestors: &mut AncestorStack,
     key: (u32, u32),
     part: &'a [StepCheck],
     from: Level,
 ) -> Result<Level, EvalError> {
-    let (mut places, grown) = lineage.take_places(key);
+    let (mut places, grown) = ancestors.take_matches(key);
     let mut level = from;
     let found = loop {
         match places[level as usize] {
             _ if (level as usize) < part.len() => break 0,
-            UNKNOWN if part_ends_at(evaluator, lineage, part, level)? => break level,
+            UNKNOWN if part_ends_at(evaluator, ancestors, part, level)? => break level,
             UNKNOWN => level -= 1,
             known => break known,
         }
     };
     let looked_at = (from - level) as usize + grown;
     places[level as usize..=from as usize].fill(found);
-    lineage.keep_places(key, places);
+    ancestors.keep_matches(key, places);
     evaluator.charge(looked_at.saturating_sub(FREE_LEVELS) as u64)?;
     Ok(found)
 }
@@ -79,13 +79,13 @@ fn lowest_place<'a>(
 /// Does a part of a path hold, with its last step at the element of a level?
 fn part_ends_at<'a>(
     evaluator: &Evaluator<'a>,
-    lineage: &mut AncestorStack,
+    ancestors: &mut AncestorStack,
     part: &'a [StepCheck],
     level: Level,
 ) -> Result<bool, EvalError> {
     for (up, check) in part.iter().rev().enumerate() {
-        lineage.looks += 1;
-        let element = (level as usize).checked_sub(up).and_then(|level| lineage.at(level as Level));
+        ancestors.ancestor_checks += 1;
+        let element = (level as usize).checked_sub(up).and_then(|level| ancestors.at(level as Level));
         let Some(element) = element else { return Ok(false) };
         if !passes(evaluator, check, element)? {
             return Ok(false);

@@ -3,13 +3,13 @@
 //! Only for places to which there is but one way, which on ordinary feeds are nearly all: of others it is not known which
 //! of the ways a message comes.
 
-use super::{SegmentCaches, NOWHERE, OUTSET, StateOrigin, PLACES_MAX, ProductStateId, UNLED, ProductDfa};
+use super::{SegmentCaches, NOWHERE, DOCUMENT_STATE, StateOrigin, STATES_MAX, ProductStateId, UNLED, ProductDfa};
 use crate::automaton::nfa::label_paths::{AddedScratch, PathNode, PathTree, LabelPathStep};
 
 /// Before all places are looked at, as many transitions are led along as take about half the time of that: each as much as
 /// so many places, or half as many states, at once.
-const PLACES_A_STEP: usize = 256;
-const STATES_A_STEP: usize = 128;
+const PRODUCT_STATES_PER_STEP: usize = 256;
+const NFA_STATES_PER_STEP: usize = 128;
 /// Transitions to lead along before it is worth thinking of all.
 const STEPS_MIN: usize = 16;
 /// Steps of sets for each place and state, at most: more are not worth it.
@@ -33,7 +33,7 @@ pub(super) struct ProductPaths {
     node_of: Vec<PathNode>,
     /// Of which version of the walk they are.
     version: u64,
-    pub(super) are_found: bool,
+    pub(super) has_paths: bool,
     /// Another way to one of the places was found since.
     pub(super) is_broken: bool,
     pub(super) added: AddedScratch,
@@ -48,7 +48,7 @@ impl ProductPaths {
     }
 
     /// The place of a node behind the first.
-    pub(super) fn place(&self, node: PathNode) -> ProductStateId {
+    pub(super) fn state(&self, node: PathNode) -> ProductStateId {
         self.nodes[node as usize - 1].0
     }
 
@@ -58,7 +58,7 @@ impl ProductPaths {
     }
 
     /// There is another way to a place.
-    pub(super) fn note_other_way(&mut self, place: ProductStateId) {
+    pub(super) fn mark_several_paths(&mut self, place: ProductStateId) {
         self.is_broken |= self.has(place);
     }
 }
@@ -72,13 +72,13 @@ impl ProductDfa {
         }
         self.led_again += 1;
         let states = layers.population.recent.nfa.state_count();
-        self.led_again > STEPS_MIN + self.places.len() / PLACES_A_STEP + states / STATES_A_STEP
+        self.led_again > STEPS_MIN + self.states.len() / PRODUCT_STATES_PER_STEP + states / NFA_STATES_PER_STEP
     }
 
     /// Let all places to which there is but one way be of this edition, or as many as there is room for.
-    pub(super) fn look_ahead(&mut self, layers: &mut SegmentCaches<'_>) {
+    pub(super) fn prefetch(&mut self, layers: &mut SegmentCaches<'_>) {
         self.led_again = HAS_LOOKED;
-        self.looks_ahead += 1;
+        self.prefetches += 1;
         if !self.has_all_paths() {
             self.find_paths();
         }
@@ -89,9 +89,9 @@ impl ProductDfa {
         let steps_max = (self.paths.nodes.len() + nfa.state_count()) * STEPS_EACH_MAX;
         let Some(reached) = self.paths.tree.reached(nfa, steps_max) else { return };
         for (node, &(id, kept_at)) in (1..).zip(&self.paths.nodes) {
-            let place = &mut self.places[id as usize];
+            let place = &mut self.states[id as usize];
             if place.edition != self.edition {
-                let Ok(told) = recent.dfa.tell(nfa, *population, reached.of(node), budget) else { return };
+                let Ok(told) = recent.dfa.stateless_acceptance(nfa, *population, reached.of(node), budget) else { return };
                 place.renew(self.edition, UNLED, told);
                 self.transitions.set_at(kept_at, mark | id);
             }
@@ -101,28 +101,28 @@ impl ProductDfa {
 
     /// Are the paths that are known those of all places, as they are now?
     pub(super) fn has_all_paths(&self) -> bool {
-        self.paths.are_found && self.paths.version == self.version
+        self.paths.has_paths && self.paths.version == self.version
     }
 
     /// Find the paths to all places, as they are now.
     pub(super) fn find_paths(&mut self) {
-        let is_only = |to: ProductStateId| to != NOWHERE && to != OUTSET && self.origins[to as usize].is_only;
-        let ways = self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & PLACES_MAX));
-        let mut kept = vec![0; self.places.len()];
+        let is_only = |to: ProductStateId| to != NOWHERE && to != DOCUMENT_STATE && self.origins[to as usize].is_only;
+        let ways = self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & STATES_MAX));
+        let mut kept = vec![0; self.states.len()];
         let mut steps = Vec::with_capacity(self.transitions.len());
         for (kept_at, from, name, to) in ways.filter(|&(.., to)| is_only(to)) {
             kept[to as usize] = kept_at;
             steps.push(LabelPathStep { from, name, to });
         }
-        let tree = PathTree::new(&mut steps, OUTSET, self.places.len());
+        let tree = PathTree::new(&mut steps, DOCUMENT_STATE, self.states.len());
         let places = tree.steps.iter().skip(1).map(|&step| steps[step as usize].to);
         let nodes: Vec<_> = places.map(|place| (place, kept[place as usize])).collect();
-        let mut node_of = vec![NO_NODE; self.places.len()];
+        let mut node_of = vec![NO_NODE; self.states.len()];
         (1..).zip(&nodes).for_each(|(node, &(place, _))| node_of[place as usize] = node);
         let before = std::mem::take(&mut self.paths);
         let mut added = before.added;
         added.clear();
-        self.paths = ProductPaths { tree, nodes, node_of, version: self.version, are_found: true, is_broken: false, added };
+        self.paths = ProductPaths { tree, nodes, node_of, version: self.version, has_paths: true, is_broken: false, added };
         for (place, _) in before.nodes.into_iter().filter(|&(place, _)| !self.paths.has(place)) {
             // On the path that was known until now.
             if let Some(StateOrigin { from, name, .. }) = self.origins.get(place as usize) {

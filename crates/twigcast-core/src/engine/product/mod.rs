@@ -21,17 +21,17 @@ pub(super) type ProductStateId = u32;
 /// The place where both automata are dead.
 pub(super) const NOWHERE: ProductStateId = 0;
 /// The place of the document node.
-pub(super) const OUTSET: ProductStateId = 1;
+pub(super) const DOCUMENT_STATE: ProductStateId = 1;
 
 /// A place's number is told by these bits of where a transition leads, the edition of it by those above them.
-const PLACE_BITS: u32 = 24;
+const STATE_BITS: u32 = 24;
 /// The edition of places and transitions that are of none.
 const STALE: u8 = u8::MAX;
 /// The edition after which all pairs are made anew.
 const EDITION_LAST: u8 = STALE - 1;
-const PLACES_MAX: ProductStateId = (1 << PLACE_BITS) - 1;
+const STATES_MAX: ProductStateId = (1 << STATE_BITS) - 1;
 /// Places that no transition leads to any more are let go with all others when there are as many as those, and some.
-const SPARE_PLACES: usize = 64;
+const SPARE_STATES: usize = 64;
 
 /// A state of each automaton.
 #[derive(Debug)]
@@ -42,11 +42,11 @@ struct ProductState {
     /// The state of what came lately, if the place is of this edition; [`UNLED`] where it was told what is there without.
     recent: DfaId,
     edition: u8,
-    told: (Acceptance, Acceptance),
+    acceptances: (Acceptance, Acceptance),
     /// More is to be decided here.
     is_open: bool,
     /// What somebody has noted of the acceptances.
-    noted: (ObserverNote, ObserverNote),
+    notes: (ObserverNote, ObserverNote),
 }
 
 /// In place of a state: that of what came lately has not been led here.
@@ -71,10 +71,10 @@ struct StateOrigin {
 /// once what is there (see [`ahead`]). Where queries only came, it is found out what these add (see [`coming`]).
 #[derive(Debug, Default)]
 pub(super) struct ProductDfa {
-    places: Vec<ProductState>,
+    states: Vec<ProductState>,
     origins: Vec<StateOrigin>,
     /// The places of this edition.
-    known: FxHashMap<(DfaId, DfaId), ProductStateId>,
+    states_by_pair: FxHashMap<(DfaId, DfaId), ProductStateId>,
     /// Where they lead, marked with the edition.
     transitions: Transitions,
     edition: u8,
@@ -82,7 +82,7 @@ pub(super) struct ProductDfa {
     version: u64,
     /// Transitions of earlier editions that messages led along in this one.
     led_again: usize,
-    pub(super) looks_ahead: u64,
+    pub(super) prefetches: u64,
     /// The paths to places, as far as there is but one to each.
     paths: ProductPaths,
     /// Transitions that were led along in this edition; all others of this edition are on the paths that are known.
@@ -94,12 +94,12 @@ pub(super) struct ProductDfa {
     /// Messages since the version changed.
     settled: usize,
     /// What was learnt of what came lately, when first something was added to that in this generation.
-    told_bytes: usize,
+    acceptance_bytes: usize,
     /// Scratch.
-    news: NewAcceptances,
+    new_acceptances: NewAcceptances,
     /// Generations of the automata that the pairs are of.
     generations: (u64, u64),
-    place_of: Vec<ProductStateId>,
+    state_of: Vec<ProductStateId>,
     /// The first node that has not been led to.
     next: usize,
     /// For whom what is noted with places is good.
@@ -125,7 +125,7 @@ impl ProductDfa {
         self.paths.bytes()
             + self.fresh.len() * size_of::<(ProductStateId, Name)>()
             + self.led.len() * size_of::<ProductStateId>()
-            + self.places.len()
+            + self.states.len()
                 * (size_of::<ProductState>() + size_of::<StateOrigin>() + 2 * size_of::<((DfaId, DfaId), ProductStateId)>())
             + self.transitions.len() * Transitions::BYTES
     }
@@ -133,8 +133,8 @@ impl ProductDfa {
     /// Begin with a message.
     pub(super) fn begin(&mut self, mut layers: SegmentCaches<'_>) {
         self.catch_up(&mut layers, false);
-        self.place_of.clear();
-        self.place_of.push(OUTSET);
+        self.state_of.clear();
+        self.state_of.push(DOCUMENT_STATE);
         self.next = 1;
     }
 
@@ -148,7 +148,7 @@ impl ProductDfa {
         matched: &mut QuerySet,
     ) -> Result<(), CacheFull> {
         let nodes = &document.nodes;
-        self.place_of.resize(nodes.len(), NOWHERE);
+        self.state_of.resize(nodes.len(), NOWHERE);
         let mut index = self.next;
         self.next = nodes.len();
         while index < nodes.len() {
@@ -157,16 +157,16 @@ impl ProductDfa {
                 index += 1;
                 continue;
             }
-            let from = self.place_of[node.parent as usize];
+            let from = self.state_of[node.parent as usize];
             // Of an element whose end has not been read, what is below may come after all.
             let id = if from == NOWHERE { NOWHERE } else { self.after(&mut layers, from, node.name)? };
             if id == NOWHERE {
                 index = node.end as usize;
                 continue;
             }
-            self.place_of[index] = id;
-            let place = &mut self.places[id as usize];
-            let (main, recent) = place.told;
+            self.state_of[index] = id;
+            let place = &mut self.states[id as usize];
+            let (main, recent) = place.acceptances;
             if place.seen != message_number {
                 place.seen = message_number;
                 layers.main.dfa.accepts(main).iter().for_each(|&query| matched.insert(query));
@@ -183,8 +183,8 @@ impl ProductDfa {
     fn after(&mut self, layers: &mut SegmentCaches<'_>, from: ProductStateId, name: Name) -> Result<ProductStateId, CacheFull> {
         let known = self.transitions.get(from, name);
         match known.map(|known| known ^ self.mark()) {
-            Some(id) if id <= PLACES_MAX => Ok(id),
-            _ => self.make(layers, from, name, known),
+            Some(id) if id <= STATES_MAX => Ok(id),
+            _ => self.build_transition(layers, from, name, known),
         }
     }
 
@@ -200,12 +200,12 @@ impl ProductDfa {
         watch: &mut impl MatchObserver,
     ) -> Result<Option<ProductStateId>, CacheFull> {
         let id = self.after(layers, from, name)?;
-        let place = &mut self.places[id as usize];
+        let place = &mut self.states[id as usize];
         if place.seen != message_number {
             place.seen = message_number;
-            let (main, recent) = place.told;
-            watch.matched(layers.main.dfa.accepts(main), &mut place.noted.0);
-            watch.matched(layers.recent.dfa.accepts(recent), &mut place.noted.1);
+            let (main, recent) = place.acceptances;
+            watch.matched(layers.main.dfa.accepts(main), &mut place.notes.0);
+            watch.matched(layers.recent.dfa.accepts(recent), &mut place.notes.1);
         }
         Ok((!place.is_open).then_some(id))
     }
@@ -214,20 +214,20 @@ impl ProductDfa {
     pub(super) fn keep_notes_of(&mut self, owner: (u64, u64)) {
         if self.notes_of != owner {
             self.notes_of = owner;
-            self.places.iter_mut().for_each(|place| place.noted = <_>::default());
+            self.states.iter_mut().for_each(|place| place.notes = <_>::default());
         }
     }
 
     /// Are most places such as no transition leads to any more?
     fn is_worn(&self) -> bool {
-        self.places.len() > 2 * self.transitions.len() + SPARE_PLACES
+        self.states.len() > 2 * self.transitions.len() + SPARE_STATES
     }
 
     fn prepare(&mut self, layers: &SegmentCaches<'_>) {
         let generations = (layers.main.dfa.generation(), layers.recent.dfa.generation());
         if self.generations != generations {
             if self.generations.0 != generations.0 || self.edition == EDITION_LAST || self.is_worn() {
-                self.places.clear();
+                self.states.clear();
                 self.origins.clear();
                 self.transitions.clear();
                 self.paths = ProductPaths::default();
@@ -236,31 +236,31 @@ impl ProductDfa {
             } else {
                 self.edition += 1;
             }
-            self.is_level = self.places.is_empty();
-            self.told_bytes = 0;
-            self.known.clear();
+            self.is_level = self.states.is_empty();
+            self.acceptance_bytes = 0;
+            self.states_by_pair.clear();
             self.fresh.clear();
             self.led.clear();
             self.led_again = 0;
             self.generations = generations;
         }
-        if self.known.is_empty() {
-            let outset = (!self.places.is_empty()).then_some(OUTSET);
+        if self.states_by_pair.is_empty() {
+            let outset = (!self.states.is_empty()).then_some(DOCUMENT_STATE);
             let nowhere = StateOrigin { from: NOWHERE, name: Name::UNKNOWN, is_only: false };
-            self.place(layers, (DEAD, DEAD), outset.map(|_| NOWHERE), nowhere);
-            self.place(layers, (START, START), outset, nowhere);
+            self.state(layers, (DEAD, DEAD), outset.map(|_| NOWHERE), nowhere);
+            self.state(layers, (START, START), outset, nowhere);
         }
     }
 
     /// The bits of transitions of this edition.
     #[inline(always)]
     fn mark(&self) -> u32 {
-        u32::from(self.edition) << PLACE_BITS
+        u32::from(self.edition) << STATE_BITS
     }
 
     /// Where a name leads, when that is not known, or only `stale` since an earlier edition.
     #[cold]
-    fn make(
+    fn build_transition(
         &mut self,
         layers: &mut SegmentCaches<'_>,
         from: ProductStateId,
@@ -268,23 +268,23 @@ impl ProductDfa {
         stale: Option<u32>,
     ) -> Result<ProductStateId, CacheFull> {
         if stale.is_some() && self.is_led_again_enough(layers) {
-            self.look_ahead(layers);
-            if let Some(known) = self.transitions.get(from, name).filter(|known| known ^ self.mark() <= PLACES_MAX) {
-                return Ok(known & PLACES_MAX);
+            self.prefetch(layers);
+            if let Some(known) = self.transitions.get(from, name).filter(|known| known ^ self.mark() <= STATES_MAX) {
+                return Ok(known & STATES_MAX);
             }
         }
         let from_recent = self.recent_of(layers, from)?;
         let SegmentCaches { population, main, recent, budget } = layers;
-        let stale = stale.map(|known| known & PLACES_MAX);
+        let stale = stale.map(|known| known & STATES_MAX);
         let next_main = match stale {
-            Some(place) => self.places[place as usize].main,
-            None => main.dfa.next(&population.main.nfa, *population, self.places[from as usize].main, name, *budget)?,
+            Some(place) => self.states[place as usize].main,
+            None => main.dfa.next(&population.main.nfa, *population, self.states[from as usize].main, name, *budget)?,
         };
         let next_recent = recent.dfa.next(&population.recent.nfa, *population, from_recent, name, *budget)?;
-        if self.bytes() >= *budget || self.places.len() > PLACES_MAX as usize {
+        if self.bytes() >= *budget || self.states.len() > STATES_MAX as usize {
             return Err(CacheFull);
         }
-        let id = self.place(layers, (next_main, next_recent), stale, StateOrigin { from, name, is_only: true });
+        let id = self.state(layers, (next_main, next_recent), stale, StateOrigin { from, name, is_only: true });
         let leads = self.mark() | id;
         match stale {
             Some(_) => self.transitions.set(from, name, leads),
@@ -301,18 +301,18 @@ impl ProductDfa {
     /// The state of what came lately at a place of this edition.
     fn recent_of(&mut self, layers: &mut SegmentCaches<'_>, place: ProductStateId) -> Result<DfaId, CacheFull> {
         let (mut led, mut names) = (place, Vec::new());
-        while self.places[led as usize].recent == UNLED {
+        while self.states[led as usize].recent == UNLED {
             let StateOrigin { from, name, .. } = self.origins[led as usize];
             names.push(name);
             led = from;
         }
         let SegmentCaches { population, recent, budget, .. } = layers;
-        let mut state = self.places[led as usize].recent;
+        let mut state = self.states[led as usize].recent;
         while let Some(name) = names.pop() {
             state = recent.dfa.next(&population.recent.nfa, *population, state, name, *budget)?;
         }
-        if self.places[place as usize].recent == UNLED {
-            self.places[place as usize].recent = state;
+        if self.states[place as usize].recent == UNLED {
+            self.states[place as usize].recent = state;
             self.led.push(place);
         }
         Ok(state)
@@ -320,36 +320,36 @@ impl ProductDfa {
 
     /// The place of two states, to which a way leads. If there is none yet, `stale` becomes it, unless it is of this edition
     /// already: a place of the same state of the bulk, to which the way led before.
-    fn place(
+    fn state(
         &mut self,
         layers: &SegmentCaches<'_>,
         (main, recent): (DfaId, DfaId),
         stale: Option<ProductStateId>,
-        way: StateOrigin,
+        origin: StateOrigin,
     ) -> ProductStateId {
-        if let Some(&id) = self.known.get(&(main, recent)) {
+        if let Some(&id) = self.states_by_pair.get(&(main, recent)) {
             if stale != Some(id) && self.origins[id as usize].is_only {
                 self.origins[id as usize].is_only = false;
-                self.paths.note_other_way(id);
+                self.paths.mark_several_paths(id);
             }
             return id;
         }
-        let told = (layers.main.dfa.told(main), layers.recent.dfa.told(recent));
-        let id = match stale.filter(|&id| self.places[id as usize].edition != self.edition) {
+        let told = (layers.main.dfa.acceptance(main), layers.recent.dfa.acceptance(recent));
+        let id = match stale.filter(|&id| self.states[id as usize].edition != self.edition) {
             Some(id) => {
-                self.places[id as usize].renew(self.edition, recent, told.1);
+                self.states[id as usize].renew(self.edition, recent, told.1);
                 id
             }
             None => {
                 let edition = self.edition;
-                let mut place = ProductState { seen: 0, main, recent, edition, told, is_open: false, noted: <_>::default() };
+                let mut place = ProductState { seen: 0, main, recent, edition, acceptances: told, is_open: false, notes: <_>::default() };
                 place.renew(edition, recent, told.1);
-                self.places.push(place);
-                self.origins.push(way);
-                self.places.len() as ProductStateId - 1
+                self.states.push(place);
+                self.origins.push(origin);
+                self.states.len() as ProductStateId - 1
             }
         };
-        self.known.insert((main, recent), id);
+        self.states_by_pair.insert((main, recent), id);
         self.led.push(id);
         id
     }
@@ -359,7 +359,7 @@ impl ProductState {
     /// Let the place be of an edition.
     fn renew(&mut self, edition: u8, recent: DfaId, told: Acceptance) {
         (self.edition, self.recent) = (edition, recent);
-        (self.told.1, self.noted.1) = (told, ObserverNote::default());
-        self.is_open = self.told.0.undecided().is_some() || told.undecided().is_some();
+        (self.acceptances.1, self.notes.1) = (told, ObserverNote::default());
+        self.is_open = self.acceptances.0.undecided().is_some() || told.undecided().is_some();
     }
 }

@@ -5,14 +5,14 @@
 //! there.
 
 use super::lookahead::{BUDGET_PART, HAS_LOOKED};
-use super::{ProductPaths, SegmentCaches, NOWHERE, OUTSET, PLACE_BITS, PLACES_MAX, ProductStateId, STALE, UNLED, ProductDfa};
+use super::{ProductPaths, SegmentCaches, NOWHERE, DOCUMENT_STATE, STATE_BITS, STATES_MAX, ProductStateId, STALE, UNLED, ProductDfa};
 use crate::automaton::dfa::{DEAD, START};
 use crate::automaton::nfa::label_paths::PathNode;
 use crate::automaton::nfa::{AcceptItem, StateId};
 use crate::vocabulary::Name;
 
 /// Of a transition that is of no edition.
-const STALE_MARK: u32 = (STALE as u32) << PLACE_BITS;
+const STALE_MARK: u32 = (STALE as u32) << STATE_BITS;
 /// What may be kept with places that is no use any more, beyond as much as is.
 const SPARE_BYTES: usize = 1 << 20;
 /// New queries that are worth finding the paths to places for.
@@ -34,12 +34,12 @@ impl ProductDfa {
         self.prepare(layers);
         if is_ahead {
             if !self.is_level {
-                self.look_ahead(layers);
+                self.prefetch(layers);
             }
             return;
         }
         self.settled += 1;
-        if self.settled > SETTLED_MIN && self.settled * SETTLED_PART > self.places.len() && !self.has_all_paths() {
+        if self.settled > SETTLED_MIN && self.settled * SETTLED_PART > self.states.len() && !self.has_all_paths() {
             self.find_paths();
         }
     }
@@ -55,34 +55,34 @@ impl ProductDfa {
         if self.paths.is_broken || added.len() >= MANY && !self.has_all_paths() {
             self.find_paths();
         }
-        if !self.paths.are_found {
+        if !self.paths.has_paths {
             return false;
         }
         layers.recent.dfa.clear_states();
         self.forget_states(layers);
-        let Some(is_complete) = self.tell_of(layers, added) else { return false };
+        let Some(is_complete) = self.update_states(layers, added) else { return false };
         self.is_level &= is_complete;
         // To look at all places at once is of no use where those with a path are known.
         let is_of_use = !(self.is_level && self.has_all_paths());
         self.led_again = if is_of_use { self.led_again % HAS_LOOKED } else { HAS_LOOKED };
         let bytes = layers.recent.bytes();
-        if self.told_bytes == 0 {
-            self.told_bytes = bytes;
+        if self.acceptance_bytes == 0 {
+            self.acceptance_bytes = bytes;
         }
-        bytes < 2 * self.told_bytes + SPARE_BYTES
+        bytes < 2 * self.acceptance_bytes + SPARE_BYTES
     }
 
     /// The states of what came lately are no more. Places stay, where it is known what they would be.
     fn forget_states(&mut self, layers: &mut SegmentCaches<'_>) {
-        for place in self.led.drain(..).filter(|&place| place > OUTSET) {
-            self.places[place as usize].recent = UNLED;
+        for place in self.led.drain(..).filter(|&place| place > DOCUMENT_STATE) {
+            self.states[place as usize].recent = UNLED;
         }
-        self.known.clear();
-        self.known.insert((DEAD, DEAD), NOWHERE);
-        self.known.insert((START, START), OUTSET);
+        self.states_by_pair.clear();
+        self.states_by_pair.insert((DEAD, DEAD), NOWHERE);
+        self.states_by_pair.insert((START, START), DOCUMENT_STATE);
         let fresh = std::mem::take(&mut self.fresh);
         for (from, name) in fresh {
-            match self.transitions.get(from, name).map(|to| to & PLACES_MAX) {
+            match self.transitions.get(from, name).map(|to| to & STATES_MAX) {
                 Some(to) if !self.paths.has(to) => self.let_go(from, name, to),
                 _ => {}
             }
@@ -90,22 +90,22 @@ impl ProductDfa {
         if layers.recent.dfa.is_worn() {
             let edition = self.edition;
             let is_known = |place: &&mut super::ProductState| place.edition == edition;
-            layers.recent.dfa.tidy(self.places.iter_mut().filter(is_known).map(|place| &mut place.told.1));
+            layers.recent.dfa.tidy(self.states.iter_mut().filter(is_known).map(|place| &mut place.acceptances.1));
         }
     }
 
     /// What is at a place is to be found out when a message leads along a transition to it.
     fn let_go(&mut self, from: ProductStateId, name: Name, to: ProductStateId) {
         self.transitions.set(from, name, STALE_MARK | to);
-        if to > OUTSET {
-            self.places[to as usize].edition = STALE;
+        if to > DOCUMENT_STATE {
+            self.states[to as usize].edition = STALE;
         }
     }
 
     /// Tell places of what was added; whether that could be done for all whose paths are known. `None`: it is too much, as
     /// where very many queries select nearly everything, and some places were told.
-    fn tell_of(&mut self, layers: &mut SegmentCaches<'_>, added: &[(StateId, AcceptItem)]) -> Option<bool> {
-        let (mut news, mut paths) = (std::mem::take(&mut self.news), std::mem::take(&mut self.paths));
+    fn update_states(&mut self, layers: &mut SegmentCaches<'_>, added: &[(StateId, AcceptItem)]) -> Option<bool> {
+        let (mut news, mut paths) = (std::mem::take(&mut self.new_acceptances), std::mem::take(&mut self.paths));
         let mut known = std::mem::take(&mut paths.added);
         let bytes_max = layers.budget / BUDGET_PART;
         let mut is_complete = true;
@@ -117,7 +117,7 @@ impl ProductDfa {
                     // It would have to be merged with what else is to be decided there.
                     is_complete = false;
                     for &node in nodes.iter().filter(|&&node| node > 0) {
-                        let place = paths.place(node);
+                        let place = paths.state(node);
                         let origin = self.origins[place as usize];
                         self.let_go(origin.from, origin.name, place);
                     }
@@ -128,7 +128,7 @@ impl ProductDfa {
         paths.added = known;
         let is_told = is_found && self.pass_on(&mut news, &paths, layers, bytes_max);
         news.clear();
-        (self.news, self.paths) = (news, paths);
+        (self.new_acceptances, self.paths) = (news, paths);
         is_told.then_some(is_complete)
     }
 
@@ -141,10 +141,10 @@ impl ProductDfa {
             if node == 0 {
                 continue;
             }
-            let place = &mut self.places[paths.place(node) as usize];
+            let place = &mut self.states[paths.state(node) as usize];
             if place.edition == self.edition {
-                place.told.1 = layers.recent.dfa.tell_more(place.told.1, queries);
-                place.noted.1 = <_>::default();
+                place.acceptances.1 = layers.recent.dfa.extend_acceptance(place.acceptances.1, queries);
+                place.notes.1 = <_>::default();
             }
             if layers.recent.dfa.bytes() > bytes_max {
                 return false;

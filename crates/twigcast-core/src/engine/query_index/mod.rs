@@ -28,15 +28,15 @@ enum TriggerHome {
     /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
     Item(Segment, u32),
     /// In the table of an automaton's state where many wait (see [`Paths::crowded`]).
-    Crowd(Segment, StateId),
+    TriggerTable(Segment, StateId),
     /// Nowhere yet, or no longer.
-    Nowhere,
+    Unregistered,
 }
 
 /// Keyed triggers at one automaton state from which on they get a table of their own. Below it, merging them into the
 /// states of the lazily built automaton makes one look-up serve many; above it, copies would fill the cache and each
 /// change would make tables anew.
-const CROWD: u32 = 1024;
+const TRIGGER_TABLE_MIN: u32 = 1024;
 
 /// Marks the home of a twig (the number of its item, which is never as large) that waits in the recent layer.
 const RECENT: u32 = 1 << 31;
@@ -70,14 +70,14 @@ pub struct PathIndex {
     /// The automaton.
     pub nfa: Nfa,
     /// The keyed triggers at states where many wait.
-    pub crowded: FxHashMap<StateId, TriggerTable>,
+    pub trigger_tables: FxHashMap<StateId, TriggerTable>,
     /// How many keyed triggers wait as items at a state.
     waiting: FxHashMap<StateId, u32>,
 }
 
 impl PathIndex {
-    fn is_crowded(&self, state: StateId) -> bool {
-        self.crowded.contains_key(&state) || self.waiting.get(&state).is_some_and(|&count| count >= CROWD)
+    fn has_trigger_table(&self, state: StateId) -> bool {
+        self.trigger_tables.contains_key(&state) || self.waiting.get(&state).is_some_and(|&count| count >= TRIGGER_TABLE_MIN)
     }
 
     fn uncount(&mut self, state: StateId) {
@@ -120,7 +120,7 @@ impl TriggerConditions for QueryIndex {
         let Twig { query, condition: TwigCondition::Branches(all), .. } = self.twigs.get(twig)? else { return None };
         let is_keyed = *query < packed::QUERIES_MAX && all.lead != 0;
         is_keyed.then(|| {
-            let others = self.branches.others(all);
+            let others = self.branches.rest(all);
             let also = others.last().copied().and_then(NonZeroU32::new);
             let waiting = Waiter { query: *query, also, below: None, trigger: (others.len() > 1).then_some(twig) };
             IndexedTrigger { key: all.lead, waiting }
@@ -208,11 +208,11 @@ impl QueryIndex {
         // A crowd's table is looked up afresh each time, so joining one disturbs nothing that was learnt.
         let joins_bulk = is_keyed
             && layer == Segment::Recent
-            && self.main.nfa.find(path).is_some_and(|state| self.main.crowded.contains_key(&state));
+            && self.main.nfa.find(path).is_some_and(|state| self.main.trigger_tables.contains_key(&state));
         let layer = if joins_bulk { Segment::Main } else { layer };
         let state = self.paths_mut(layer).nfa.state_of(path);
-        if is_keyed && self.paths(layer).is_crowded(state) {
-            self.join_crowd(number, layer, state);
+        if is_keyed && self.paths(layer).has_trigger_table(state) {
+            self.join_trigger_table(number, layer, state);
             return;
         }
         let paths = self.paths_mut(layer);
@@ -229,23 +229,23 @@ impl QueryIndex {
         }
     }
 
-    fn join_crowd(&mut self, number: u32, layer: Segment, state: StateId) {
-        if !self.paths(layer).crowded.contains_key(&state) {
-            self.gather_crowd(layer, state);
+    fn join_trigger_table(&mut self, number: u32, layer: Segment, state: StateId) {
+        if !self.paths(layer).trigger_tables.contains_key(&state) {
+            self.build_trigger_table(layer, state);
         }
-        self.set_home(number, TriggerHome::Crowd(layer, state));
+        self.set_home(number, TriggerHome::TriggerTable(layer, state));
         let entry = self.triggers.get(number).and_then(|trigger| self.keyed_trigger(number, trigger));
         let paths = self.paths_mut(layer);
         paths.nfa.attach(state);
-        if let (Some(entry), Some(table)) = (entry, paths.crowded.get_mut(&state)) {
+        if let (Some(entry), Some(table)) = (entry, paths.trigger_tables.get_mut(&state)) {
             table.insert(entry);
         }
     }
 
     /// Make a table for a state and move the keyed triggers that wait there as items into it.
-    fn gather_crowd(&mut self, layer: Segment, state: StateId) {
+    fn build_trigger_table(&mut self, layer: Segment, state: StateId) {
         let paths = self.paths_mut(layer);
-        paths.crowded.insert(state, TriggerTable::default());
+        paths.trigger_tables.insert(state, TriggerTable::default());
         paths.waiting.remove(&state);
         let waiting: Vec<u32> = self
             .paths(layer)
@@ -259,7 +259,7 @@ impl QueryIndex {
         for number in waiting {
             let Some(TriggerHome::Item(_, item)) = self.triggers.get(number).map(|trigger| trigger.home) else { continue };
             // The new home first: a state without any use would be taken out.
-            self.join_crowd(number, layer, state);
+            self.join_trigger_table(number, layer, state);
             self.paths_mut(layer).nfa.remove(item);
         }
     }
@@ -270,9 +270,9 @@ impl QueryIndex {
         let is_keyed = trigger.is_keyed();
         let home = trigger.home;
         let entry = self.keyed_trigger(number, trigger);
-        self.set_home(number, TriggerHome::Nowhere);
+        self.set_home(number, TriggerHome::Unregistered);
         match home {
-            TriggerHome::Nowhere => None,
+            TriggerHome::Unregistered => None,
             TriggerHome::Item(layer, item) => {
                 let paths = self.paths_mut(layer);
                 let state = paths.nfa.state_of_item(item);
@@ -283,13 +283,13 @@ impl QueryIndex {
                 paths.nfa.remove(item);
                 Some(path)
             }
-            TriggerHome::Crowd(layer, state) => {
+            TriggerHome::TriggerTable(layer, state) => {
                 let paths = self.paths_mut(layer);
                 let path = paths.nfa.path_of(state);
-                if let (Some(entry), Some(table)) = (entry, paths.crowded.get_mut(&state)) {
+                if let (Some(entry), Some(table)) = (entry, paths.trigger_tables.get_mut(&state)) {
                     table.remove(entry);
                     if table.is_empty() {
-                        paths.crowded.remove(&state);
+                        paths.trigger_tables.remove(&state);
                     }
                 }
                 paths.nfa.detach(state);
@@ -311,7 +311,7 @@ impl QueryIndex {
             Registration::Item(..) => false,
             Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Segment::Recent),
             Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
-                !matches!(trigger.home, TriggerHome::Item(Segment::Main, _) | TriggerHome::Crowd(Segment::Main, _))
+                !matches!(trigger.home, TriggerHome::Item(Segment::Main, _) | TriggerHome::TriggerTable(Segment::Main, _))
             }),
         }
     }

@@ -96,7 +96,7 @@ impl QueryIndex {
         let shapes = verify.shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect();
         let rest = RemainingTests { also, below: Box::default(), shapes, upward: verify.upward.into(), whole: verify.whole };
         let rest = (!rest.is_empty()).then(|| Box::new(rest));
-        CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Nowhere }
+        CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Unregistered }
     }
 
     /// Of several values of the element itself, let that be looked up which the fewest ask for.

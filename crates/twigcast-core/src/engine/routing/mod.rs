@@ -227,11 +227,11 @@ impl ConjunctionIndex {
         &self,
         matcher: &mut Matcher,
         source: &[u8],
-        wanted: &[(RouteLabel, u32)],
+        labels: &[(RouteLabel, u32)],
     ) -> Result<Targets, MessageError> {
-        let mut reaching = TargetRun::new(self, wanted);
+        let mut reaching = TargetRun::new(self, labels);
         if !reaching.is_satisfied() {
-            let want = self.want();
+            let want = self.record_options();
             self.engine.catch_up(matcher);
             matcher.scan(&self.engine, source, want)?;
             self.finish(matcher, source, &mut reaching);
@@ -250,25 +250,25 @@ impl ConjunctionIndex {
         matcher: &mut Matcher,
         stream: &[u8],
         dictionary: &Dictionary,
-        wanted: &[(RouteLabel, u32)],
+        labels: &[(RouteLabel, u32)],
     ) -> Result<Targets, MessageError> {
-        let mut reaching = TargetRun::new(self, wanted);
+        let mut reaching = TargetRun::new(self, labels);
         if !reaching.is_satisfied() {
             self.engine.catch_up(matcher);
             self.engine.warm.store(true, std::sync::atomic::Ordering::Relaxed);
-            matcher.run_stream_watched(&self.engine, (stream, dictionary), self.want(), &mut reaching)?;
+            matcher.run_stream_watched(&self.engine, (stream, dictionary), self.record_options(), &mut reaching)?;
         }
         Ok(reaching.reached())
     }
 
-    fn want(&self) -> RecordOptions {
+    fn record_options(&self) -> RecordOptions {
         RecordOptions { attributes: self.engine.needing.0 > 0, text: self.engine.needing.1 > 0 }
     }
 
     fn finish(&self, matcher: &mut Matcher, source: &[u8], reaching: &mut TargetRun<'_>) {
         self.engine.warm.store(true, std::sync::atomic::Ordering::Relaxed);
         matcher.run_watched(&self.engine, source, reaching);
-        reaching.look(matcher.decisions_mut());
+        reaching.update(matcher.decisions_mut());
     }
 
     /// The conjunctions that hold on a message, ascending: without labels, targets or short cuts.

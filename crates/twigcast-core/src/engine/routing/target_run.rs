@@ -41,7 +41,7 @@ pub(super) struct TargetRun<'a> {
     /// Paths looked at since the last that led to a missing target.
     in_vain: usize,
     /// Some path was told of since the last look at what is incomplete.
-    has_news: bool,
+    has_new_matches: bool,
     /// Paths that came to hold since the last look.
     come: QuerySet,
     /// Conjunctions whose home holds, but not yet all of their paths.
@@ -68,7 +68,7 @@ impl<'a> TargetRun<'a> {
             seen: QuerySet::default(),
             useless: QuerySet::default(),
             in_vain: 0,
-            has_news: false,
+            has_new_matches: false,
             come: QuerySet::default(),
             incomplete: Vec::new(),
         };
@@ -96,23 +96,23 @@ impl<'a> TargetRun<'a> {
     }
 
     /// Look at what has come to hold.
-    pub(super) fn look(&mut self, decisions: &mut Decisions) {
+    pub(super) fn update(&mut self, decisions: &mut Decisions) {
         // What cannot be decided has to be taken for true.
         for index in 0..decisions.failures.len() {
             decisions.matched.insert(decisions.failures[index].0);
         }
-        if std::mem::take(&mut self.has_news) {
+        if std::mem::take(&mut self.has_new_matches) {
             self.test_incomplete();
         }
         let mut come = std::mem::take(&mut self.come);
         if self.seen.take_in(&decisions.matched, &mut come) {
-            self.look_at(&come, decisions);
+            self.update_waiters(&come, decisions);
         }
         self.come = come;
     }
 
     /// Look at what waits for paths that hold.
-    fn look_at(&mut self, come: &QuerySet, decisions: &mut Decisions) {
+    fn update_waiters(&mut self, come: &QuerySet, decisions: &mut Decisions) {
         let before = self.missing;
         self.test_incomplete();
         let mut from = 0;
@@ -193,13 +193,13 @@ impl MatchObserver for TargetRun<'_> {
         self.incomplete.clear();
         self.useless.clear();
         self.in_vain = 0;
-        self.has_news = false;
+        self.has_new_matches = false;
         self.find_useless();
         // They count as decided.
         decisions.rule_out(&self.useless);
     }
 
-    fn looks_at(&self, element_count: usize) -> bool {
+    fn should_poll(&self, element_count: usize) -> bool {
         element_count < LOOKED_AT_MAX || element_count & LOOKED_AT_MASK == 0
     }
 
@@ -215,7 +215,7 @@ impl MatchObserver for TargetRun<'_> {
         }
         for &path in queries {
             if self.seen.insert_new(path) && !self.useless.contains(path) && self.missing != 0 {
-                self.has_news = true;
+                self.has_new_matches = true;
                 self.test_waiting(path);
             }
         }
@@ -226,8 +226,8 @@ impl MatchObserver for TargetRun<'_> {
         self.missing == 0
     }
 
-    fn is_told_enough(&mut self) -> bool {
-        if std::mem::take(&mut self.has_news) {
+    fn has_enough_results(&mut self) -> bool {
+        if std::mem::take(&mut self.has_new_matches) {
             self.test_incomplete();
         }
         self.missing == 0
@@ -238,7 +238,7 @@ impl MatchObserver for TargetRun<'_> {
     }
 
     fn has_enough(&mut self, decisions: &mut Decisions) -> bool {
-        self.look(decisions);
+        self.update(decisions);
         self.missing == 0
     }
 }

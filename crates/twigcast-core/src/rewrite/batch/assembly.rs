@@ -43,7 +43,7 @@ impl ResultAssembly<'_> {
     /// Appends results from the number `first` on while there is room for the largest, and tells where each ends; so many
     /// bytes are before. Returns how many they are, and their bytes.
     #[inline(always)]
-    pub(crate) fn put_together(
+    pub(crate) fn assemble(
         &self,
         first: usize,
         (mut out, before): (SteppedMemory<'_>, u64),
@@ -53,7 +53,7 @@ impl ResultAssembly<'_> {
         let (mut count, mut end) = (0, 0);
         for (results, mut ends) in self.results[first..].chunks(AT_ONCE).zip(ends.chunks_mut(AT_ONCE)) {
             let parts = &mut parts[..results.len()];
-            self.look_up(results, parts);
+            self.resolve_parts(results, parts);
             for alike in parts.chunk_by(|a, b| a.form == b.form) {
                 let form = self.prepared.recipes().form(alike[0].form);
                 let shorts = form.shorts.as_ref().map(|shorts| (shorts, shorts.columns.len()));
@@ -63,7 +63,7 @@ impl ResultAssembly<'_> {
                     Some((shorts, 1)) => self.append_alike::<1>((form, shorts), alike, place, ends),
                     Some((shorts, 2)) => self.append_alike::<2>((form, shorts), alike, place, ends),
                     Some((shorts, 3)) => self.append_alike::<3>((form, shorts), alike, place, ends),
-                    _ => self.append_others(form, alike, place, ends),
+                    _ => self.append_any(form, alike, place, ends),
                 };
                 count += done;
                 if done < alike.len() {
@@ -77,7 +77,7 @@ impl ResultAssembly<'_> {
 
     /// Looks up what results are made of.
     #[inline(always)]
-    fn look_up(&self, results: &[(ResultConstructorId, u32)], parts: &mut [ResultParts]) {
+    fn resolve_parts(&self, results: &[(ResultConstructorId, u32)], parts: &mut [ResultParts]) {
         let prepared = self.prepared;
         let (recipes, groups) = (prepared.recipes(), prepared.groups());
         for (&(recipe, group), parts) in results.iter().zip(parts) {
@@ -105,7 +105,7 @@ impl ResultAssembly<'_> {
         let most = self.bytes_max + STEP;
         let mut count = 0;
         for (parts, result_end) in results.iter().zip(ends) {
-            if out.room(end) < most {
+            if out.bytes_after(end) < most {
                 break;
             }
             let bindings = parts.bindings as usize;
@@ -139,7 +139,7 @@ impl ResultAssembly<'_> {
     }
 
     /// The same, whatever the form.
-    fn append_others(
+    fn append_any(
         &self,
         form: &ConstructorForm,
         results: &[ResultParts],
@@ -149,7 +149,7 @@ impl ResultAssembly<'_> {
         let Self { prepared, source, .. } = *self;
         let mut count = 0;
         for (parts, result_end) in results.iter().zip(ends) {
-            if out.room(end) < self.bytes_max + STEP {
+            if out.bytes_after(end) < self.bytes_max + STEP {
                 break;
             }
             let columns = prepared.recipes().columns(parts.recipe);

@@ -16,7 +16,7 @@ const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// Columns that are looked at for values, at most in one message. Where elements nest deeply in themselves, each node lies
 /// below very many bindings.
-const LOOKS_MAX: usize = 1 << 24;
+const COLUMN_READS_MAX: usize = 1 << 24;
 
 /// Numbers of bindings that are kept by node, at most: 64 MiB, however many lists there are.
 const NUMBERS_MAX: usize = 1 << 24;
@@ -63,25 +63,25 @@ pub(super) struct MessageBindings {
 
 impl MessageBindings {
     /// Makes room for the conditions of a selector.
-    pub fn make_room(&mut self, selector: &ConditionIndex) {
+    pub fn reserve(&mut self, selector: &ConditionIndex) {
         let conditions = selector.condition_count();
         self.satisfied.clear();
-        self.satisfied.resize(selector.room_of_lists(), 0);
+        self.satisfied.resize(selector.set_words(), 0);
         self.satisfied_ends.clear();
         self.satisfied_ends
-            .extend((0..selector.list_count() as BindingListId).map(|list| selector.room_of_list(list).start as u32));
+            .extend((0..selector.list_count() as BindingListId).map(|list| selector.words_of_list(list).start as u32));
         self.held.clear();
         self.held.resize(conditions, 0);
         self.held.push(1);
         self.often.clear();
         self.often.resize(conditions, 0);
-        self.stack.looks = 0;
+        self.stack.branches_visited = 0;
         self.values.clear();
     }
 
     /// How many branches were looked at since there was made room.
-    pub fn branch_looks(&self) -> u64 {
-        self.stack.looks
+    pub fn branches_visited(&self) -> u64 {
+        self.stack.branches_visited
     }
 
     /// By condition: on how many messages it held since.
@@ -161,7 +161,7 @@ impl MessageBindings {
     fn forget_satisfied(&mut self, selector: &ConditionIndex) {
         for &list in &self.active {
             let Some(end) = self.satisfied_ends.get_mut(list as usize) else { continue };
-            let start = selector.room_of_list(list).start;
+            let start = selector.words_of_list(list).start;
             for &condition in &self.satisfied[start..*end as usize] {
                 self.held[condition as usize] = 0;
                 self.often[condition as usize] = self.often[condition as usize].saturating_add(1);
@@ -250,7 +250,7 @@ impl MessageBindings {
                     return false;
                 }
                 looks += self.equal.len() * meaning.strands.column_count(reading.strands);
-                if looks > LOOKS_MAX {
+                if looks > COLUMN_READS_MAX {
                     return false;
                 }
                 if !self.equal.is_empty() {
@@ -330,7 +330,7 @@ impl MessageBindings {
                 continue;
             }
             match selector.table() {
-                Some(table) => self.note_narrow(strand, columns, selector, |row, column| table[row.place(column)]),
+                Some(table) => self.note_narrow(strand, columns, selector, |row, column| table[row.position(column)]),
                 None => self.note_narrow(strand, columns, selector, |row, column| selector.condition_at(row, column)),
             }
         }
@@ -354,7 +354,7 @@ impl MessageBindings {
             None => sets.extend(self.at.iter().map(|&node| 1_u64 << (self.number(strand.list, node) % u64::BITS))),
         }
         let Self { satisfied, satisfied_ends, held, equal, .. } = self;
-        let room = selector.room_of_list(strand.list);
+        let room = selector.words_of_list(strand.list);
         let mut end = satisfied_ends[list] as usize - room.start;
         let satisfied = &mut satisfied[room.clone()];
         for &column in columns {
@@ -404,7 +404,7 @@ impl MessageBindings {
                 matched(self, list, &all, members);
             }
             let held = ConditionBindings { words: self.words[list as usize], narrow: &self.held, bits: &self.bits };
-            let satisfied = selector.room_of_list(list).start..self.satisfied_ends[list as usize] as usize;
+            let satisfied = selector.words_of_list(list).start..self.satisfied_ends[list as usize] as usize;
             selector.walk(&self.satisfied[satisfied], held, &mut stack, |set, members| {
                 matched(self, list, set, members);
             });

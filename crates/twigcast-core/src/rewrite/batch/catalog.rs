@@ -59,7 +59,7 @@ pub(super) struct ConditionClass {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClassMember {
     pub query: u32,
-    pub make: ResultPlanId,
+    pub plan: ResultPlanId,
     /// Which other classes it asks for; [`NONE`]: none.
     pub also: u32,
 }
@@ -157,7 +157,7 @@ pub(crate) struct QueryCatalog {
     pub(super) sources: RefCounted<BindingPath>,
     pub(super) pairs: RefCounted<ComparedPath>,
     pub(super) classes: RefCounted<ConditionClass>,
-    pub(super) makes: RefCounted<ResultPlan>,
+    pub(super) plans: RefCounted<ResultPlan>,
     pub(super) also: RefCounted<Box<[ConditionClassId]>>,
     /// By number of the path.
     source_ids: FxHashMap<u32, BindingPathId>,
@@ -166,9 +166,9 @@ pub(crate) struct QueryCatalog {
     /// By pair and constant.
     class_ids: FxHashMap<u64, ConditionClassId>,
     /// By source, number of the skeleton, and pairs.
-    make_ids: FxHashMap<Vec<u32>, ResultPlanId>,
+    plan_ids: FxHashMap<Vec<u32>, ResultPlanId>,
     /// By query.
-    places: Vec<Option<CatalogPosition>>,
+    positions: Vec<Option<CatalogPosition>>,
     members: usize,
     /// The queries that came or went, in order, and how many of them are not here any more.
     changes: Vec<u32>,
@@ -188,12 +188,12 @@ impl QueryCatalog {
     /// Is the query here?
     #[inline]
     pub(crate) fn contains(&self, query: u32) -> bool {
-        matches!(self.places.get(query as usize), Some(Some(_)))
+        matches!(self.positions.get(query as usize), Some(Some(_)))
     }
 
     /// The queries here.
     pub(crate) fn queries(&self) -> impl Iterator<Item = u32> + '_ {
-        self.places.iter().enumerate().filter_map(|(query, place)| place.map(|_| query as u32))
+        self.positions.iter().enumerate().filter_map(|(query, place)| place.map(|_| query as u32))
     }
 
     /// How many queries are here.
@@ -256,17 +256,17 @@ impl QueryCatalog {
         if classes.is_empty() {
             classes.push(self.acquire_class_of_all(source));
         }
-        let make = self.acquire_make(source, &template.skeleton, columns);
+        let make = self.acquire_plan(source, &template.skeleton, columns);
         // The classes and the make hold on to it.
         self.release_source(source);
         let lead = classes.remove(0);
         let also = if classes.is_empty() { NONE } else { self.also.insert(classes.into()) };
-        if self.places.len() <= query as usize {
-            self.places.resize(query as usize + 1, None);
+        if self.positions.len() <= query as usize {
+            self.positions.resize(query as usize + 1, None);
         }
         let class = self.classes.get_mut(lead)?;
-        self.places[query as usize] = Some(CatalogPosition { class: lead, index: class.members.len() as u32 });
-        class.members.push(ClassMember { query, make, also });
+        self.positions[query as usize] = Some(CatalogPosition { class: lead, index: class.members.len() as u32 });
+        class.members.push(ClassMember { query, plan: make, also });
         self.members += 1;
         self.note_change(query);
         Some(())
@@ -274,11 +274,11 @@ impl QueryCatalog {
 
     /// Takes a query out, if it is here.
     pub(crate) fn remove(&mut self, query: u32) {
-        let Some(place) = self.places.get_mut(query as usize).and_then(Option::take) else { return };
+        let Some(place) = self.positions.get_mut(query as usize).and_then(Option::take) else { return };
         let Some(class) = self.classes.get_mut(place.class) else { return };
         let member = class.members.swap_remove(place.index as usize);
         if let Some(moved) = class.members.get(place.index as usize) {
-            self.places[moved.query as usize] = Some(place);
+            self.positions[moved.query as usize] = Some(place);
         }
         self.members -= 1;
         self.note_change(query);
@@ -286,7 +286,7 @@ impl QueryCatalog {
         for &class in std::iter::once(&place.class).chain(&others) {
             self.release_class(class);
         }
-        self.release_make(member.make);
+        self.release_plan(member.plan);
     }
 
     fn acquire_source(&mut self, number: u32, path: LinearPath) -> BindingPathId {
@@ -368,7 +368,7 @@ impl QueryCatalog {
         self.release_source(class.source);
     }
 
-    fn acquire_make(
+    fn acquire_plan(
         &mut self,
         source: BindingPathId,
         skeleton: &Arc<Interned<Skeleton>>,
@@ -376,27 +376,27 @@ impl QueryCatalog {
     ) -> ResultPlanId {
         let columns: Vec<ComparedPathId> =
             columns.into_iter().map(|(number, path)| self.acquire_pair(source, number, path)).collect();
-        let place = make_key(source, skeleton, &columns);
-        if let Some(&known) = self.make_ids.get(&place) {
-            self.makes.use_again(known);
+        let place = plan_key(source, skeleton, &columns);
+        if let Some(&known) = self.plan_ids.get(&place) {
+            self.plans.use_again(known);
             columns.into_iter().for_each(|pair| self.release_pair(pair));
             return known;
         }
         self.sources.use_again(source);
-        let id = self.makes.insert(ResultPlan { source, skeleton: Arc::clone(skeleton), columns: columns.into() });
-        self.make_ids.insert(place, id);
+        let id = self.plans.insert(ResultPlan { source, skeleton: Arc::clone(skeleton), columns: columns.into() });
+        self.plan_ids.insert(place, id);
         id
     }
 
-    fn release_make(&mut self, id: ResultPlanId) {
-        if let Some(make) = self.makes.release(id) {
-            self.make_ids.remove(&make_key(make.source, &make.skeleton, &make.columns));
+    fn release_plan(&mut self, id: ResultPlanId) {
+        if let Some(make) = self.plans.release(id) {
+            self.plan_ids.remove(&plan_key(make.source, &make.skeleton, &make.columns));
             make.columns.iter().for_each(|&pair| self.release_pair(pair));
             self.release_source(make.source);
         }
     }
 }
 
-fn make_key(source: BindingPathId, skeleton: &Interned<Skeleton>, columns: &[ComparedPathId]) -> Vec<u32> {
+fn plan_key(source: BindingPathId, skeleton: &Interned<Skeleton>, columns: &[ComparedPathId]) -> Vec<u32> {
     [&[source, skeleton.id], columns].concat()
 }

@@ -81,7 +81,7 @@ impl ColumnScratch {
         let mut notes = 0;
         for &label in found.touched() {
             let columns = meaning.strands.get(strands(label)).iter().flat_map(|strand| meaning.strands.columns(strand));
-            notes += found.count(label) * columns.filter(|&&column| prepared.is_asked_for(column)).count();
+            notes += found.count(label) * columns.filter(|&&column| prepared.is_requested(column)).count();
             if notes > NOTES_MAX {
                 self.too_much.push(label);
             }

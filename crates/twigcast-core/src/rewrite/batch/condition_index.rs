@@ -33,7 +33,7 @@ pub(crate) struct IndexedQuery {
     pub query: u32,
     pub row: u32,
     /// Which of [`Selector::rows`] it is.
-    pub place: u32,
+    pub row_index: u32,
 }
 
 /// Queries that ask for certain conditions, and the branches of those that ask for more.
@@ -61,7 +61,7 @@ pub(super) struct ConditionIndex {
     rows: Vec<u32>,
     several_count: usize,
     /// By list: where there is room for all conditions of it, and for one more; and where there is none any more.
-    rooms: Vec<u32>,
+    list_ranges: Vec<u32>,
 }
 
 /// The conditions by constant and column, as a table; empty where it would be nearly so.
@@ -104,7 +104,7 @@ pub(super) struct ConditionRow {
 impl ConditionRow {
     /// Where the condition of a column is in [`Selector::table`].
     #[inline]
-    pub fn place(self, column: BindingColumnId) -> usize {
+    pub fn position(self, column: BindingColumnId) -> usize {
         self.start as usize + column as usize
     }
 }
@@ -156,16 +156,16 @@ impl ConditionIndex {
             }
         }
         conditions.sort_unstable();
-        self.rooms = vec![0; meaning.lists.len() + 1];
+        self.list_ranges = vec![0; meaning.lists.len() + 1];
         for (_, place, list) in conditions {
             let next = self.condition_of.len() as BindingConditionId;
             self.condition_of.entry(place).or_insert_with(|| {
-                self.rooms[list as usize + 1] += 1;
+                self.list_ranges[list as usize + 1] += 1;
                 next
             });
         }
         for list in 0..meaning.lists.len() {
-            self.rooms[list + 1] += self.rooms[list] + 1;
+            self.list_ranges[list + 1] += self.list_ranges[list] + 1;
         }
     }
 
@@ -185,9 +185,9 @@ impl ConditionIndex {
         if list == NONE {
             return;
         }
-        let row = |make: u32| meaning.make_of[make as usize];
+        let row = |make: u32| meaning.constructor_of[make as usize];
         if class.pair == NONE {
-            sorted.unconditional.extend(class.members.iter().map(|member| (list, row(member.make), member.query)));
+            sorted.unconditional.extend(class.members.iter().map(|member| (list, row(member.plan), member.query)));
             return;
         }
         let Some(first) = self.condition(meaning, class) else { return };
@@ -198,8 +198,8 @@ impl ConditionIndex {
             conditions.sort_unstable();
             conditions.dedup();
             match conditions[..] {
-                [only] => sorted.single.push((only, row(member.make), member.query)),
-                _ => sorted.several.push((conditions.into(), row(member.make), member.query)),
+                [only] => sorted.single.push((only, row(member.plan), member.query)),
+                _ => sorted.several.push((conditions.into(), row(member.plan), member.query)),
             }
         }
     }
@@ -260,7 +260,7 @@ impl ConditionIndex {
                 self.rows.push(row);
                 last = Some(row);
             }
-            self.members.push(IndexedQuery { query, row, place: self.rows.len() as u32 - 1 });
+            self.members.push(IndexedQuery { query, row, row_index: self.rows.len() as u32 - 1 });
         }
         (start, self.members.len() as u32)
     }
@@ -277,13 +277,13 @@ impl ConditionIndex {
 
     /// Where there is room for all conditions of a list, and for one more.
     #[inline]
-    pub fn room_of_list(&self, list: BindingListId) -> Range<usize> {
-        self.rooms[list as usize] as usize..self.rooms[list as usize + 1] as usize
+    pub fn words_of_list(&self, list: BindingListId) -> Range<usize> {
+        self.list_ranges[list as usize] as usize..self.list_ranges[list as usize + 1] as usize
     }
 
     /// How much room that is for all lists.
-    pub fn room_of_lists(&self) -> usize {
-        self.rooms.last().map_or(0, |&end| end as usize)
+    pub fn set_words(&self) -> usize {
+        self.list_ranges.last().map_or(0, |&end| end as usize)
     }
 
     /// The conditions that ask for a constant, if there are any.
@@ -304,7 +304,7 @@ impl ConditionIndex {
     /// The condition that a column is equal to the constant of a row; [`Self::condition_count`]: no query asks for it.
     #[inline]
     pub fn condition_at(&self, row: ConditionRow, column: BindingColumnId) -> BindingConditionId {
-        if let Some(&condition) = self.table.conditions.get(row.place(column)) {
+        if let Some(&condition) = self.table.conditions.get(row.position(column)) {
             return condition;
         }
         let known = self.condition_of.get(&key(column, row.constant)).copied();
@@ -325,8 +325,8 @@ impl ConditionIndex {
     #[inline]
     pub fn rows(&self, members: &[IndexedQuery]) -> &[u32] {
         match members {
-            [first, .., last] => &self.rows[first.place as usize..=last.place as usize],
-            [only] => &self.rows[only.place as usize..=only.place as usize],
+            [first, .., last] => &self.rows[first.row_index as usize..=last.row_index as usize],
+            [only] => &self.rows[only.row_index as usize..=only.row_index as usize],
             [] => &[],
         }
     }
@@ -362,24 +362,24 @@ impl ConditionIndex {
         stack: &mut BranchStack,
         found: &mut impl FnMut(&[u64], MemberRange),
     ) {
-        self.look(below, set, held, stack);
+        self.push_branches(below, set, held, stack);
         while let Some((branch, set)) = stack.pop() {
             let ConditionBranch { members, below } = self.branches[branch as usize];
             if members.0 < members.1 {
                 found(&[set], members);
             }
             if below.0 < below.1 {
-                self.look(below, set, held, stack);
+                self.push_branches(below, set, held, stack);
             }
         }
     }
 
     /// Puts branches on the stack that ask for what is satisfied by bindings of a set.
     #[inline]
-    fn look(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut BranchStack) {
-        stack.looks += u64::from(end - start);
+    fn push_branches(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut BranchStack) {
+        stack.branches_visited += u64::from(end - start);
         let asks = &self.asks[start as usize..end as usize];
-        let room = stack.room(asks.len());
+        let room = stack.reserve(asks.len());
         let mut count = 0;
         for (branch, &[first, second]) in (start..).zip(asks) {
             let common = set & held[first as usize] & held[second as usize];
@@ -403,7 +403,7 @@ impl ConditionIndex {
             found(set, members);
         }
         stack.wide.clear();
-        self.look_wide(below, set, held, stack);
+        self.push_branches_wide(below, set, held, stack);
         let mut set = Vec::with_capacity(held.words);
         while let Some((branch, _)) = stack.pop() {
             let rest = stack.wide.len() - held.words;
@@ -413,12 +413,12 @@ impl ConditionIndex {
             if members.0 < members.1 {
                 found(&set, members);
             }
-            self.look_wide(below, &set, held, stack);
+            self.push_branches_wide(below, &set, held, stack);
         }
     }
 
-    fn look_wide(&self, (start, end): (u32, u32), set: &[u64], held: ConditionBindings<'_>, stack: &mut BranchStack) {
-        stack.looks += u64::from(end - start);
+    fn push_branches_wide(&self, (start, end): (u32, u32), set: &[u64], held: ConditionBindings<'_>, stack: &mut BranchStack) {
+        stack.branches_visited += u64::from(end - start);
         for branch in start..end {
             let [first, second] = self.asks[branch as usize];
             let (Some(first), Some(second)) = (held.wide(first), held.wide(second)) else { continue };
@@ -427,7 +427,7 @@ impl ConditionIndex {
             if stack.wide[before..].iter().all(|&word| word == 0) {
                 stack.wide.truncate(before);
             } else {
-                stack.room(1)[0] = (branch, 0);
+                stack.reserve(1)[0] = (branch, 0);
                 stack.length += 1;
             }
         }
@@ -442,13 +442,13 @@ pub(super) struct BranchStack {
     /// Where sets take several words.
     wide: Vec<u64>,
     /// How many branches were looked at.
-    pub looks: u64,
+    pub branches_visited: u64,
 }
 
 impl BranchStack {
     /// So many places behind those in use, at least.
     #[inline]
-    fn room(&mut self, count: usize) -> &mut [(u32, u64)] {
+    fn reserve(&mut self, count: usize) -> &mut [(u32, u64)] {
         let end = self.length + count;
         if self.narrow.len() < end {
             self.narrow.resize(end, (0, 0));

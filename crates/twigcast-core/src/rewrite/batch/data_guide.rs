@@ -243,7 +243,7 @@ pub(super) struct PathResolution {
     /// By pair: its column; [`NONE`] likewise.
     pub column_of_pair: Vec<BindingColumnId>,
     /// By make: the number of its recipe among those of the list; [`NONE`] likewise.
-    pub make_of: Vec<u32>,
+    pub constructor_of: Vec<u32>,
     pub recipes: Arc<ResultConstructors>,
 }
 
@@ -264,7 +264,7 @@ impl PathResolution {
     pub fn merges_as(&self, other: &Self) -> bool {
         self.list_of_source == other.list_of_source
             && self.column_of_pair == other.column_of_pair
-            && self.make_of == other.make_of
+            && self.constructor_of == other.constructor_of
     }
 
     fn find_lists(&mut self, classes: &QueryCatalog, labels: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
@@ -335,16 +335,16 @@ impl PathResolution {
     }
 
     fn find_recipes(&mut self, classes: &QueryCatalog) {
-        self.make_of = vec![NONE; classes.makes.bound()];
+        self.constructor_of = vec![NONE; classes.plans.bound()];
         let mut known: FxHashMap<ConstructorKey, u32> = FxHashMap::default();
         let mut of_list: Vec<Vec<FilledSkeleton<'_>>> = vec![Vec::new(); self.lists.len()];
-        for (id, make) in classes.makes.iter() {
+        for (id, make) in classes.plans.iter() {
             let list = self.list_of_source[make.source as usize];
             let Some(mine) = of_list.get_mut(list as usize) else { continue };
             let columns: Box<[BindingColumnId]> =
                 make.columns.iter().map(|&pair| self.column_of_pair[pair as usize]).collect();
             let place = (list, make.skeleton.id, columns.clone());
-            self.make_of[id as usize] = *known.entry(place).or_insert_with(|| {
+            self.constructor_of[id as usize] = *known.entry(place).or_insert_with(|| {
                 mine.push((&make.skeleton, columns));
                 mine.len() as u32 - 1
             });

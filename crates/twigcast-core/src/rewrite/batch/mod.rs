@@ -36,8 +36,8 @@ pub(crate) use assembly::AssembleFn;
 use recent_queries::RecentQueries;
 pub use result_ids::ResultIds;
 #[cfg(test)]
-pub(crate) use result_ids::wear_out;
-pub(crate) use result_ids::{ELSEWHERE, ResultSink, QueryResults};
+pub(crate) use result_ids::start_last_round;
+pub(crate) use result_ids::{UNASSEMBLED, ResultSink, QueryResults};
 pub use prepared::PreparedResults;
 use results::BatchResults;
 pub(crate) use condition_index::IndexedQuery;
@@ -64,8 +64,8 @@ pub(crate) struct BatchRewriter {
     selector: Arc<ConditionIndex>,
     /// See [`PATIENCE`].
     pub(crate) patience: u64,
-    late: RecentQueries,
-    found: MessageBindings,
+    recent: RecentQueries,
+    bindings: MessageBindings,
     results: BatchResults,
     is_ready: bool,
 }
@@ -88,27 +88,27 @@ impl BatchRewriter {
             return false;
         }
         self.follow(engine, classes);
-        if !self.knows(classes, message) {
+        if !self.learn_paths(classes, message) {
             // Many label paths came and went; those of this message may be fewer.
             self.forget_labels();
-            if !self.knows(classes, message) {
+            if !self.learn_paths(classes, message) {
                 self.forget_labels();
                 return false;
             }
         }
-        self.is_ready = self.found.bind(&self.meaning, &self.selector, message)
-            && self.found.compare(&self.meaning, &self.selector, interner, message);
+        self.is_ready = self.bindings.bind(&self.meaning, &self.selector, message)
+            && self.bindings.compare(&self.meaning, &self.selector, interner, message);
         self.is_ready
     }
 
     /// Tells the label paths of a message, and learns what the queries' paths mean if there are new ones, or many changes;
     /// `false`: that is too much.
-    fn knows(&mut self, classes: &QueryCatalog, message: Message<'_>) -> bool {
-        let is_known = self.found.label(message, &mut self.labels);
-        if is_known && self.meant == self.labels.list.len() && !self.late.is_due(classes) {
+    fn learn_paths(&mut self, classes: &QueryCatalog, message: Message<'_>) -> bool {
+        let is_known = self.bindings.label(message, &mut self.labels);
+        if is_known && self.meant == self.labels.list.len() && !self.recent.is_due(classes) {
             let looks_max = self.patience * self.selector.several_count() as u64;
             // Of what is late, nothing is known yet; it will be laid out soon.
-            if self.found.branch_looks() > looks_max && !self.late.is_any() {
+            if self.bindings.branches_visited() > looks_max && !self.recent.is_any() {
                 self.lay_out(Arc::new(self.selector_of(classes, &self.meaning)));
                 self.patience *= PATIENCE_TIMES;
             }
@@ -121,12 +121,12 @@ impl BatchRewriter {
     fn selector_of(&self, classes: &QueryCatalog, meaning: &PathResolution) -> ConditionIndex {
         ConditionIndex::of(classes, meaning, |class| {
             let condition = self.selector.condition(&self.meaning, class);
-            condition.and_then(|condition| self.found.how_often().get(condition as usize)).copied().unwrap_or_default()
+            condition.and_then(|condition| self.bindings.how_often().get(condition as usize)).copied().unwrap_or_default()
         })
     }
 
     fn lay_out(&mut self, selector: Arc<ConditionIndex>) {
-        self.found.make_room(&selector);
+        self.bindings.reserve(&selector);
         self.selector = selector;
     }
 
@@ -145,7 +145,7 @@ impl BatchRewriter {
         self.valid_for = (engine, edition);
         match known {
             Some([]) => {}
-            Some(changes) => self.late.note(changes, classes),
+            Some(changes) => self.recent.note(changes, classes),
             None => {
                 self.meant = 0;
                 self.selector = Arc::default();
@@ -156,10 +156,10 @@ impl BatchRewriter {
     /// Finds what the queries' paths mean, and lays them out if that is other than before; `None`: it is too much.
     fn learn(&mut self, classes: &QueryCatalog) -> Option<()> {
         let meaning = PathResolution::of(classes, &self.labels)?;
-        if self.meant == 0 || self.late.is_any() || !meaning.merges_as(&self.meaning) {
+        if self.meant == 0 || self.recent.is_any() || !meaning.merges_as(&self.meaning) {
             self.lay_out(Arc::new(self.selector_of(classes, &meaning)));
             self.patience = PATIENCE;
-            self.late.clear();
+            self.recent.clear();
         }
         self.meaning = meaning;
         self.meant = self.labels.list.len();
@@ -167,18 +167,18 @@ impl BatchRewriter {
     }
 
     /// The queries that have to be decided one by one, although the message was decided.
-    pub(crate) fn late(&self) -> &[u32] {
-        self.late.queries()
+    pub(crate) fn recent(&self) -> &[u32] {
+        self.recent.queries()
     }
 
     /// Is the query, one of the classes, decided here?
     pub(crate) fn decides(&self, query: u32) -> bool {
-        self.is_ready && !self.late.contains(query)
+        self.is_ready && !self.recent.contains(query)
     }
 
     /// Calls back with queries that match the message last run.
     pub(crate) fn for_each_match(&mut self, mut matched: impl FnMut(u32)) {
-        let Self { found, selector, late, .. } = self;
+        let Self { bindings: found, selector, recent: late, .. } = self;
         found.walk(selector, |_, _, _, members| {
             let queries = selector.members(members).iter().map(|member| member.query);
             if late.is_any() {

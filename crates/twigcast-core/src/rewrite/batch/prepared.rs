@@ -209,7 +209,7 @@ impl PreparedResults {
 
     /// Notes that it is asked what a column leads to from each of so many bindings.
     #[inline]
-    pub(super) fn ask_for(&mut self, column: BindingColumnId, bindings: u32) {
+    pub(super) fn request(&mut self, column: BindingColumnId, bindings: u32) {
         let start = &mut self.columns[column as usize];
         if *start == NONE {
             *start = self.entry_count;
@@ -221,7 +221,7 @@ impl PreparedResults {
         }
     }
 
-    pub(super) fn is_asked_for(&self, column: BindingColumnId) -> bool {
+    pub(super) fn is_requested(&self, column: BindingColumnId) -> bool {
         self.columns[column as usize] != NONE
     }
 
@@ -375,12 +375,12 @@ impl PreparedResults {
     /// Hands over the bytes that are made of one binding, in runs.
     pub(super) fn push_fragment<E>(
         &self,
-        make: ConstructorUse<'_>,
+        constructor: ConstructorUse<'_>,
         binding: u32,
         source: &[u8],
         mut push: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let ConstructorUse { form, starts } = make;
+        let ConstructorUse { form, starts } = constructor;
         let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
         let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);
         push(&form.constants[head.0 as usize..head.1 as usize])?;

@@ -17,7 +17,7 @@ const MANY: usize = 32;
 const KEPT_MAX: usize = 1 << 20;
 
 /// The result cannot be made here, and has to be asked for by itself.
-pub(crate) const ELSEWHERE: u32 = NONE - 1;
+pub(crate) const UNASSEMBLED: u32 = NONE - 1;
 
 thread_local! {
     /// For messages whose results are told apart by whoever looks at them: how large a table is needed, the queries tell.
@@ -27,16 +27,16 @@ thread_local! {
 /// Is told which query gets which result.
 pub(crate) trait ResultSink {
     /// Up to so many queries will be told.
-    fn expect(&mut self, count: usize);
+    fn reserve(&mut self, count: usize);
 
     /// A query gets a result, or has to ask [`ELSEWHERE`].
-    fn hear(&mut self, query: u32, number: u32);
+    fn push(&mut self, query: u32, number: u32);
 
     /// Queries get results.
-    fn hear_all(&mut self, members: &[IndexedQuery], number_of: impl FnMut(IndexedQuery) -> u32);
+    fn push_all(&mut self, members: &[IndexedQuery], number_of: impl FnMut(IndexedQuery) -> u32);
 
     /// That was all.
-    fn end(&mut self);
+    fn finish(&mut self);
 }
 
 /// Queries with the number of each one's result.
@@ -45,27 +45,27 @@ pub(crate) struct QueryResults {
     pub queries: Vec<u32>,
     pub numbers: Vec<u32>,
     /// Is any [`ELSEWHERE`]?
-    pub is_elsewhere: bool,
+    pub has_unassembled: bool,
     /// How many there are so far; the lists are as long as they may get.
     count: usize,
 }
 
 impl ResultSink for QueryResults {
-    fn expect(&mut self, count: usize) {
+    fn reserve(&mut self, count: usize) {
         self.queries.resize(count, 0);
         self.numbers.resize(count, 0);
         self.count = 0;
     }
 
-    fn hear(&mut self, query: u32, number: u32) {
+    fn push(&mut self, query: u32, number: u32) {
         self.queries[self.count] = query;
         self.numbers[self.count] = number;
         self.count += 1;
-        self.is_elsewhere |= number == ELSEWHERE;
+        self.has_unassembled |= number == UNASSEMBLED;
     }
 
     #[inline(always)]
-    fn hear_all(&mut self, members: &[IndexedQuery], mut number_of: impl FnMut(IndexedQuery) -> u32) {
+    fn push_all(&mut self, members: &[IndexedQuery], mut number_of: impl FnMut(IndexedQuery) -> u32) {
         let place = self.count..self.count + members.len();
         let (queries, numbers) = (&mut self.queries[place.clone()], &mut self.numbers[place]);
         for ((&member, query), number) in members.iter().zip(queries).zip(numbers) {
@@ -75,7 +75,7 @@ impl ResultSink for QueryResults {
         self.count += members.len();
     }
 
-    fn end(&mut self) {
+    fn finish(&mut self) {
         self.queries.truncate(self.count);
         self.numbers.truncate(self.count);
     }
@@ -154,7 +154,7 @@ impl ResultIds {
     fn result<'a>(&'a self, prepared: &'a PreparedResults, number: usize) -> Option<(ConstructorUse<'a>, &'a [u64])> {
         let set = self.set(prepared, *self.list.get(number)?);
         let uses = self.uses(prepared);
-        Some((uses.make(prepared, uses.of_result[number]), set))
+        Some((uses.constructor_use(prepared, uses.of_result[number]), set))
     }
 
     /// How the results are made.
@@ -229,7 +229,7 @@ impl UsedConstructors {
     }
 
     #[inline]
-    pub fn make<'a>(&'a self, prepared: &'a PreparedResults, used: u32) -> ConstructorUse<'a> {
+    pub fn constructor_use<'a>(&'a self, prepared: &'a PreparedResults, used: u32) -> ConstructorUse<'a> {
         let UsedConstructor { form, starts: (start, end), .. } = self.list[used as usize];
         ConstructorUse { form: prepared.recipes().form(form), starts: &self.starts[start as usize..end as usize] }
     }
@@ -245,7 +245,7 @@ pub(super) struct ResultNumbering {
     starts: Vec<u32>,
     /// By number of a make: its result for the set in hand, counted from 1 and from the first result that was ever named;
     /// a number from before the set in hand means that there is none.
-    made: Vec<u32>,
+    results_by_constructor: Vec<u32>,
     /// By recipe of the group in hand: its result.
     numbers: Vec<u32>,
     /// Results as they are named; longer than they need be.
@@ -263,19 +263,19 @@ impl ResultNumbering {
         if results.len() < count {
             results.resize(count, (0, 0));
         }
-        told.expect(count);
-        let mut naming = NumberingRun { prepared, without, results: &mut results, result_count: 0, told };
+        told.reserve(count);
+        let mut naming = NumberingRun { prepared, without, results: &mut results, result_count: 0, sink: told };
         let mut start = 0;
         for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
             self.name_list(same, start, &mut naming);
             start += same.len() as u32;
         }
-        naming.told.end();
+        naming.sink.finish();
         named.uses.take();
         named.list.clear();
         named.list.shrink_to(KEPT_MAX);
         named.list.extend_from_slice(&naming.results[..naming.result_count]);
-        if results.len().max(self.made.len()) <= KEPT_MAX {
+        if results.len().max(self.results_by_constructor.len()) <= KEPT_MAX {
             self.results = results;
         } else {
             // There is one for each thread, and the next such message may never come.
@@ -287,8 +287,8 @@ impl ResultNumbering {
     fn name_list(&mut self, groups: &[MatchedGroup], start: u32, naming: &mut NumberingRun<'_, impl ResultSink>) {
         let prepared = naming.prepared;
         let (first, recipes) = prepared.recipes().of_list(groups[0].list);
-        if self.made.len() < recipes {
-            self.made.resize(recipes, 0);
+        if self.results_by_constructor.len() < recipes {
+            self.results_by_constructor.resize(recipes, 0);
             self.numbers.resize(recipes, 0);
         }
         self.put_in_order(prepared, groups);
@@ -299,7 +299,7 @@ impl ResultNumbering {
             let same = &self.by_set[at..end];
             let queries: u32 = same.iter().map(|&group| groups[group as usize].len()).sum();
             if self.ever.checked_add(queries).is_none() {
-                self.made.fill(0);
+                self.results_by_constructor.fill(0);
                 self.ever = 0;
             }
             // Results of this set are counted on from here.
@@ -308,13 +308,13 @@ impl ResultNumbering {
             let set = NewBindingSet { first, base, before };
             let same = same.iter().map(|&group| (start + group, groups[group as usize].members));
             if !plain {
-                naming.name_some(set, same, &mut self.made);
+                naming.name_some(set, same, &mut self.results_by_constructor);
             } else if same.len() == 1 {
                 same.for_each(|group| naming.name_only(set, group));
             } else if queries as usize > MANY * same.len() {
-                naming.name_recipes(set, same, (&mut self.made, &mut self.numbers));
+                naming.name_recipes(set, same, (&mut self.results_by_constructor, &mut self.numbers));
             } else {
-                naming.name_all(set, same, &mut self.made);
+                naming.name_all(set, same, &mut self.results_by_constructor);
             }
             self.ever = before + naming.result_count as u32 - base;
             at = end;
@@ -368,19 +368,19 @@ struct NumberingRun<'a, H> {
     /// Longer than they need be.
     results: &'a mut [(ResultConstructorId, u32)],
     result_count: usize,
-    told: &'a mut H,
+    sink: &'a mut H,
 }
 
 impl<H: ResultSink> NumberingRun<'_, H> {
     /// Names the results of all queries of groups with one set, none of which has to be asked for by itself. Nearly each
     /// query may or may not have the result of another, so there is no jump for that.
     fn name_all(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, made: &mut [u32]) {
-        let Self { prepared, results, told, .. } = self;
+        let Self { prepared, results, sink: told, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
         let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
-            told.hear_all(selector.members(members), |member| {
+            told.push_all(selector.members(members), |member| {
                 let made = &mut made[member.row as usize];
                 let is_new = *made <= set.before;
                 results[count as usize] = (set.first + member.row, group);
@@ -399,13 +399,13 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         groups: impl Iterator<Item = (u32, MemberRange)>,
         (made, numbers): (&mut [u32], &mut [u32]),
     ) {
-        let Self { prepared, results, told, .. } = self;
+        let Self { prepared, results, sink: told, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
         let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
             let members = selector.members(members);
-            let (rows, first) = (selector.rows(members), members[0].place);
+            let (rows, first) = (selector.rows(members), members[0].row_index);
             let numbers = &mut numbers[..rows.len()];
             for (number, &row) in numbers.iter_mut().zip(rows) {
                 let made = &mut made[row as usize];
@@ -415,22 +415,22 @@ impl<H: ResultSink> NumberingRun<'_, H> {
                 *made = if is_new { set.before + count } else { *made };
                 *number = (*made).wrapping_add(shift);
             }
-            told.hear_all(members, |member| numbers[(member.place - first) as usize]);
+            told.push_all(members, |member| numbers[(member.row_index - first) as usize]);
         }
         self.result_count = (set.base + count) as usize;
     }
 
     /// The same where there is one group: each of its recipes makes a result, numbered in the order of the recipes.
     fn name_only(&mut self, set: NewBindingSet, (group, members): (u32, MemberRange)) {
-        let Self { prepared, results, told, .. } = self;
+        let Self { prepared, results, sink: told, .. } = self;
         let members = prepared.selector().members(members);
-        let first = members[0].place;
+        let first = members[0].row_index;
         let results = &mut results[set.base as usize..];
-        told.hear_all(members, |IndexedQuery { row, place, .. }| {
-            results[(place - first) as usize] = (set.first + row, group);
-            set.base + place - first
+        told.push_all(members, |IndexedQuery { row, row_index, .. }| {
+            results[(row_index - first) as usize] = (set.first + row, group);
+            set.base + row_index - first
         });
-        self.result_count += (members[members.len() - 1].place - first) as usize + 1;
+        self.result_count += (members[members.len() - 1].row_index - first) as usize + 1;
     }
 
     /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
@@ -444,7 +444,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
                     continue;
                 }
                 let recipe = set.first + member.row;
-                let mut number = ELSEWHERE;
+                let mut number = UNASSEMBLED;
                 if !prepared.recipes().columns(recipe).iter().any(|&column| prepared.is_too_much(column)) {
                     let made = &mut made[member.row as usize];
                     if *made <= set.before {
@@ -454,7 +454,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
                     }
                     number = (*made).wrapping_add(shift);
                 }
-                self.told.hear(member.query, number);
+                self.sink.push(member.query, number);
             }
         }
     }
@@ -462,7 +462,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
 
 /// Makes the next message of this thread the one at which there are no more numbers for what was made.
 #[cfg(test)]
-pub(crate) fn wear_out() {
+pub(crate) fn start_last_round() {
     NAMER.with_borrow_mut(|namer| namer.ever = u32::MAX - 5);
 }
 

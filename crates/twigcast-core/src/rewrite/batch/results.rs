@@ -38,7 +38,7 @@ pub(super) struct BatchResults {
 impl BatchRewriter {
     /// Finds what the results of the message last run are made of.
     pub(crate) fn find_results(&mut self, session: &mut Interpreter<'_>) {
-        let Self { found, meaning, selector, results, .. } = self;
+        let Self { bindings: found, meaning, selector, results, .. } = self;
         let prepared = &mut results.prepared;
         prepared.reset(&meaning.recipes, selector, meaning.columns.len());
         found.walk(selector, |found, list, set, members| {
@@ -49,7 +49,7 @@ impl BatchRewriter {
 
     /// Is it certain that every query gets its result from here, none over a limit?
     pub(crate) fn is_certain(&self, bytes_max: usize) -> bool {
-        !self.late.is_any() && self.results.prepared.is_certain(bytes_max)
+        !self.recent.is_any() && self.results.prepared.is_certain(bytes_max)
     }
 
     /// Tells the results that were found apart, and tells the queries with the number of each one's:
@@ -57,8 +57,8 @@ impl BatchRewriter {
     /// allowed, ascending.
     pub(crate) fn name_results(&mut self, bytes_max: usize, told: &mut QueryResults) -> Vec<u32> {
         let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, self.late.changed(), told);
-        self.late.note_named(told.queries.len());
+        namer.name(prepared, named, self.recent.changed(), told);
+        self.recent.note_named(told.queries.len());
         if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
     }
 
@@ -98,7 +98,7 @@ impl BatchResults {
             });
             let needed = meaning.recipes.needed(group.list);
             if needed.len() <= queries {
-                needed.iter().for_each(|&column| prepared.ask_for(column, group.bindings));
+                needed.iter().for_each(|&column| prepared.request(column, group.bindings));
             } else {
                 // Few queries of many: what the others need is not looked for.
                 let (first, _) = meaning.recipes.of_list(group.list);
@@ -107,7 +107,7 @@ impl BatchResults {
                     for member in start..end {
                         let row = prepared.selector().members((member, member + 1))[0].row;
                         let columns = meaning.recipes.columns(first + row);
-                        columns.iter().for_each(|&column| prepared.ask_for(column, group.bindings));
+                        columns.iter().for_each(|&column| prepared.request(column, group.bindings));
                     }
                 }
             }
@@ -122,7 +122,7 @@ impl BatchResults {
         let Self { prepared, named, fragments, .. } = self;
         let message = session.message.source;
         prepared.join(message);
-        put_together((prepared, named, too_large), message, fragments, &mut session.output)
+        assemble((prepared, named, too_large), message, fragments, &mut session.output)
     }
 }
 
@@ -132,7 +132,7 @@ impl PreparedResults {
     ///
     /// # Errors
     /// There is no memory for all of them. Those that are too large are known.
-    pub(crate) fn put_together<'a>(
+    pub(crate) fn assemble<'a>(
         &self,
         (named, too_large): (&ResultIds, &[u32]),
         message: &[u8],
@@ -150,7 +150,7 @@ impl PreparedResults {
             output.push(other)?;
             output.finish();
         }
-        put_together((self, named, too_large), message, &mut Fragments::default(), output)
+        assemble((self, named, too_large), message, &mut Fragments::default(), output)
     }
 
     /// The bytes of all results but those that are too large; 0 if it is certain that they are not many.
@@ -164,7 +164,7 @@ impl PreparedResults {
 }
 
 /// Puts results together; those that are too large, by number and ascending, are left empty.
-fn put_together(
+fn assemble(
     (prepared, named, too_large): (&PreparedResults, &ResultIds, &[u32]),
     message: &[u8],
     fragments: &mut Fragments,
@@ -189,7 +189,7 @@ fn put_together(
             continue;
         }
         let kept = fragments.of(used);
-        let writer = ResultWriter { prepared, make: uses.make(prepared, used), source, base };
+        let writer = ResultWriter { prepared, constructor: uses.constructor_use(prepared, used), source, base };
         let bytes_max = uses.list()[used as usize].bytes_max;
         if bytes_max <= CHUNK_BYTES {
             output.append(bytes_max, |taken, out| writer.append(set, kept, taken, out));
@@ -252,7 +252,7 @@ impl Fragment {
 /// Puts one result together.
 struct ResultWriter<'a> {
     prepared: &'a PreparedResults,
-    make: ConstructorUse<'a>,
+    constructor: ConstructorUse<'a>,
     /// What slices are of.
     source: &'a [u8],
     /// Where the first result of the message begins.
@@ -263,7 +263,7 @@ impl ResultWriter<'_> {
     /// Appends the result. `kept` has the fragments by binding, or nothing; `taken` bytes are gone to the sink.
     #[inline]
     fn append(&self, set: &[u64], kept: &mut [Fragment], taken: u64, out: &mut RunAppender<'_>) {
-        let Self { prepared, make, source, .. } = *self;
+        let Self { prepared, constructor: make, source, .. } = *self;
         if kept.is_empty() {
             out.push_all(&make.form.prefix);
             members(set).for_each(|binding| prepared.append_fragment(make, binding, source, out));
@@ -292,7 +292,7 @@ impl ResultWriter<'_> {
 
     /// Appends the result, which may be larger than what is kept before it is handed over.
     fn write_large(&self, set: &[u64], kept: &mut [Fragment], output: &mut Output<'_>) -> Result<(), ExtractError> {
-        let Self { prepared, make, source, base } = *self;
+        let Self { prepared, constructor: make, source, base } = *self;
         output.push(&make.form.prefix)?;
         for binding in members(set) {
             let fragment = kept.get_mut(binding as usize);

@@ -10,8 +10,8 @@ use super::super::program::family::Interner;
 use super::condition_index::{ConditionRow, ConditionIndex};
 
 /// Places, a power of two.
-const PLACES: usize = 256;
-const PLACE_BITS: u32 = PLACES.trailing_zeros();
+const SLOTS: usize = 256;
+const SLOT_BITS: u32 = SLOTS.trailing_zeros();
 
 /// Bytes of a short value, at most; what a key has more than that is how many they are.
 const SHORT_MAX: usize = 15;
@@ -42,14 +42,14 @@ struct CachedValue {
 /// What short values seen lately are equal to; of values for the same place, the last.
 #[derive(Debug, Default)]
 pub(super) struct ValueIndex {
-    known: Vec<CachedValue>,
+    cached: Vec<CachedValue>,
 }
 
 impl ValueIndex {
     /// Forgets all: constants have other rows.
     pub fn clear(&mut self) {
-        self.known.clear();
-        self.known.resize(PLACES, CachedValue::default());
+        self.cached.clear();
+        self.cached.resize(SLOTS, CachedValue::default());
     }
 
     /// What a value is equal to that stands in the message as it is.
@@ -57,7 +57,7 @@ impl ValueIndex {
     pub fn equal(&mut self, (source, span): (&[u8], ByteRange), find: impl FnOnce(&str) -> EqualRows) -> EqualRows {
         let text = || std::str::from_utf8(span.of(source)).expect("the scanner accepts only UTF-8 and cuts at markup");
         let Some(key) = key(source, span) else { return find(text()) };
-        let Some(known) = self.known.get_mut(place(key)) else { return find(text()) };
+        let Some(known) = self.cached.get_mut(slot(key)) else { return find(text()) };
         if known.key != key {
             *known = CachedValue { key, equal: find(text()) };
         }
@@ -84,9 +84,9 @@ fn key(source: &[u8], ByteRange { start, end }: ByteRange) -> Option<u128> {
 }
 
 #[inline]
-fn place(key: u128) -> usize {
+fn slot(key: u128) -> usize {
     let folded = key as u64 ^ ((key >> u64::BITS) as u64).rotate_left(23);
-    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACE_BITS)) as usize
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOT_BITS)) as usize
 }
 
 #[cfg(test)]

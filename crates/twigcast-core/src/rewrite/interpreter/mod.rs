@@ -50,7 +50,7 @@ pub struct Interpreter<'a> {
     pub(super) bindings: Option<SharedBindings>,
     /// Nodes that may still be looked at by evaluators other than `evaluator`.
     visits_max: u64,
-    visits_elsewhere: u64,
+    other_visits: u64,
     slots: Vec<VariableValue<'a>>,
     pub(super) output: Output<'a>,
     pub(super) open: Option<OpenTag<'a>>,
@@ -94,9 +94,9 @@ impl<'a> Interpreter<'a> {
             interner,
             shares: true,
             bindings: None,
-            shared: Shared::new(room(message, limits), interner.path_bound()),
+            shared: Shared::new(shared_bytes_max(message, limits), interner.path_bound()),
             visits_max,
-            visits_elsewhere: 0,
+            other_visits: 0,
             slots: Vec::new(),
             output: Output::new(payloads, limits.result_bytes_max),
             open: None,
@@ -116,7 +116,7 @@ impl<'a> Interpreter<'a> {
 
     pub(super) fn begin(&mut self, program: &Program) {
         self.evaluator.reset_visits();
-        self.visits_elsewhere = 0;
+        self.other_visits = 0;
         self.slots.clear();
         self.slots.resize(program.variables, VariableValue::Unset);
         self.output.begin();
@@ -438,10 +438,10 @@ impl<'a> Interpreter<'a> {
         for &variable in variables {
             values[variable.0 as usize] = self.slot_value(variable);
         }
-        let left = self.visits_max.saturating_sub(self.evaluator.visits() + self.visits_elsewhere);
+        let left = self.visits_max.saturating_sub(self.evaluator.visits() + self.other_visits);
         let evaluator = Evaluator::new(self.message, self.vocabulary, &values).with_budget(left);
         let result = evaluate(&evaluator);
-        self.visits_elsewhere += evaluator.visits();
+        self.other_visits += evaluator.visits();
         result.map_err(|error| match error {
             // What was left of it says nothing to a reader.
             EvalError::BudgetExceeded { .. } => EvalError::BudgetExceeded { visits_max: self.visits_max }.into(),
@@ -460,7 +460,7 @@ impl<'a> Interpreter<'a> {
 
 /// Bytes that may be kept of a message: enough for thousands of queries on a small one, and little beside the results of
 /// a large one.
-fn room(message: Message<'_>, limits: &Limits) -> usize {
+fn shared_bytes_max(message: Message<'_>, limits: &Limits) -> usize {
     const SMALL: usize = 16 << 20;
     limits.cache_bytes_max.min(SMALL + message.source.len() / 8)
 }

@@ -27,7 +27,7 @@ pub(in crate::rewrite) struct InheritedNamespaces<'a> {
 /// What is in scope, by the nearest element that declares something, as far as asked.
 #[derive(Default)]
 pub(in crate::rewrite) struct NamespaceScopes<'a> {
-    known: FxHashMap<NodeId, Rc<InheritedNamespaces<'a>>>,
+    inherited_by_node: FxHashMap<NodeId, Rc<InheritedNamespaces<'a>>>,
 }
 
 impl<'a> NamespaceScopes<'a> {
@@ -38,7 +38,7 @@ impl<'a> NamespaceScopes<'a> {
         while declaring != 0 && declarations_on(message, declaring).is_empty() {
             declaring = document.nodes[declaring as usize].parent;
         }
-        if let Some(known) = self.known.get(&declaring) {
+        if let Some(known) = self.inherited_by_node.get(&declaring) {
             return Rc::clone(known);
         }
         let mut inherited = InheritedNamespaces::default();
@@ -57,7 +57,7 @@ impl<'a> NamespaceScopes<'a> {
             ancestor = document.nodes[ancestor as usize].parent;
         }
         let inherited = Rc::new(inherited);
-        self.known.insert(declaring, Rc::clone(&inherited));
+        self.inherited_by_node.insert(declaring, Rc::clone(&inherited));
         inherited
     }
 }

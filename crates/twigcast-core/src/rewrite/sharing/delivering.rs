@@ -76,8 +76,8 @@ impl<'a> Interpreter<'a> {
         let skeleton = self.interner.skeleton(brief.skeleton)?;
         self.output.begin();
         let payload = self.write_template(skeleton, &place.1, place.2).map(|()| self.output.finish());
-        if self.shared.take_room(ENTRY_BYTES) {
-            let made = self.shared.made(&payload);
+        if self.shared.reserve(ENTRY_BYTES) {
+            let made = self.shared.outcome_of(&payload);
             self.shared.brief_payloads.insert(place, made);
         }
         Some(payload.map(Some))
@@ -142,8 +142,8 @@ impl<'a> Interpreter<'a> {
             }
         };
         let payload = written.map(|()| self.output.finish());
-        if self.shared.take_room(ENTRY_BYTES) {
-            let made = self.shared.made(&payload);
+        if self.shared.reserve(ENTRY_BYTES) {
+            let made = self.shared.outcome_of(&payload);
             self.shared.payloads.insert(key(ready.payloads, set), made);
         }
         payload.map(|number| Some(Some(number)))
@@ -219,7 +219,7 @@ impl<'a> Interpreter<'a> {
             let count = self.shared.lists[list as usize].len() as u32;
             others = room!(self.shared.set_id((0..count).collect()));
         }
-        if !self.shared.take_room(2 * ENTRY_BYTES) {
+        if !self.shared.reserve(2 * ENTRY_BYTES) {
             return Ok(None);
         }
         let columns = self.columns_of(list, family);
@@ -233,7 +233,7 @@ impl<'a> Interpreter<'a> {
             }
         };
         let payloads = self.shared.payload_table(made_of);
-        Ok(Some(GroupState::Ready(Ready { list, others, payloads, columns })))
+        Ok(Some(GroupState::Ready(Ready { list, other_conditions: others, payloads, columns })))
     }
 
     /// Finds the columns of a group; where they begin among those of all groups.
@@ -277,7 +277,7 @@ impl<'a> Interpreter<'a> {
         if let Some(&known) = self.shared.column_ids.get(&ids) {
             return Ok(Some(known));
         }
-        if !self.shared.take_room(2 * ENTRY_BYTES + size_of_val(&ids[..]) + nodes.len() * size_of::<SharedRange>()) {
+        if !self.shared.reserve(2 * ENTRY_BYTES + size_of_val(&ids[..]) + nodes.len() * size_of::<SharedRange>()) {
             return Ok(None);
         }
         let (first, bytes) = (self.shared.entries.len(), self.shared.bytes.len());
@@ -361,7 +361,7 @@ impl<'a> Interpreter<'a> {
         let list = match shared.list_ids.get(&nodes) {
             Some(&list) => list,
             None => {
-                if !shared.take_room(ENTRY_BYTES + size_of_val(&*nodes)) {
+                if !shared.reserve(ENTRY_BYTES + size_of_val(&*nodes)) {
                     return Ok(None);
                 }
                 shared.lists.push(Rc::clone(&nodes));
@@ -400,7 +400,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
         }
-        if !self.shared.take_room(ENTRY_BYTES * (1 + indices.len())) {
+        if !self.shared.reserve(ENTRY_BYTES * (1 + indices.len())) {
             return Ok(None);
         }
         let table = self.shared.table_count;
@@ -434,7 +434,7 @@ impl<'a> Interpreter<'a> {
             }
         }
         let passing = room!(self.shared.set_id(passing));
-        if keeps && self.shared.take_room(ENTRY_BYTES) {
+        if keeps && self.shared.reserve(ENTRY_BYTES) {
             self.shared.passing.insert(key, passing);
         }
         Ok(Some(passing))

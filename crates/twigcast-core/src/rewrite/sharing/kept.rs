@@ -19,7 +19,7 @@ impl<'a> Interpreter<'a> {
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let chosen = Rc::clone(&self.shared.sets[set as usize]);
         let keeps = (keeps || is_shared(result)) && matches!(**result, Instruction::Element(_)) && self.scope.is_empty();
-        if keeps && self.has_places(result, list, nodes.len()) {
+        if keeps && self.has_table(result, list, nodes.len()) {
             return self.write_kept(variable, result, list, &nodes, &chosen);
         }
         chosen.iter().try_for_each(|&index| {
@@ -29,9 +29,9 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Is there a table of kept results, or room for one?
-    fn has_places(&mut self, result: &Arc<Instruction>, list: NodeListId, count: usize) -> bool {
+    fn has_table(&mut self, result: &Arc<Instruction>, list: NodeListId, count: usize) -> bool {
         self.shared.rendered.contains_key(&(Arc::as_ptr(result), list))
-            || self.shared.take_room(ENTRY_BYTES + count * size_of::<Option<SharedRange>>())
+            || self.shared.reserve(ENTRY_BYTES + count * size_of::<Option<SharedRange>>())
     }
 
     /// Writes the results for bindings, from what is kept as far as it is. The results are elements.
@@ -85,7 +85,7 @@ impl<'a> Interpreter<'a> {
         }
         let start = self.output.position();
         nodes.iter().try_for_each(|&node| self.copy(node))?;
-        if keeps && self.shared.take_room(ENTRY_BYTES) {
+        if keeps && self.shared.reserve(ENTRY_BYTES) {
             let place = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
             if let Some(place) = place {
                 self.shared.path_bytes.insert(key, place);

@@ -71,7 +71,7 @@ pub(in crate::rewrite) enum GroupState {
 pub(in crate::rewrite) struct Ready {
     pub(in crate::rewrite) list: NodeListId,
     /// The bindings that satisfy all other conditions; [`NONE`]: there are none.
-    pub(in crate::rewrite) others: NodeSetId,
+    pub(in crate::rewrite) other_conditions: NodeSetId,
     pub(in crate::rewrite) payloads: TableId,
     /// Where its columns begin among those of all groups; [`NONE`] if its result is not made of columns.
     pub(in crate::rewrite) columns: u32,
@@ -134,7 +134,7 @@ pub(in crate::rewrite) struct Shared {
     pub(in crate::rewrite) rendered: FxHashMap<(OpAddress, NodeListId), Vec<Option<SharedRange>>>,
     pub(in crate::rewrite) bytes: Vec<u8>,
     /// Bytes that may still be kept, in all.
-    pub(in crate::rewrite) room: usize,
+    pub(in crate::rewrite) bytes_left: usize,
 }
 
 impl Shared {
@@ -163,22 +163,22 @@ impl Shared {
             path_bytes: FxHashMap::default(),
             rendered: FxHashMap::default(),
             bytes: Vec::new(),
-            room: bytes_max,
+            bytes_left: bytes_max,
         }
     }
 
     /// Takes room for something to keep; `false` if there is none.
-    pub(in crate::rewrite) fn take_room(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= self.room;
+    pub(in crate::rewrite) fn reserve(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.bytes_left;
         if fits {
-            self.room -= bytes;
+            self.bytes_left -= bytes;
         }
         fits
     }
 
     /// Keeps the bytes of a result, if there is room.
     pub(in crate::rewrite) fn keep(&mut self, bytes: &[u8]) -> Option<SharedRange> {
-        if !self.take_room(bytes.len()) {
+        if !self.reserve(bytes.len()) {
             return None;
         }
         let start = self.bytes.len();
@@ -191,7 +191,7 @@ impl Shared {
         if let Some(&known) = self.set_ids.get(&set[..]) {
             return Some(known);
         }
-        if !self.take_room(ENTRY_BYTES + size_of_val(&set[..])) {
+        if !self.reserve(ENTRY_BYTES + size_of_val(&set[..])) {
             return None;
         }
         let id = self.sets.len() as NodeSetId;
@@ -223,7 +223,7 @@ impl Shared {
         }
     }
 
-    pub(in crate::rewrite) fn made(&mut self, payload: &Result<u32, ExtractError>) -> SharedOutcome {
+    pub(in crate::rewrite) fn outcome_of(&mut self, payload: &Result<u32, ExtractError>) -> SharedOutcome {
         match payload {
             Ok(number) => SharedOutcome::Payload(*number),
             Err(error) => {
@@ -263,7 +263,7 @@ pub(in crate::rewrite) enum SharedState {
 impl Shared {
     /// The bindings of a family in a group that is ready; `None`: there is no room for another set.
     pub(in crate::rewrite) fn bindings_of(&mut self, ready: Ready, family: &Family) -> Option<NodeSetId> {
-        let mut set = ready.others;
+        let mut set = ready.other_conditions;
         for (path, constant) in family.group.compared.iter().zip(&family.constants) {
             let table = *self.tables.get(&key(ready.list, path.id))?;
             let found = self.by_constant.get(&key(table, constant.id)).copied().unwrap_or(EMPTY);

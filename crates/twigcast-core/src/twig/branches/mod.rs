@@ -25,7 +25,7 @@ pub type BranchId = u32;
 pub struct BranchConjunction {
     /// The one with the largest number: common branches come early, so it is likely to be the rarest.
     pub lead: BranchId,
-    others: BranchRefs,
+    rest: BranchRefs,
 }
 
 /// The others of [`All`]: up to two by themselves, which nearly all are, and more as the number of a list. There are
@@ -68,7 +68,7 @@ pub struct Branches {
     /// By number; entry 0 is none, and a free entry has no uses.
     entries: Chunked<Branch>,
     free: Vec<BranchId>,
-    known: HashTable<BranchId>,
+    ids_by_key: HashTable<BranchId>,
     /// The lists of more than two others, ascending.
     lists: Vec<Box<[BranchId]>>,
     free_lists: Vec<u32>,
@@ -104,12 +104,12 @@ fn in_order(branches: &mut Vec<BranchId>, from: usize) -> (BranchId, &[BranchId]
 impl Branches {
     /// No branch at all?
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.ids_by_key.is_empty()
     }
 
     /// How many branches there are.
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.ids_by_key.len()
     }
 
     /// One past the largest number.
@@ -141,7 +141,7 @@ impl Branches {
             [one, other] => BranchRefs([one, other]),
             _ => BranchRefs([self.insert_list(others), LISTED]),
         };
-        BranchConjunction { lead, others }
+        BranchConjunction { lead, rest: others }
     }
 
     fn insert_list(&mut self, others: &[BranchId]) -> u32 {
@@ -159,8 +159,8 @@ impl Branches {
 
     /// The others beside the lead, ascending.
     #[inline]
-    pub fn others<'a>(&'a self, all: &'a BranchConjunction) -> &'a [BranchId] {
-        match &all.others.0 {
+    pub fn rest<'a>(&'a self, all: &'a BranchConjunction) -> &'a [BranchId] {
+        match &all.rest.0 {
             &[list, LISTED] => &self.lists[list as usize],
             [0, _] => &[],
             one @ [_, 0] => &one[..1],
@@ -170,7 +170,7 @@ impl Branches {
 
     /// All of them.
     pub fn members<'a>(&'a self, all: &'a BranchConjunction) -> impl Iterator<Item = BranchId> + 'a {
-        (all.lead != 0).then_some(all.lead).into_iter().chain(self.others(all).iter().copied())
+        (all.lead != 0).then_some(all.lead).into_iter().chain(self.rest(all).iter().copied())
     }
 
     /// Undo [`Self::acquire`].
@@ -183,7 +183,7 @@ impl Branches {
     /// Append the members, and forget the list of the others. To be called once.
     pub fn let_go(&mut self, all: BranchConjunction, members: &mut Vec<BranchId>) {
         members.extend(self.members(&all));
-        if let Some(list) = all.others.list() {
+        if let Some(list) = all.rest.list() {
             self.lists[list as usize] = Box::default();
             self.free_lists.push(list);
         }
@@ -199,7 +199,7 @@ impl Branches {
                 continue;
             }
             let needs = branch.needs;
-            if let Ok(entry) = self.known.find_entry(hash(self.spelling(id)), |&other| other == id) {
+            if let Ok(entry) = self.ids_by_key.find_entry(hash(self.spelling(id)), |&other| other == id) {
                 entry.remove();
             }
             self.entries[id as usize].needs = BranchConjunction::default();
@@ -210,7 +210,7 @@ impl Branches {
 
     fn spelling(&self, id: BranchId) -> BranchKey<'_> {
         let branch = &self.entries[id as usize];
-        (branch.test, branch.needs.lead, self.others_of(id))
+        (branch.test, branch.needs.lead, self.refs_of(id))
     }
 
     fn conjuncts(&mut self, condition: &Expr, branches: &mut Vec<BranchId>) {
@@ -250,7 +250,7 @@ impl Branches {
 
     fn intern(&mut self, spelling: BranchKey<'_>) -> BranchId {
         let hash = hash(spelling);
-        if let Some(&known) = self.known.find(hash, |&id| self.spelling(id) == spelling) {
+        if let Some(&known) = self.ids_by_key.find(hash, |&id| self.spelling(id) == spelling) {
             return known;
         }
         let (test, lead, others) = spelling;
@@ -268,9 +268,9 @@ impl Branches {
                 self.entries.len() as BranchId - 1
             }
         };
-        let mut known = std::mem::take(&mut self.known);
+        let mut known = std::mem::take(&mut self.ids_by_key);
         known.insert_unique(hash, id, |&other| self::hash(self.spelling(other)));
-        self.known = known;
+        self.ids_by_key = known;
         id
     }
 
@@ -279,8 +279,8 @@ impl Branches {
         (0..).zip(self.entries.iter()).filter(|(_, branch)| branch.uses > 0)
     }
 
-    fn others_of(&self, id: BranchId) -> &[BranchId] {
-        self.others(&self.entries[id as usize].needs)
+    fn refs_of(&self, id: BranchId) -> &[BranchId] {
+        self.rest(&self.entries[id as usize].needs)
     }
 
     fn name_test(&self, branch: &Branch) -> NameTest {
@@ -328,7 +328,7 @@ impl Branches {
     pub fn bytes(&self) -> usize {
         let lists: usize = self.lists.iter().map(|list| size_of_val(list) + size_of_val(&**list)).sum();
         let free = (self.free.capacity() + self.free_lists.capacity()) * 4;
-        self.entries.bytes() + self.known.capacity() * 5 + lists + free
+        self.entries.bytes() + self.ids_by_key.capacity() * 5 + lists + free
     }
 }
 
@@ -367,7 +367,7 @@ impl Dependencies {
             if branch.needs.lead == 0 {
                 this.leaves.entry(test).or_default().push(id);
             } else {
-                let others = branches.others(&branch.needs);
+                let others = branches.rest(&branch.needs);
                 let mark = if others.len() > 1 { HAS_MORE } else { 0 };
                 let also = others.last().copied().unwrap_or(0);
                 led.push((branch.needs.lead, Dependent { test, branch: id | mark, also }));
@@ -414,7 +414,7 @@ impl Dependencies {
             if dependent.test.accepts(name) && (dependent.also == 0 || holds(dependent.also)) {
                 let id = dependent.branch & !HAS_MORE;
                 let is_more_asked = dependent.branch & HAS_MORE != 0;
-                if !is_more_asked || branches.others_of(id).iter().all(|&other| holds(other)) {
+                if !is_more_asked || branches.refs_of(id).iter().all(|&other| holds(other)) {
                     found.push(id);
                 }
             }

@@ -37,7 +37,7 @@ pub(crate) struct AddedScratch {
     marks: Vec<u32>,
     mark: u32,
     /// States on the way to one that was added, the last first.
-    way: Vec<StateId>,
+    states_above: Vec<StateId>,
     /// By label: which names of the tree it takes; for as many labels as there are.
     names: Vec<Vec<u32>>,
 }
@@ -89,11 +89,11 @@ impl AddedScratch {
     fn reaching(&mut self, tree: &PathTree, nfa: &Nfa, state: StateId) -> Range<usize> {
         let mut known = state;
         while self.reached[known as usize].call != self.call {
-            self.way.push(known);
+            self.states_above.push(known);
             known = nfa.states[known as usize].parent;
         }
         let mut reached = self.reached[known as usize].range();
-        while let Some(next) = self.way.pop() {
+        while let Some(next) = self.states_above.pop() {
             if !reached.is_empty() {
                 let start = self.nodes.len();
                 let above = nfa.states[next as usize].parent;

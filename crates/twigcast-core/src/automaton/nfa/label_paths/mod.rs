@@ -217,7 +217,7 @@ impl PathTree {
     fn names_of_labels(&self, nfa: &Nfa) -> Vec<Vec<u32>> {
         let mut labels = vec![Vec::new(); nfa.labels.bound()];
         for (number, &name) in self.names.iter().enumerate() {
-            let NameEdges { name, namespace, local } = nfa.ways(name);
+            let NameEdges { name, namespace, local } = nfa.edges_by_name(name);
             for label in [name, namespace, local].into_iter().filter(|&label| label != NO_EDGE) {
                 labels[label as usize].push(number as u32);
             }
