@@ -26,8 +26,8 @@ fn main() {
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
     let (mut scanner, mut document) = (Scanner::new(), Document::default());
     let mut names: Vec<String> = Vec::new();
-    let mut scan = |source: &[u8], want: RecordOptions, document: &mut Document| {
-        scanner.scan(source, &vocabulary, &limits, want, document).expect("well-formed");
+    let mut scan = |source: &[u8], options: RecordOptions, document: &mut Document| {
+        scanner.scan(source, &vocabulary, &limits, options, document).expect("well-formed");
     };
     for source in &messages {
         scan(source, RecordOptions::ALL, &mut document);
@@ -44,9 +44,9 @@ fn main() {
     let dictionary = Dictionary::new(names.iter().map(String::as_str)).expect("names");
     println!("{} messages, {} names", messages.len(), names.len());
     let per_message = |seconds: f64| seconds * 1e6 / messages.len() as f64;
-    for want in [RecordOptions::ALL, RecordOptions { attributes: false, text: false }] {
-        let text = best(|| messages.iter().for_each(|source| scan(source, want, black_box(&mut document))));
-        println!("{want:?}: text {:.2} us", per_message(text));
+    for options in [RecordOptions::ALL, RecordOptions { attributes: false, text: false }] {
+        let text = best(|| messages.iter().for_each(|source| scan(source, options, black_box(&mut document))));
+        println!("{options:?}: text {:.2} us", per_message(text));
         for (what, names) in [("in full", NameEncoding::InFull), ("once", NameEncoding::Once), ("by number", NameEncoding::By(&dictionary))]
         {
             let streams: Vec<Vec<u8>> = messages
@@ -62,7 +62,7 @@ fn main() {
                 vocabulary: &vocabulary,
                 identity: 0,
                 limits: &limits,
-                record: want,
+                record: options,
                 checks: CheckLevel::All,
             };
             let decode = best(|| {

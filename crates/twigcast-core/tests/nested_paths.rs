@@ -106,11 +106,11 @@ fn nested_paths_agree_with_the_evaluator_whatever_may_be_remembered() {
                 assert_eq!(engine.failures(&matcher), []);
                 let mut slots = Vec::new();
                 engine.slots(&matcher, &mut slots);
-                let mut found: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
-                found.sort_unstable();
+                let mut result: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
+                result.sort_unstable();
                 let expected: Vec<&str> =
                     live.iter().filter(|(_, text)| oracle(text, &source)).map(|(key, _)| &**key).collect();
-                assert_eq!(found, expected, "seed {seed}, round {round}, message {source}, queries {live:?}");
+                assert_eq!(result, expected, "seed {seed}, round {round}, message {source}, queries {live:?}");
             }
         }
         for key in live.keys() {

@@ -100,8 +100,8 @@ fn check(seed: u64, queries: usize, fine: usize, messages: usize, cache_bytes_ma
             let mut matched: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
             matched.sort_unstable();
             for (key, text) in &live {
-                let found = matched.binary_search(&key.as_str()).is_ok();
-                assert_eq!(found, oracle(text, &source), "seed {seed}: {text} on {source}");
+                let result = matched.binary_search(&key.as_str()).is_ok();
+                assert_eq!(result, oracle(text, &source), "seed {seed}: {text} on {source}");
             }
         }
     }

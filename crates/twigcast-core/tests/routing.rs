@@ -66,8 +66,8 @@ fn holds(path: &str, message: &str) -> bool {
 }
 
 fn change(random: &mut Random, table: &mut ConjunctionIndex, expected: &mut Conjunctions) {
-    let known: Vec<ConjunctionId> = expected.keys().copied().collect();
-    let some = |random: &mut Random| known.get(random.below(known.len().max(1) as u64) as usize).copied();
+    let existing: Vec<ConjunctionId> = expected.keys().copied().collect();
+    let some = |random: &mut Random| existing.get(random.below(existing.len().max(1) as u64) as usize).copied();
     let labels: Vec<RouteLabel> = (0..random.below(4)).map(|_| random.below(8) as RouteLabel).collect();
     match (random.below(4), some(random)) {
         (0, Some(id)) => {
@@ -131,17 +131,17 @@ fn short_cuts_change_no_answer() {
             assert_eq!(table.holding(&mut matcher, source).expect("a well-formed message"), holding, "{message}");
             // What is noted of one message is used for the next.
             for _ in 0..3 {
-                let wanted = wanted(&mut random);
+                let requested = wanted(&mut random);
                 let reached: Targets = holding
                     .iter()
                     .flat_map(|id| &expected[id].1)
-                    .flat_map(|label| wanted.iter().filter(move |(wanted, _)| wanted == label))
+                    .flat_map(|label| requested.iter().filter(move |(requested, _)| requested == label))
                     .fold(0, |all, (_, target)| all | 1 << target);
-                let routed = table.route(&mut matcher, source, &wanted).expect("a well-formed message");
-                assert_eq!(routed, reached, "wanted {wanted:?}\n{message}");
+                let routed = table.route(&mut matcher, source, &requested).expect("a well-formed message");
+                assert_eq!(routed, reached, "wanted {requested:?}\n{message}");
                 for (stream, dictionary) in streams(&message) {
-                    let routed = table.route_stream(&mut of_streams, &stream, &dictionary, &wanted);
-                    assert_eq!(routed, Ok(reached), "wanted {wanted:?}, as a stream\n{message}");
+                    let routed = table.route_stream(&mut of_streams, &stream, &dictionary, &requested);
+                    assert_eq!(routed, Ok(reached), "wanted {requested:?}, as a stream\n{message}");
                 }
             }
         }
@@ -188,8 +188,8 @@ fn names_of_refused_paths_are_let_go() {
         let path = format!("/a/n{number}[");
         table.add(&[(&path, QueryContext::default())], vec![1]).expect_err("no path");
     }
-    let known = table.engine().vocabulary().local_count();
-    assert!(known < 100_000, "{known} names");
+    let existing = table.engine().vocabulary().local_count();
+    assert!(existing < 100_000, "{existing} names");
     let targets = table.route(&mut Matcher::new(), b"<a><b/></a>", &[(1, 0)]);
     assert_eq!(targets, Ok(1));
 }
@@ -230,7 +230,7 @@ fn a_damaged_stream_is_refused_or_routed_somewhere() {
         table.add(&[(&path, QueryContext::default())], vec![label % 5]).expect("a valid path");
     }
     table.add(&[("/never", QueryContext::default())], vec![5]).expect("a valid path");
-    let wanted: Vec<(RouteLabel, u32)> = (0..6).map(|label| (label, label)).collect();
+    let expected: Vec<(RouteLabel, u32)> = (0..6).map(|label| (label, label)).collect();
     let mut matcher = Matcher::new();
     let mut refused = 0;
     for _ in 0..400 {
@@ -242,7 +242,7 @@ fn a_damaged_stream_is_refused_or_routed_somewhere() {
                 1 => stream[at] ^= 1 << random.below(8),
                 _ => stream.insert(at, random.below(256) as u8),
             }
-            match table.route_stream(&mut matcher, &stream, &dictionary, &wanted) {
+            match table.route_stream(&mut matcher, &stream, &dictionary, &expected) {
                 Ok(targets) => assert_eq!(targets >> 6, 0),
                 Err(error) => {
                     refused += 1;
@@ -272,9 +272,9 @@ fn lengths_that_cut_characters_are_refused_or_passed_over() {
                 let mut damaged = stream.clone();
                 damaged[at] = damaged[at].wrapping_add(change);
                 for table in &tables {
-                    let wanted = [(0, 0), (1, 1), (2, 2)];
+                    let expected = [(0, 0), (1, 1), (2, 2)];
                     refused +=
-                        usize::from(table.route_stream(&mut Matcher::new(), &damaged, &dictionary, &wanted).is_err());
+                        usize::from(table.route_stream(&mut Matcher::new(), &damaged, &dictionary, &expected).is_err());
                 }
             }
         }

@@ -86,10 +86,10 @@ pub fn frames(packet: &[u8]) -> Result<Vec<Frame>, PacketError> {
     if crc32fast::hash(content) != u32::from_be_bytes(*sum) {
         return refused("the packet is damaged: its sum does not fit");
     }
-    let mut found = Vec::with_capacity(1);
+    let mut frames_read = Vec::with_capacity(1);
     let mut at = HEADER_BYTES;
     while at < size {
-        if found.len() == FRAMES_MAX {
+        if frames_read.len() == FRAMES_MAX {
             return refused(format!("a packet of more than {FRAMES_MAX} frames"));
         }
         let kind = primitives::number(packet, &mut at)?;
@@ -99,10 +99,10 @@ pub fn frames(packet: &[u8]) -> Result<Vec<Frame>, PacketError> {
             return refused(format!("a frame of {length} bytes has {left}"));
         }
         let end = at + length as usize;
-        found.push(Frame { kind, start: at, end });
+        frames_read.push(Frame { kind, start: at, end });
         at = end;
     }
-    Ok(found)
+    Ok(frames_read)
 }
 
 /// The header of a packet of these frames.

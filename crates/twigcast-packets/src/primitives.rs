@@ -39,14 +39,14 @@ pub fn number(bytes: &[u8], at: &mut usize) -> Result<u64, PacketError> {
 
 fn long_number(bytes: &[u8], at: &mut usize) -> Result<u64, PacketError> {
     let mut value = 0;
-    for (place, &byte) in bytes[*at..].iter().take(NUMBER_BYTES_MAX).enumerate() {
+    for (position, &byte) in bytes[*at..].iter().take(NUMBER_BYTES_MAX).enumerate() {
         let bits = u64::from(byte & 0x7F);
-        if place == NUMBER_BYTES_MAX - 1 && byte > 1 {
+        if position == NUMBER_BYTES_MAX - 1 && byte > 1 {
             break;
         }
-        value |= bits << (7 * place);
+        value |= bits << (7 * position);
         if byte < 0x80 {
-            *at += place + 1;
+            *at += position + 1;
             return Ok(value);
         }
     }

@@ -100,9 +100,9 @@ impl<'a> CarriedMessage<'a> {
         self.path.iter().for_each(|&broker| put_number(broker, out));
         out.extend_from_slice(&self.published.to_be_bytes());
         put_number(self.body.len() as u64, out);
-        let place = out.len();
+        let position = out.len();
         put_text(self.reduced, out);
-        place
+        position
     }
 }
 

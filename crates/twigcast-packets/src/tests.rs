@@ -4,8 +4,8 @@ use super::{CarriedMessage, FORM, Frame, HEADER_BYTES, Span, frame_header, frame
 
 fn written(span: &Span<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    let place = span.write_around_body(&mut out);
-    out.splice(place..place, span.body().iter().copied());
+    let position = span.write_around_body(&mut out);
+    out.splice(position..position, span.body().iter().copied());
     out
 }
 
@@ -68,11 +68,11 @@ fn damage_is_seen() {
     for end in 0..data.len() {
         assert!(frames(&data[..end]).is_err());
     }
-    for place in 0..data.len() {
+    for position in 0..data.len() {
         for bit in 0..8 {
             let mut damaged = data.clone();
-            damaged[place] ^= 1 << bit;
-            assert!(frames(&damaged).is_err(), "bit {bit} of byte {place}");
+            damaged[position] ^= 1 << bit;
+            assert!(frames(&damaged).is_err(), "bit {bit} of byte {position}");
         }
     }
     assert!(frames(&packet(&[&[5, 3, 1, 2]])).expect_err("too short").to_string().contains("a frame of 3 bytes has 2"));

@@ -109,16 +109,16 @@ pub struct BatchOutput {
 ///
 /// Keys are answered along with the slots, or queries, unless the population is of the version `known`: see
 /// [`KeysAtHand`]; for queries, [`core::Engine::version`]. A table that is right but too short gets the rest.
-pub fn run(engine: &Engine, rows: &MessageRows<'_>, wanted: BatchOptions, threads: usize, known: Option<KeyTableVersion>) -> BatchOutput {
+pub fn run(engine: &Engine, rows: &MessageRows<'_>, options: BatchOptions, threads: usize, previous: Option<KeyTableVersion>) -> BatchOutput {
     let core = engine.read();
-    let mut answered = match_all(engine, &core, rows, wanted, threads);
-    let Some(known) = known else { return answered };
-    if wanted.grouped {
-        if u64::try_from(known.0) != Ok(core.version()) {
+    let mut answered = match_all(engine, &core, rows, options, threads);
+    let Some(previous) = previous else { return answered };
+    if options.grouped {
+        if u64::try_from(previous.0) != Ok(core.version()) {
             answered.groups = Some(GroupBuffers::of(&core, answered.matches.all_mut()));
         }
-    } else if KeyBuffers::are_at_hand(&core, known) {
-        answered.more_keys = (known.1 < core.slot_bound()).then(|| KeyBuffers::beyond(&core, known));
+    } else if KeyBuffers::are_at_hand(&core, previous) {
+        answered.more_keys = (previous.1 < core.slot_bound()).then(|| KeyBuffers::beyond(&core, previous));
     } else {
         // With so many matches, looking at each costs more than all keys do.
         answered.keys = Some(if answered.matches.all().len() >= core.slot_bound() {
@@ -130,27 +130,27 @@ pub fn run(engine: &Engine, rows: &MessageRows<'_>, wanted: BatchOptions, thread
     answered
 }
 
-fn match_all(engine: &Engine, core: &core::Engine, rows: &MessageRows<'_>, wanted: BatchOptions, threads: usize) -> BatchOutput {
-    let rewrites = wanted.deliver && core.has_rewriting();
-    let work = BatchWork { engine, core, rows, options: wanted, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
+fn match_all(engine: &Engine, core: &core::Engine, rows: &MessageRows<'_>, options: BatchOptions, threads: usize) -> BatchOutput {
+    let rewrites = options.deliver && core.has_rewriting();
+    let work = BatchWork { engine, core, rows, options, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
     let threads = threads.min(rows.count.div_ceil(work.share)).clamp(1, THREADS_MAX);
-    let rooms = engine.buffers();
-    let bytes = if rewrites { rooms.payloads.take() } else { Vec::new() };
-    let (shares, found, numbers, payloads) = if threads == 1 {
-        let (mut matches, mut payloads) = (Matches::within(&rooms.matches), Payloads::default().with_memory(bytes));
+    let buffers = engine.buffers();
+    let bytes = if rewrites { buffers.payloads.take() } else { Vec::new() };
+    let (shares, matches_found, numbers, payloads) = if threads == 1 {
+        let (mut matches, mut payloads) = (Matches::within(&buffers.matches), Payloads::default().with_memory(bytes));
         let shares = work.take_shares(&mut matches, &mut payloads, |_, _, _| ());
         (shares, matches.slots.into(), matches.payloads.into(), ThreadPayloads::of(payloads))
     } else {
-        let lists = (rooms.matches.take(), rooms.matches.take());
-        let ((parts, payloads), found, numbers) = ordered_output::in_order(lists, &rooms.scratch, |in_order| {
+        let lists = (buffers.matches.take(), buffers.matches.take());
+        let ((parts, payloads), matches_found, numbers) = ordered_output::in_order(lists, &buffers.scratch, |in_order| {
             ordered_output::in_one_buffer(bytes, |together| on_threads(threads, &|| work.take_gathered(in_order, together)))
         });
         let mut shares: Vec<BatchChunk> = parts.into_iter().flatten().collect();
         shares.sort_unstable_by_key(|share| share.number);
-        (shares, found, numbers, payloads)
+        (shares, matches_found, numbers, payloads)
     };
-    let is_grouped = wanted.grouped;
-    BatchOutput { shares, matches: found, numbers, is_grouped, keys: None, more_keys: None, groups: None, payloads }
+    let is_grouped = options.grouped;
+    BatchOutput { shares, matches: matches_found, numbers, is_grouped, keys: None, more_keys: None, groups: None, payloads }
 }
 
 /// Do the same work on so many threads, this one among them. Where the system gives no more threads, those that there
@@ -255,22 +255,22 @@ impl BatchChunk {
         for (slot, reason) in engine.failures(matcher) {
             self.failures.push((row, key_of(engine, slot), reason));
         }
-        let Matches { slots: found, payloads: numbers } = matches;
-        let first = found.len();
+        let Matches { slots, payloads: numbers } = matches;
+        let first = slots.len();
         if options.grouped {
-            engine.matched_queries(matcher, found);
+            engine.matched_queries(matcher, slots);
             self.match_counts.push(engine.match_count(matcher) as u32);
         } else if rewrites {
-            let failed = engine.deliver_to(matcher, source, payloads, (found, numbers));
+            let failed = engine.deliver_to(matcher, source, payloads, (slots, numbers));
             self.failures
                 .extend(failed.into_iter().map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
         } else {
-            engine.slots(matcher, found);
-            let whole = if options.deliver { found.len() - first } else { 0 };
+            engine.slots(matcher, slots);
+            let whole = if options.deliver { slots.len() - first } else { 0 };
             numbers.resize(numbers.len() + whole, MessageDeliveries::WHOLE);
         }
         if options.nodes {
-            for &slot in &found[first..] {
+            for &slot in &slots[first..] {
                 let count = engine.node_count(matcher, source, slot).unwrap_or_else(|reason| {
                     self.failures.push((row, key_of(engine, slot), reason.to_string()));
                     0

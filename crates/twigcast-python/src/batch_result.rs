@@ -47,8 +47,8 @@ pub struct BatchResult {
 impl BatchResult {
     /// Lay the answers out as Arrow buffers.
     pub fn new(py: Python<'_>, engine: &Engine, answered: BatchOutput) -> PyResult<Self> {
-        let BatchOutput { shares, matches: found, numbers, is_grouped, keys, more_keys, groups, payloads } = answered;
-        let rooms = engine.buffers();
+        let BatchOutput { shares, matches, numbers, is_grouped, keys, more_keys, groups, payloads } = answered;
+        let buffers = engine.buffers();
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
         let mut needs_conversion = Vec::new();
@@ -64,7 +64,7 @@ impl BatchResult {
         let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
         Ok(Self {
             key_offsets: bytes(&key_offsets(&shares)?),
-            matches: Py::new(py, Int32Buffer::new(found, &rooms.matches))?,
+            matches: Py::new(py, Int32Buffer::new(matches, &buffers.matches))?,
             is_grouped,
             match_counts: integers(py, &shares, |share| &share.match_counts)?,
             groups: groups.map(|groups| groups.buffers(py)).transpose()?,
@@ -72,9 +72,9 @@ impl BatchResult {
             more_keys: more_keys.map(|keys| keys.buffers(py)).transpose()?,
             node_counts: integers(py, &shares, |share| &share.node_counts)?,
             payload_validity: bytes(&validity(numbers.all())),
-            payload_numbers: Py::new(py, Int32Buffer::new(numbers, &rooms.matches))?,
+            payload_numbers: Py::new(py, Int32Buffer::new(numbers, &buffers.matches))?,
             payload_offsets: payload_offsets(py, &payloads.ends)?.unbind(),
-            payloads: Py::new(py, ByteBuffer::new(payloads.bytes, &rooms.payloads))?,
+            payloads: Py::new(py, ByteBuffer::new(payloads.bytes, &buffers.payloads))?,
             errors: errors.unbind(),
             failures: failures.unbind(),
             needs_conversion,
@@ -122,8 +122,8 @@ fn integers(py: Python<'_>, shares: &[BatchChunk], of: impl Fn(&BatchChunk) -> &
     let bytes = PyBytes::new_with(py, total * size_of::<u32>(), |mut buffer| {
         for share in shares {
             let (mine, rest) = buffer.split_at_mut(of(share).len() * size_of::<u32>());
-            for (place, value) in mine.chunks_exact_mut(size_of::<u32>()).zip(of(share)) {
-                place.copy_from_slice(&value.to_le_bytes());
+            for (target, value) in mine.chunks_exact_mut(size_of::<u32>()).zip(of(share)) {
+                target.copy_from_slice(&value.to_le_bytes());
             }
             buffer = rest;
         }
@@ -148,8 +148,8 @@ fn validity(numbers: &[u32]) -> Vec<u8> {
 pub fn payload_offsets<'py>(py: Python<'py>, ends: &[u64]) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, (1 + ends.len()) * size_of::<u64>(), |buffer| {
         // The first offset is 0, as the buffer is.
-        for (place, end) in buffer[size_of::<u64>()..].chunks_exact_mut(size_of::<u64>()).zip(ends) {
-            place.copy_from_slice(&end.to_le_bytes());
+        for (target, end) in buffer[size_of::<u64>()..].chunks_exact_mut(size_of::<u64>()).zip(ends) {
+            target.copy_from_slice(&end.to_le_bytes());
         }
         Ok(())
     })

@@ -33,20 +33,20 @@ pub struct CopyBuffer(Mutex<Vec<u8>>);
 
 impl CopyBuffer {
     /// What is in a `bytes`, or in another buffer of unsigned bytes.
-    pub fn borrow<'a>(&self, given: &'a Bound<'_, PyAny>) -> PyResult<BorrowedBytes<'a>> {
-        if let Ok(bytes) = given.cast::<PyBytes>() {
+    pub fn borrow<'a>(&self, input: &'a Bound<'_, PyAny>) -> PyResult<BorrowedBytes<'a>> {
+        if let Ok(bytes) = input.cast::<PyBytes>() {
             return Ok(BorrowedBytes::Bytes(bytes.as_bytes()));
         }
-        let buffer = PyBuffer::<u8>::get(given)?;
+        let buffer = PyBuffer::<u8>::get(input)?;
         let mut copy = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         copy.resize(buffer.item_count(), 0);
-        buffer.copy_to_slice(given.py(), &mut copy)?;
+        buffer.copy_to_slice(input.py(), &mut copy)?;
         Ok(BorrowedBytes::Copied(copy))
     }
 
     /// Takes back what was lent.
-    pub fn take_back(&self, lent: BorrowedBytes<'_>) {
-        match lent {
+    pub fn take_back(&self, borrowed: BorrowedBytes<'_>) {
+        match borrowed {
             BorrowedBytes::Copied(copy) if copy.capacity() <= KEPT_BYTES_MAX => {
                 *self.0.lock().unwrap_or_else(PoisonError::into_inner) = copy;
             }

@@ -108,13 +108,13 @@ impl<T: Copy> BufferPool<T> {
     fn hold(&self, list: Vec<T>, count: usize) -> PooledPrefix<T> {
         let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
         let spare = if is_sparse { memory_of(&list) - count * size_of::<T>() } else { 0 };
-        let room = self.clone();
+        let pool = self.clone();
         if spare == 0 || self.kept().start_read(spare) {
-            return PooledPrefix { list, count, spare, pool: room };
+            return PooledPrefix { list, count, spare, pool };
         }
         let few = list[..count].to_vec();
         self.give_back(list);
-        PooledPrefix { list: few, count, spare: 0, pool: room }
+        PooledPrefix { list: few, count, spare: 0, pool }
     }
 }
 
@@ -162,9 +162,9 @@ pub struct Int32Buffer(PooledPrefix<u32>);
 
 impl Int32Buffer {
     /// What a batch found. The memory goes back to the room in the end.
-    pub fn new(found: ThreadMatches<u32>, room: &BufferPool<u32>) -> Self {
-        let (list, count) = found.into_parts();
-        Self(room.hold(list, count))
+    pub fn new(matches_found: ThreadMatches<u32>, pool: &BufferPool<u32>) -> Self {
+        let (list, count) = matches_found.into_parts();
+        Self(pool.hold(list, count))
     }
 
     pub fn list(&self) -> &[u32] {
@@ -194,9 +194,9 @@ pub struct ByteBuffer(PooledPrefix<u8>);
 
 impl ByteBuffer {
     /// Payloads that a batch made. The memory goes back to the room in the end.
-    pub fn new(made: ThreadMatches<u8>, room: &BufferPool<u8>) -> Self {
-        let (list, count) = made.into_parts();
-        Self(room.hold(list, count))
+    pub fn new(payloads: ThreadMatches<u8>, pool: &BufferPool<u8>) -> Self {
+        let (list, count) = payloads.into_parts();
+        Self(pool.hold(list, count))
     }
 }
 

@@ -315,21 +315,21 @@ impl Engine {
     fn results<'py>(&self, py: Python<'py>, xml: Bound<'py, PyBytes>) -> PyResult<(Results, Vec<(String, String)>)> {
         let sent = PythonSink::default();
         let source = xml.as_bytes();
-        let (found, keys, failures) = py
+        let (matches_found, keys, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
                     let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
-                    let found = engine.prepare(matcher, source, &mut payloads)?;
+                    let matches_found = engine.prepare(matcher, source, &mut payloads)?;
                     payloads.close();
-                    let unmade = found.failures().iter().map(|(slot, reason)| (*slot, reason.to_string()));
+                    let unmade = matches_found.failures().iter().map(|(slot, reason)| (*slot, reason.to_string()));
                     let failed = engine.failures(matcher).into_iter().chain(unmade);
                     let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    Ok((found, engine.keys_now(), failures))
+                    Ok((matches_found, engine.keys_now(), failures))
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
         let others = sent.list(py)?;
-        Ok((Results::new(xml.unbind(), (found, keys), others, &self.buffers().payloads_of_one), failures))
+        Ok((Results::new(xml.unbind(), (matches_found, keys), others, &self.buffers().payloads_of_one), failures))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -350,11 +350,11 @@ impl Engine {
         if grouped && (deliver || nodes) {
             return Err(PyValueError::new_err("payloads and nodes are told by key, not by group"));
         }
-        let wanted = batch::BatchOptions { deliver, nodes, grouped };
+        let options = batch::BatchOptions { deliver, nodes, grouped };
         let data = self.copy_buffer().borrow(data)?;
         let rows = batch::MessageRows::new(offsets, data.bytes(), count, validity)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
-        let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
+        let answered = py.detach(|| batch::run(self, &rows, options, threads.max(1), known));
         self.copy_buffer().take_back(data);
         BatchResult::new(py, self, answered)
     }

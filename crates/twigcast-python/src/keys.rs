@@ -49,16 +49,16 @@ impl KeyBuffers {
         const UNSEEN: u32 = 0;
         let mut keys = Self::with_capacity(0);
         // Places, from 1, by slot. Zeros come from the system, which makes only those real that are touched.
-        let mut places = vec![UNSEEN; engine.slot_bound()];
+        let mut positions = vec![UNSEEN; engine.slot_bound()];
         let mut count = 0;
         for slot in slots {
-            let place = &mut places[*slot as usize];
-            if *place == UNSEEN {
+            let target = &mut positions[*slot as usize];
+            if *target == UNSEEN {
                 keys.push(engine.key(*slot));
                 count += 1;
-                *place = count;
+                *target = count;
             }
-            *slot = *place - 1;
+            *slot = *target - 1;
         }
         keys
     }
@@ -111,16 +111,16 @@ impl GroupBuffers {
         const UNSEEN: u32 = 0;
         let mut groups = Self::empty();
         let mut slots = Vec::new();
-        let mut places = vec![UNSEEN; engine.query_bound()];
+        let mut positions = vec![UNSEEN; engine.query_bound()];
         let mut count = 0;
         for query in queries {
-            let place = &mut places[*query as usize];
-            if *place == UNSEEN {
+            let target = &mut positions[*query as usize];
+            if *target == UNSEEN {
                 groups.push(engine, *query, &mut slots);
                 count += 1;
-                *place = count;
+                *target = count;
             }
-            *query = *place - 1;
+            *query = *target - 1;
         }
         groups
     }

@@ -65,9 +65,9 @@ impl<'a, T: Copy> FillBuffer<'a, T> {
             self.more.extend_from_slice(part);
             return None;
         }
-        let (place, rest) = std::mem::take(&mut self.rest).split_at_mut(part.len());
+        let (target, rest) = std::mem::take(&mut self.rest).split_at_mut(part.len());
         self.rest = rest;
-        Some(place)
+        Some(target)
     }
 
     /// What is left of the memory, and what found no room.
@@ -94,9 +94,9 @@ fn finished<T: Copy>(mut list: Vec<T>, (unused, more): (usize, Vec<T>)) -> Threa
     list.into()
 }
 
-fn write<T: Copy>(place: Option<&mut [T]>, part: &[T]) {
-    if let Some(place) = place {
-        place.copy_from_slice(part);
+fn write<T: Copy>(target: Option<&mut [T]>, part: &[T]) {
+    if let Some(target) = target {
+        target.copy_from_slice(part);
     }
 }
 
@@ -109,16 +109,16 @@ pub struct Matches {
 
 impl Matches {
     /// None yet, in memory that was used before.
-    pub fn within(room: &BufferPool<u32>) -> Self {
-        let mut matches = Self { slots: room.take(), payloads: room.take() };
+    pub fn within(pool: &BufferPool<u32>) -> Self {
+        let mut matches = Self { slots: pool.take(), payloads: pool.take() };
         matches.slots.clear();
         matches.payloads.clear();
         matches
     }
 
-    fn give_back(self, room: &BufferPool<u32>) {
-        room.give_back(self.slots);
-        room.give_back(self.payloads);
+    fn give_back(self, pool: &BufferPool<u32>) {
+        pool.give_back(self.slots);
+        pool.give_back(self.payloads);
     }
 }
 
@@ -252,9 +252,9 @@ impl OrderedPayloads<'_> {
         let mut parts = lock(&self.0);
         let (first, before) = (parts.ends.len() as u32, parts.ends.last().copied().unwrap_or_default());
         parts.ends.extend(ends.iter().map(|end| before + end));
-        let place = parts.bytes.take(bytes.all());
+        let target = parts.bytes.take(bytes.all());
         drop(parts);
-        write(place, bytes.all());
+        write(target, bytes.all());
         for number in numbers.iter_mut().filter(|number| **number != twigcast_core::engine::MessageDeliveries::WHOLE) {
             *number += first;
         }

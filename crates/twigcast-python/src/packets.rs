@@ -32,9 +32,9 @@ pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<FrameTuple>>
 }
 
 fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
-    let found =
+    let matches_found =
         if packet.len() < LARGE_BYTES { twigcast_packets::frames(packet) } else { py.detach(|| twigcast_packets::frames(packet)) };
-    found.map_err(refused)
+    matches_found.map_err(refused)
 }
 
 fn frame_tuple(frame: &Frame) -> FrameTuple {
@@ -132,17 +132,17 @@ impl SpanCodec {
 
     fn fields<'py>(&self, py: Python<'py>, span: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyBytes>> {
         with_span(span, |span| {
-            let (around, place) = around_body(span);
-            let (before, behind) = around.split_at(place);
+            let (around, target) = around_body(span);
+            let (before, behind) = around.split_at(target);
             joined(py, &[before, span.body(), behind])
         })
     }
 
     fn frame<'py>(&self, py: Python<'py>, kind: u64, span: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyBytes>> {
         with_span(span, |span| {
-            let (around, place) = around_body(span);
+            let (around, target) = around_body(span);
             let header = twigcast_packets::frame_header(kind, around.len() + span.body().len());
-            let (before, behind) = around.split_at(place);
+            let (before, behind) = around.split_at(target);
             joined(py, &[&header, before, span.body(), behind])
         })
     }
@@ -190,10 +190,10 @@ impl SpanCodec {
         let mut kept = last.iter_mut();
         values.map(|value| match kept.next() {
             Some(Some((text, string))) if text == value => string.bind(py).clone().into_any(),
-            place => {
+            repeated => {
                 let string = PyString::new(py, value);
-                if let Some(place) = place {
-                    *place = Some((value.to_owned(), string.clone().unbind()));
+                if let Some(target) = repeated {
+                    *target = Some((value.to_owned(), string.clone().unbind()));
                 }
                 string.into_any()
             }
@@ -204,8 +204,8 @@ impl SpanCodec {
 /// The span without its body, and where in this the body belongs.
 fn around_body(span: &Span<'_>) -> (Vec<u8>, usize) {
     let mut out = Vec::with_capacity(256);
-    let place = span.write_around_body(&mut out);
-    (out, place)
+    let target = span.write_around_body(&mut out);
+    (out, target)
 }
 
 fn joined<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyBytes>> {

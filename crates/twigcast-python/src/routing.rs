@@ -42,7 +42,7 @@ enum LabelsInput<'py> {
 impl LabelsInput<'_> {
     fn labels(&self) -> &[(RouteLabel, u32)] {
         match self {
-            Self::Ready(wanted) => &wanted.labels,
+            Self::Ready(request) => &request.labels,
             Self::Listed(labels) => labels,
         }
     }
@@ -131,10 +131,10 @@ impl ConjunctionIndex {
         dictionary: Option<&NameDictionary>,
         labels: LabelsInput<'_>,
     ) -> PyResult<Targets> {
-        let wanted = labels.labels();
+        let options = labels.labels();
         py.detach(|| {
             with_dictionary(dictionary, |names| {
-                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, wanted))
+                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, options))
             })
         })
         .map_err(|error| errors::message(py, &error))

@@ -42,9 +42,9 @@ impl NameDictionary {
 }
 
 /// Hands `work` the dictionary to read with.
-pub fn with_dictionary<T>(given: Option<&NameDictionary>, work: impl FnOnce(&Dictionary) -> T) -> T {
-    match given {
-        Some(given) => work(&given.names),
+pub fn with_dictionary<T>(input: Option<&NameDictionary>, work: impl FnOnce(&Dictionary) -> T) -> T {
+    match input {
+        Some(input) => work(&input.names),
         None => work(Dictionary::none()),
     }
 }

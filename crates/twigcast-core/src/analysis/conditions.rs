@@ -13,7 +13,7 @@ pub(super) fn any(operands: &[Expr], context: StaticContext) -> Option<bool> {
     let truths = operands.iter().map(|operand| value(operand, context).truth());
     match fold(truths, true) {
         None if pairs(operands).any(|(a, b)| is_negation(a, b) || is_negation(b, a)) => Some(true),
-        known => known,
+        decided => decided,
     }
 }
 
@@ -22,7 +22,7 @@ pub(super) fn all(operands: &[Expr], context: StaticContext) -> Option<bool> {
     let truths = operands.iter().map(|operand| value(operand, context).truth());
     match fold(truths, false) {
         None if exclude_each_other(operands.iter(), context) => Some(false),
-        known => known,
+        decided => decided,
     }
 }
 
@@ -96,21 +96,21 @@ impl<'e> Demand<'e> {
     fn of(condition: &'e Expr, context: StaticContext) -> Option<Self> {
         let Expr::Compare { op, left, right } = condition else { return None };
         let (a, b) = (value(left, context), value(right, context));
-        let (subject, found, op, constant) = match (a.number(), b.number()) {
+        let (subject, read, op, constant) = match (a.number(), b.number()) {
             (None, Some(_)) => (&**left, a, *op, b),
             (Some(_), None) => (&**right, b, op.flipped(), a),
             _ => return None,
         };
-        let (of_nodes, single) = match &found {
+        let (of_nodes, single) = match &read {
             AbstractValue::Nodes(nodes) => (true, nodes.single),
             AbstractValue::Text(_) | AbstractValue::Number(_) => (false, true),
             AbstractValue::Boolean(_) | AbstractValue::Unknown => return None,
         };
         let bound = match (op, &constant) {
-            (CompareOp::Equal, AbstractValue::Text(Some(text))) if !matches!(found, AbstractValue::Number(_)) => {
+            (CompareOp::Equal, AbstractValue::Text(Some(text))) if !matches!(read, AbstractValue::Number(_)) => {
                 Bound::Is(text.to_string())
             }
-            (CompareOp::NotEqual, AbstractValue::Text(Some(text))) if !matches!(found, AbstractValue::Number(_)) => {
+            (CompareOp::NotEqual, AbstractValue::Text(Some(text))) if !matches!(read, AbstractValue::Number(_)) => {
                 Bound::IsNot(text.to_string())
             }
             _ => Bound::Number(op, constant.number()?),

@@ -119,8 +119,8 @@ fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
             }
         }
     }
-    let lasting = || predicates.iter().filter(|predicate| !is_positional(predicate));
-    if predicates.len() > 1 && conditions::exclude_each_other(lasting(), all_nodes) { AbstractNodes::NONE } else { nodes }
+    let non_positional = || predicates.iter().filter(|predicate| !is_positional(predicate));
+    if predicates.len() > 1 && conditions::exclude_each_other(non_positional(), all_nodes) { AbstractNodes::NONE } else { nodes }
 }
 
 /// Is the predicate true of one node of whatever there is: the first, or the last?
@@ -218,13 +218,13 @@ fn arithmetic<'e>(op: ArithmeticOp, left: AbstractValue<'e>, right: AbstractValu
 // Functions -----------------------------------------------------------------------------------------------------------
 
 fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -> AbstractValue<'e> {
-    let given: Vec<AbstractValue<'e>> = arguments.iter().map(|argument| value(argument, context)).collect();
+    let values: Vec<AbstractValue<'e>> = arguments.iter().map(|argument| value(argument, context)).collect();
     let size = AbstractNumber::counted(1.0, if context.alone { 1.0 } else { f64::INFINITY });
-    match (function, &given[..]) {
+    match (function, &values[..]) {
         (Function::True, _) => return AbstractValue::Boolean(Some(true)),
         (Function::False, _) => return AbstractValue::Boolean(Some(false)),
-        (Function::Boolean, [given]) => return AbstractValue::Boolean(given.truth()),
-        (Function::Not, [given]) => return AbstractValue::Boolean(given.truth().map(|truth| !truth)),
+        (Function::Boolean, [argument]) => return AbstractValue::Boolean(argument.truth()),
+        (Function::Not, [argument]) => return AbstractValue::Boolean(argument.truth().map(|truth| !truth)),
         (Function::Position | Function::Last, _) => return AbstractValue::Number(size),
         (Function::Count, [AbstractValue::Nodes(nodes)]) => return AbstractValue::Number(nodes.count()),
         (Function::Sum, [AbstractValue::Nodes(nodes)]) if nodes.is_none() => return AbstractValue::Number(AbstractNumber::Is(0.0)),
@@ -236,9 +236,9 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
         }
         _ => {}
     }
-    let constants: Option<Vec<Expr>> = given.iter().map(AbstractValue::constant).collect();
+    let constants: Option<Vec<Expr>> = values.iter().map(AbstractValue::constant).collect();
     match constants {
-        Some(arguments) if !given.is_empty() => folded(Expr::Call { function, arguments }),
+        Some(arguments) if !values.is_empty() => folded(Expr::Call { function, arguments }),
         _ if function == Function::StringLength => AbstractValue::Number(AbstractNumber::counted(0.0, f64::INFINITY)),
         _ => AbstractValue::unknown(function.result_type()),
     }

@@ -108,7 +108,7 @@ fn put_in_order(slots: &mut [Slot], bound: usize) {
     let mut set = QuerySet::default();
     set.reset(bound);
     slots.iter().for_each(|&slot| set.insert(slot));
-    slots.iter_mut().zip(set.iter()).for_each(|(place, slot)| *place = slot);
+    slots.iter_mut().zip(set.iter()).for_each(|(entry, slot)| *entry = slot);
 }
 
 /// The keys of all slots as they were at one moment; what comes and goes later changes nothing.
@@ -241,8 +241,8 @@ mod tests {
                 assert!(slots.is_sorted());
                 let mut keys: Vec<_> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
                 keys.sort_unstable();
-                let wanted: Vec<_> = expected.iter().filter(|(_, matches)| **matches).map(|(key, _)| &**key).collect();
-                assert_eq!(keys, wanted);
+                let expected_keys: Vec<_> = expected.iter().filter(|(_, matches)| **matches).map(|(key, _)| &**key).collect();
+                assert_eq!(keys, expected_keys);
             }
         }
     }

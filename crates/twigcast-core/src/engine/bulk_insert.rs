@@ -71,15 +71,15 @@ impl Engine {
     fn parse_block<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut ParseBlock) {
         let context = Arc::clone(self.registry.context(context));
         let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
-        for ((key, text), ahead) in pairs.iter().zip(&mut block.parsed) {
-            ahead.key_hash = self.registry.key_hash(key.as_ref());
-            ahead.spelling = plain::read(text.as_ref(), &options, &mut self.vocabulary, &mut ahead.steps);
+        for ((key, text), parsed) in pairs.iter().zip(&mut block.parsed) {
+            parsed.key_hash = self.registry.key_hash(key.as_ref());
+            parsed.spelling = plain::read(text.as_ref(), &options, &mut self.vocabulary, &mut parsed.steps);
         }
-        for ((key, _), ahead) in pairs.iter().zip(&mut block.parsed) {
-            ahead.is_duplicate = self.registry.slot_at(key.as_ref(), ahead.key_hash).is_some();
+        for ((key, _), parsed) in pairs.iter().zip(&mut block.parsed) {
+            parsed.is_duplicate = self.registry.slot_at(key.as_ref(), parsed.key_hash).is_some();
         }
-        let paths = block.parsed[..pairs.len()].iter().map(|ahead| match ahead.spelling {
-            Some(_) => ahead.steps.as_slice(),
+        let paths = block.parsed[..pairs.len()].iter().map(|parsed| match parsed.spelling {
+            Some(_) => parsed.steps.as_slice(),
             None => &[],
         });
         let bulk = &self.population.main.nfa;
@@ -95,23 +95,23 @@ impl Engine {
         replace: bool,
         (block, index): (&ParseBlock, usize),
     ) -> Result<(), AddError> {
-        let ahead = &block.parsed[index];
-        if ahead.is_duplicate && !replace {
+        let parsed = &block.parsed[index];
+        if parsed.is_duplicate && !replace {
             return Err(AddError::DuplicateKey);
         }
         // One of the same key may have come or gone since.
-        let known = self.registry.slot_at(key, ahead.key_hash);
-        if known.is_some() && !replace {
+        let existing = self.registry.slot_at(key, parsed.key_hash);
+        if existing.is_some() && !replace {
             return Err(AddError::DuplicateKey);
         }
-        let query = match ahead.spelling {
+        let query = match parsed.spelling {
             Some(spelling) => {
                 let in_bulk = Some((block.version, block.in_bulk[index]));
-                self.path_query(text, context, &PlainPath { steps: &ahead.steps, spelling, in_bulk })
+                self.path_query(text, context, &PlainPath { steps: &parsed.steps, spelling, in_bulk })
             }
             None => self.other_query(text, context).map_err(AddError::Query)?,
         };
-        self.subscribe(key, ahead.key_hash, known, query);
+        self.subscribe(key, parsed.key_hash, existing, query);
         Ok(())
     }
 }

@@ -66,18 +66,18 @@ impl Engine {
             (new.needs.attributes, new.needs.text) = (true, true);
         }
         let layer = self.layer();
-        let places = Registrations::from(self.population.insert(query, routes, layer));
-        if layer == Segment::Recent && !places.as_slice().is_empty() {
+        let registrations = Registrations::from(self.population.insert(query, routes, layer));
+        if layer == Segment::Recent && !registrations.as_slice().is_empty() {
             self.recent.push(query);
         }
         self.count_needs(new.needs, true);
         let family = new.program.as_ref().map_or(FamilyRef::NONE, |program| program.family_ref());
-        self.compiled.put(query, new.compiled(places));
+        self.compiled.put(query, new.compiled(registrations));
         if family != FamilyRef::NONE && self.families.len() <= query as usize {
             self.families.resize(query as usize + 1, FamilyRef::NONE);
         }
-        if let Some(known) = self.families.get_mut(query as usize) {
-            *known = family;
+        if let Some(existing) = self.families.get_mut(query as usize) {
+            *existing = family;
         }
     }
 
@@ -112,9 +112,9 @@ pub(super) struct UnregisteredQuery {
 }
 
 impl UnregisteredQuery {
-    fn compiled(self, places: Registrations) -> CompiledQuery {
+    fn compiled(self, registrations: Registrations) -> CompiledQuery {
         let Self { evaluated, program, needs, warning, .. } = self;
-        CompiledQuery { registrations: places, evaluation: EvaluationPlan::of(evaluated, program), needs, warning }
+        CompiledQuery { registrations, evaluation: EvaluationPlan::of(evaluated, program), needs, warning }
     }
 }
 

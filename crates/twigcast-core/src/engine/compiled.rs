@@ -66,11 +66,11 @@ impl CompiledQuery {
 
     /// Bytes on the heap, programs aside.
     fn heap_bytes(&self) -> usize {
-        let places = match &self.registrations {
+        let registrations = match &self.registrations {
             Registrations::One(_) => 0,
-            Registrations::Several(places) => places.len() * size_of::<Registration>(),
+            Registrations::Several(several) => several.len() * size_of::<Registration>(),
         };
-        places + self.evaluation.as_ref().map_or(0, |_| size_of::<EvaluationPlan>())
+        registrations + self.evaluation.as_ref().map_or(0, |_| size_of::<EvaluationPlan>())
     }
 }
 
@@ -82,10 +82,10 @@ pub(super) enum Registrations {
 }
 
 impl From<Vec<Registration>> for Registrations {
-    fn from(places: Vec<Registration>) -> Self {
-        match places.as_slice() {
+    fn from(registrations: Vec<Registration>) -> Self {
+        match registrations.as_slice() {
             &[only] => Self::One(only),
-            _ => Self::Several(places.into()),
+            _ => Self::Several(registrations.into()),
         }
     }
 }
@@ -93,15 +93,15 @@ impl From<Vec<Registration>> for Registrations {
 impl Registrations {
     pub(super) fn as_slice(&self) -> &[Registration] {
         match self {
-            Self::One(place) => std::slice::from_ref(place),
-            Self::Several(places) => places,
+            Self::One(registration) => std::slice::from_ref(registration),
+            Self::Several(several) => several,
         }
     }
 
     fn as_mut_slice(&mut self) -> &mut [Registration] {
         match self {
-            Self::One(place) => std::slice::from_mut(place),
-            Self::Several(places) => places,
+            Self::One(registration) => std::slice::from_mut(registration),
+            Self::Several(several) => several,
         }
     }
 }
@@ -203,8 +203,8 @@ impl CompiledQueries {
         match PackedEntry::of(CompiledEntry::Path(layer, item)) {
             Some(path) => self.set(query, path),
             None => {
-                let places = Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)));
-                self.put(query, CompiledQuery { registrations: places, evaluation: None, needs: ScanNeeds::default(), warning: None });
+                let registrations = Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)));
+                self.put(query, CompiledQuery { registrations, evaluation: None, needs: ScanNeeds::default(), warning: None });
             }
         }
     }
@@ -263,19 +263,19 @@ impl CompiledQueries {
             }
             CompiledEntry::Other(number) => {
                 let Some(other) = self.evaluated.get_mut(number) else { return };
-                other.registrations.as_mut_slice().iter_mut().for_each(|place| *place = to(*place));
+                other.registrations.as_mut_slice().iter_mut().for_each(|registration| *registration = to(*registration));
             }
         }
     }
 
     /// Take a query out; where it was registered.
     pub(super) fn take(&mut self, query: u32) -> Option<Registrations> {
-        let places = self.registrations(query)?;
+        let registrations = self.registrations(query)?;
         let entry = std::mem::replace(self.entries.get_mut(query as usize)?, VACANT);
         if let CompiledEntry::Other(number) = entry.entry() {
             self.evaluated.remove(number);
         }
-        Some(places)
+        Some(registrations)
     }
 
     pub(super) fn warning(&self, query: u32) -> Option<QueryWarning> {

@@ -111,8 +111,8 @@ impl Matcher {
 
     /// Learn what the next message would have to be told, if there was any message since the last time.
     pub(super) fn follow(&mut self, engine: &Engine) {
-        let has_room = self.cache_bytes() < engine.limits.cache_bytes_max;
-        if self.followed_at == self.message_number || self.rest_messages > 0 || !has_room {
+        let has_space = self.cache_bytes() < engine.limits.cache_bytes_max;
+        if self.followed_at == self.message_number || self.rest_messages > 0 || !has_space {
             return;
         }
         self.followed_at = self.message_number;
@@ -128,8 +128,8 @@ impl Matcher {
         self.decided.clear();
     }
 
-    pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], want: RecordOptions) -> Result<(), MessageError> {
-        self.scanner.scan(source, &engine.vocabulary, &engine.limits, want, &mut self.document)
+    pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], options: RecordOptions) -> Result<(), MessageError> {
+        self.scanner.scan(source, &engine.vocabulary, &engine.limits, options, &mut self.document)
     }
 
     /// Decode a stream and hand `work` the bytes that the document's spans index into.
@@ -232,8 +232,8 @@ impl Matcher {
         self.begin(engine);
         watch.begin(&mut self.decisions);
         let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
-        let ways = (&mut self.walk, layers, &mut self.around);
-        let mut follower = StreamMatcher::new(ways, self.message_number, watch);
+        let route = (&mut self.walk, layers, &mut self.around);
+        let mut follower = StreamMatcher::new(route, self.message_number, watch);
         decoder.open_elements(stream, reading, &mut self.document)?.lead(&mut follower)?;
         Ok(follower.followed)
     }
@@ -341,8 +341,8 @@ impl Matcher {
             self.guide.for_each_match(|query| matched.insert(query));
         }
         if !self.guide.recent().is_empty() {
-            let late = self.guide.recent().to_vec();
-            self.run_alone(engine, source, &late);
+            let recent = self.guide.recent().to_vec();
+            self.run_alone(engine, source, &recent);
         }
     }
 
@@ -374,7 +374,7 @@ fn values_max(engine: &Engine, message: Message<'_>) -> u64 {
     engine.limits.query_visits_max as u64 + VALUES_TIMES * all
 }
 
-fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, want: RecordOptions, checks: CheckLevel) -> DecodeOptions<'a> {
+fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, options: RecordOptions, checks: CheckLevel) -> DecodeOptions<'a> {
     let Engine { vocabulary, limits, identity, .. } = engine;
-    DecodeOptions { dictionary, vocabulary, identity: *identity, limits, record: want, checks }
+    DecodeOptions { dictionary, vocabulary, identity: *identity, limits, record: options, checks }
 }

@@ -198,8 +198,8 @@ impl Engine {
     /// # Errors
     /// The message is malformed, over a limit, or needs conversion first.
     pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        let want = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
-        self.run_wanting(matcher, source, want, true)
+        let options = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
+        self.run_wanting(matcher, source, options, true)
     }
 
     /// Like [`Self::run`], for a message that comes as an element stream (see [`crate::stream`]).
@@ -212,15 +212,15 @@ impl Engine {
         stream: &[u8],
         dictionary: &Dictionary,
     ) -> Result<(), MessageError> {
-        let want = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
+        let options = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
         self.catch_up(matcher);
         self.warm.store(true, Ordering::Relaxed);
-        matcher.with_stream(self, (stream, dictionary), want, |matcher, source| matcher.run(self, source, true))
+        matcher.with_stream(self, (stream, dictionary), options, |matcher, source| matcher.run(self, source, true))
     }
 
-    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: RecordOptions, marks: bool) -> Result<(), MessageError> {
+    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], options: RecordOptions, marks: bool) -> Result<(), MessageError> {
         self.catch_up(matcher);
-        matcher.scan(self, source, want)?;
+        matcher.scan(self, source, options)?;
         if !self.warm.load(Ordering::Relaxed) {
             self.warm.store(true, Ordering::Relaxed);
         }

@@ -255,7 +255,7 @@ impl Engine {
         self.run_delivering(matcher, source)?;
         let Matcher { document, guide, decisions, .. } = matcher;
         let mut session = self.session(Message { source, document }, payloads);
-        let (mut told, mut elsewhere) = (MessageDeliveries::default(), Vec::new());
+        let (mut deliveries, mut elsewhere) = (MessageDeliveries::default(), Vec::new());
         let (mut prepared, mut named) = (None, None);
         if self.unshared_results {
             session.share_nothing();
@@ -264,15 +264,15 @@ impl Engine {
             if !guide.is_certain(self.limits.result_bytes_max) {
                 let mut delivered = MessageDeliveries::default();
                 let too_large = self.deliver_batch_results(guide, &mut delivered, &mut elsewhere);
-                told.failures.append(&mut delivered.failures);
+                deliveries.failures.append(&mut delivered.failures);
                 named = Some((delivered, guide.take_named(), too_large));
             }
             prepared = Some(guide.take_prepared());
         }
-        self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut told);
+        self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut deliveries);
         let others = payloads.len() as u32;
         let subscribed = SubscribersAtMatch { subscribers: Arc::clone(self.registry.subscribers()), is_plain: self.registry.is_all_plain() };
-        Ok(PreparedDeliveries::new(told, others, (prepared.unwrap_or_default(), named), subscribed))
+        Ok(PreparedDeliveries::new(deliveries, others, (prepared.unwrap_or_default(), named), subscribed))
     }
 
     /// Tell what the queries that the guide has decided are to get, by number of result, but for those that have to be
@@ -280,12 +280,12 @@ impl Engine {
     fn deliver_batch_results(&self, guide: &mut BatchRewriter, delivered: &mut MessageDeliveries, elsewhere: &mut Vec<u32>) -> Vec<u32> {
         let bytes_max = self.limits.result_bytes_max;
         let (book, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
-        let mut told = QueryResults::default();
-        let too_large = guide.name_results(bytes_max, &mut told);
-        if is_plain && !told.has_unassembled {
-            (delivered.slots, delivered.numbers) = (told.queries, told.numbers);
+        let mut deliveries = QueryResults::default();
+        let too_large = guide.name_results(bytes_max, &mut deliveries);
+        if is_plain && !deliveries.has_unassembled {
+            (delivered.slots, delivered.numbers) = (deliveries.queries, deliveries.numbers);
         } else {
-            for (&query, &number) in told.queries.iter().zip(&told.numbers) {
+            for (&query, &number) in deliveries.queries.iter().zip(&deliveries.numbers) {
                 if number == UNASSEMBLED {
                     elsewhere.push(query);
                 } else {
@@ -305,8 +305,8 @@ impl Engine {
         session: &mut Interpreter<'a>,
         delivered: &mut MessageDeliveries,
     ) {
-        let is_told = |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
-        let others = matched.iter().filter(|query| !is_told(query));
+        let is_delivered = |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
+        let others = matched.iter().filter(|query| !is_delivered(query));
         let mut several = Vec::new();
         for query in others.chain(unassembled.iter().copied()) {
             let slots: &[Slot] = match self.registry.subscribers().subscribers(query) {

@@ -50,13 +50,13 @@ impl PathCache {
         watch: &mut impl MatchObserver,
     ) {
         let Self { dfa, memo, work, lookups, .. } = self;
-        let looks_ahead = dfa.bytes() > CACHED_BYTES;
+        let prefetches = dfa.bytes() > CACHED_BYTES;
         for (number, elements) in work.chunks(LOOKUPS_AT_ONCE).enumerate() {
-            if looks_ahead {
+            if prefetches {
                 run.look_up(decisions, elements.iter().map(|&(node, id)| (node, &dfa.undecided(id).keyed)), lookups);
             }
             for (index, &(node, id)) in elements.iter().enumerate() {
-                let asked = looks_ahead.then(|| lookups.request(index));
+                let asked = prefetches.then(|| lookups.request(index));
                 run.decide(decisions, node, dfa.undecided(id), paths, memo, asked);
                 if watch.should_poll(number * LOOKUPS_AT_ONCE + index) && watch.has_enough(decisions) {
                     return;

@@ -50,12 +50,12 @@ impl SubscribersAtMatch {
         prepared.queries().map(subscribers).sum()
     }
 
-    fn deliver(&self, told: QueryResults) -> MessageDeliveries {
+    fn deliver(&self, immediate: QueryResults) -> MessageDeliveries {
         let mut delivered = MessageDeliveries::default();
         if self.is_plain {
-            (delivered.slots, delivered.numbers) = (told.queries, told.numbers);
+            (delivered.slots, delivered.numbers) = (immediate.queries, immediate.numbers);
         } else {
-            for (&query, &number) in told.queries.iter().zip(&told.numbers) {
+            for (&query, &number) in immediate.queries.iter().zip(&immediate.numbers) {
                 delivered.push_subscribers(&self.subscribers, query, number);
             }
         }
@@ -83,13 +83,13 @@ impl PreparedDeliveries {
     ) -> Self {
         let count = immediate.slots.len() + if named.is_none() { subscribed.count(&prepared) } else { 0 };
         let (prepared, too_large) = (RwLock::new(prepared), Vec::new());
-        let mut found = Self { immediate, remaining, prepared, too_large, subscribed, count, named: OnceLock::new() };
+        let mut prepared_deliveries = Self { immediate, remaining, prepared, too_large, subscribed, count, named: OnceLock::new() };
         if let Some((delivered, results, too_large)) = named {
-            let single = found.after_immediate(delivered, results);
-            found.count = single.delivered.slots.len();
-            (found.named, found.too_large) = (single.into(), too_large);
+            let single = prepared_deliveries.after_immediate(delivered, results);
+            prepared_deliveries.count = single.delivered.slots.len();
+            (prepared_deliveries.named, prepared_deliveries.too_large) = (single.into(), too_large);
         }
-        found
+        prepared_deliveries
     }
 
     fn prepared(&self) -> RwLockReadGuard<'_, PreparedResults> {
@@ -109,14 +109,14 @@ impl PreparedDeliveries {
     /// The single deliveries, told now if they were not before; in order, if that is as good as for nothing.
     fn single(&self) -> &ExpandedDeliveries {
         let is_many = self.count >= self.slot_bound() / SPARSE;
-        let tell = || if self.subscribed.is_plain && is_many { self.deliver_in_order() } else { self.deliver() };
-        self.named.get_or_init(tell)
+        let deliver = || if self.subscribed.is_plain && is_many { self.deliver_in_order() } else { self.deliver() };
+        self.named.get_or_init(deliver)
     }
 
     fn deliver(&self) -> ExpandedDeliveries {
-        let mut told = QueryResults::default();
-        let results = self.prepared().named(&mut told);
-        self.after_immediate(self.subscribed.deliver(told), results)
+        let mut immediate = QueryResults::default();
+        let results = self.prepared().named(&mut immediate);
+        self.after_immediate(self.subscribed.deliver(immediate), results)
     }
 
     /// [`Self::tell`] where each query has one subscription, of its own number.
@@ -215,7 +215,7 @@ impl PreparedDeliveries {
     pub fn write_all<'a>(
         &self,
         source: &[u8],
-        told: impl Iterator<Item = &'a [u8]> + Clone,
+        immediate: impl Iterator<Item = &'a [u8]> + Clone,
         payloads: &mut Payloads,
     ) -> Result<(), ExtractError> {
         let results = &self.single().results;
@@ -223,7 +223,7 @@ impl PreparedDeliveries {
         if !results.is_empty() {
             self.prepared.write().expect(CUT_SHORT).join(source);
         }
-        self.prepared().assemble((results, &self.too_large), source, told, payloads)
+        self.prepared().assemble((results, &self.too_large), source, immediate, payloads)
     }
 }
 
@@ -280,20 +280,20 @@ mod tests {
             engine.add(&number.to_string(), &text, &context, false).expect(&text);
         }
         let mut matcher = Matcher::new();
-        let mut told = |xml: &str| {
-            let found = engine.prepare(&mut matcher, xml.as_bytes(), &mut Payloads::default()).expect("well-formed");
-            let (slots, numbers) = found.deliveries();
-            (slots.to_vec(), numbers.to_vec(), found.result_count())
+        let mut immediate = |xml: &str| {
+            let prepared_deliveries = engine.prepare(&mut matcher, xml.as_bytes(), &mut Payloads::default()).expect("well-formed");
+            let (slots, numbers) = prepared_deliveries.deliveries();
+            (slots.to_vec(), numbers.to_vec(), prepared_deliveries.result_count())
         };
         let items =
             |values: &[u32]| -> String { values.iter().map(|value| format!("<i><a>{value}</a></i>")).collect() };
         for values in [&[0, 1, 2, 3, 0][..], &[1], &[2, 2, 0], &[3, 1, 3, 1, 2, 2, 0]] {
             let xml = format!("<m>{}</m>", items(values));
-            let expected = told(&xml);
+            let expected = immediate(&xml);
             assert!(expected.2 > 1 && expected.2 <= expected.0.len(), "{expected:?}");
             crate::rewrite::batch::start_last_round();
             for _ in 0..3 {
-                assert_eq!(told(&xml), expected, "{values:?}");
+                assert_eq!(immediate(&xml), expected, "{values:?}");
             }
         }
     }
@@ -341,22 +341,22 @@ mod tests {
             engine.add(&number.to_string(), &text, &context, false).expect(&text);
         }
         let xml = b"<m><i><a>0</a><b/></i><i><a>1</a></i><i><a>2</a></i><i><a>3</a><b>x</b></i></m>";
-        let told = |engine: &Engine, matcher: &mut Matcher| {
-            let found = engine.prepare(matcher, xml, &mut Payloads::default()).expect("well-formed");
-            let (slots, numbers) = found.deliveries_in_order();
-            let result = |&number: &u32| found.write(number as usize, xml, &mut Vec::new()).to_vec();
+        let immediate = |engine: &Engine, matcher: &mut Matcher| {
+            let prepared_deliveries = engine.prepare(matcher, xml, &mut Payloads::default()).expect("well-formed");
+            let (slots, numbers) = prepared_deliveries.deliveries_in_order();
+            let result = |&number: &u32| prepared_deliveries.write(number as usize, xml, &mut Vec::new()).to_vec();
             slots.iter().copied().zip(numbers.iter().map(result)).collect::<Vec<_>>()
         };
         let mut matcher = Matcher::new();
-        assert_eq!(told(&engine, &mut matcher).len(), COUNT);
+        assert_eq!(immediate(&engine, &mut matcher).len(), COUNT);
         assert!(matcher.guide.is_certain(usize::MAX));
         for gone in 1..4 {
             assert!(engine.remove(&(gone * 50).to_string()));
-            let expected = told(&engine, &mut Matcher::new());
+            let expected = immediate(&engine, &mut Matcher::new());
             assert_eq!(expected.len(), COUNT - gone);
             let mut skipping = 0;
             loop {
-                assert_eq!(told(&engine, &mut matcher), expected);
+                assert_eq!(immediate(&engine, &mut matcher), expected);
                 if matcher.guide.is_certain(usize::MAX) {
                     break;
                 }
@@ -374,17 +374,17 @@ mod tests {
         let text = "for $v in //i return <r>{ $v/a }</r>";
         engine.add("one", text, &QueryContext::default(), false).expect(text);
         let xml = b"<m><i><a/><a/></i></m>";
-        let found = engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
-        assert_eq!(found.write(0, xml, &mut Vec::new()), b"<r><a/><a/></r>");
+        let prepared_deliveries = engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
+        assert_eq!(prepared_deliveries.write(0, xml, &mut Vec::new()), b"<r><a/><a/></r>");
         let panics = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
-        let write_all = || found.write_all(xml, [].into_iter(), &mut Payloads::default()).expect("there is memory");
+        let write_all = || prepared_deliveries.write_all(xml, [].into_iter(), &mut Payloads::default()).expect("there is memory");
         assert!(!panics(&write_all));
         assert!(panics(&|| {
-            let _laying_out = found.prepared.write();
+            let _laying_out = prepared_deliveries.prepared.write();
             panic!("as if there were a mistake");
         }));
         assert!(panics(&write_all));
-        assert!(panics(&|| drop(found.write(0, xml, &mut Vec::new()).to_vec())));
+        assert!(panics(&|| drop(prepared_deliveries.write(0, xml, &mut Vec::new()).to_vec())));
     }
 
     /// Where there is no memory for all results, that is an error, and not the end of the process.
@@ -394,13 +394,13 @@ mod tests {
         let text = "for $v in //i return <r>{ $v/a }</r>";
         engine.add("one", text, &QueryContext::default(), false).expect(text);
         let xml = b"<m><i><a/></i></m>";
-        let found = engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
+        let prepared_deliveries = engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
         // So often that there are not as many addresses.
-        let (told, count) = (vec![0; 1 << 26], 1 << 22);
+        let (immediate, count) = (vec![0; 1 << 26], 1 << 22);
         let mut payloads = Payloads::default();
-        let written = found.write_all(xml, std::iter::repeat_n(&told[..], count), &mut payloads);
+        let written = prepared_deliveries.write_all(xml, std::iter::repeat_n(&immediate[..], count), &mut payloads);
         assert!(matches!(written, Err(ExtractError::NoMemory { bytes }) if bytes > count << 26), "{written:?}");
-        assert_eq!(found.write_all(xml, [].into_iter(), &mut payloads), Ok(()));
+        assert_eq!(prepared_deliveries.write_all(xml, [].into_iter(), &mut payloads), Ok(()));
         assert_eq!(payloads.get(0), Some(&b"<r><a/></r>"[..]));
     }
 }

@@ -66,8 +66,8 @@ impl<'a, W: MatchObserver> StreamMatcher<'a, W> {
 impl<W: MatchObserver> ElementVisitor for StreamMatcher<'_, W> {
     #[inline(always)]
     fn enter(&mut self, name: Name) -> VisitNext {
-        let place = match self.walk.enter(&mut self.layers, self.state, name, self.message_number, self.watch) {
-            Ok(Some(place)) => place,
+        let state = match self.walk.enter(&mut self.layers, self.state, name, self.message_number, self.watch) {
+            Ok(Some(state)) => state,
             Ok(None) => return self.stop(StreamProgress::NeedsDocument),
             Err(_) => return self.stop(StreamProgress::CacheIsFull),
         };
@@ -81,10 +81,10 @@ impl<W: MatchObserver> ElementVisitor for StreamMatcher<'_, W> {
                 return self.stop(StreamProgress::Enough);
             }
         }
-        if place == NOWHERE {
+        if state == NOWHERE {
             return VisitNext::Past;
         }
-        self.around.push(std::mem::replace(&mut self.state, place));
+        self.around.push(std::mem::replace(&mut self.state, state));
         VisitNext::In
     }
 

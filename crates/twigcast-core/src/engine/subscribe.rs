@@ -47,8 +47,8 @@ impl Engine {
         replace: bool,
     ) -> Result<Option<QueryWarning>, AddError> {
         let hash = self.registry.key_hash(key);
-        let known = self.registry.slot_at(key, hash);
-        if known.is_some() && !replace {
+        let existing = self.registry.slot_at(key, hash);
+        if existing.is_some() && !replace {
             return Err(AddError::DuplicateKey);
         }
         // Also a query that is refused may have brought names.
@@ -56,14 +56,14 @@ impl Engine {
         let context = self.registry.intern_context(context);
         let query = self.query_for(text, context).map_err(AddError::Query)?;
         let warning = self.compiled.warning(query);
-        self.subscribe(key, hash, known, query);
+        self.subscribe(key, hash, existing, query);
         Ok(warning)
     }
 
     /// Subscribe to a query under a key, which may be `known`: its subscription goes.
-    pub(super) fn subscribe(&mut self, key: &str, hash: u64, known: Option<Slot>, query: u32) {
+    pub(super) fn subscribe(&mut self, key: &str, hash: u64, existing: Option<Slot>, query: u32) {
         // Hold on to the new query before the old subscription lets go: they may be the same.
-        if let Some(slot) = known {
+        if let Some(slot) = existing {
             self.registry.hold(query);
             self.remove_slot(slot);
             self.registry.unhold(query);
@@ -76,8 +76,8 @@ impl Engine {
     /// The query with this text, compiled now if it is new.
     pub(super) fn query_for(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
         let mut steps = std::mem::take(&mut self.steps);
-        let given = Arc::clone(self.registry.context(context));
-        let options = ParseOptions { namespaces: &given.namespaces, dialect: given.dialect, limits: &self.limits };
+        let declared = Arc::clone(self.registry.context(context));
+        let options = ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
         let query = match plain::read(text, &options, &mut self.vocabulary, &mut steps) {
             Some(spelling) => Ok(self.path_query(text, context, &PlainPath { steps: &steps, spelling, in_bulk: None })),
             None => self.other_query(text, context),
@@ -106,9 +106,9 @@ impl Engine {
             Segment::Main => Some(self.population.main.nfa.state_of(steps)),
             Segment::Recent => path.state_in(&self.population.main.nfa),
         };
-        let known = in_bulk.and_then(|state| self.query_at(Segment::Main, state, context)).filter(|_| is_as_printed);
+        let existing = in_bulk.and_then(|state| self.query_at(Segment::Main, state, context)).filter(|_| is_as_printed);
         // A query that is found in any way stands at the path's end, so no state is left over.
-        if let Some(query) = known.or_else(|| self.registry.find_query(text, context)) {
+        if let Some(query) = existing.or_else(|| self.registry.find_query(text, context)) {
             return query;
         }
         let state = match in_bulk {
@@ -153,8 +153,8 @@ impl Engine {
 
     fn print(&self, steps: &[LinearStep], context: u32, text: &mut String) -> bool {
         let namespaces = &self.registry.context(context).namespaces;
-        let given = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
-        plain::print(steps, given, &self.vocabulary, text)
+        let declared = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
+        plain::print(steps, declared, &self.vocabulary, text)
     }
 
     /// The text of a query.
@@ -193,9 +193,9 @@ impl Engine {
 
     /// A query is gone from the registry: let it take no part in matching any more.
     pub(super) fn retire(&mut self, query: u32) {
-        let Some(places) = self.compiled.registrations(query) else { return };
+        let Some(registrations) = self.compiled.registrations(query) else { return };
         let needs = self.compiled.needs(query);
-        let is_loose = places.as_slice().iter().all(|&place| self.population.is_loose(place));
+        let is_loose = registrations.as_slice().iter().all(|&registration| self.population.is_loose(registration));
         self.count_needs(needs, false);
         if self.warm.load(Ordering::Relaxed) && !is_loose {
             // Without subscribers it can do no harm; taking it out now would cost what matchers have learnt.
@@ -207,8 +207,8 @@ impl Engine {
 
     /// Take a query out of the shared structures.
     pub(super) fn take_out(&mut self, query: u32) {
-        let Some(places) = self.compiled.take(query) else { return };
-        self.population.remove(query, places.as_slice());
+        let Some(registrations) = self.compiled.take(query) else { return };
+        self.population.remove(query, registrations.as_slice());
         self.classes.remove(query);
         if let Some(family) = self.families.get_mut(query as usize) {
             *family = FamilyRef::NONE;
@@ -236,7 +236,7 @@ impl Engine {
         recent.dedup();
         for query in recent {
             let population = &mut self.population;
-            self.compiled.map_registrations(query, |place| population.promote(place));
+            self.compiled.map_registrations(query, |registration| population.promote(registration));
             self.keep_untold_text(query);
         }
         self.interner.tidy();

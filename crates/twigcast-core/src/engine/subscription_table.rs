@@ -186,11 +186,11 @@ impl SubscriptionTable {
             return None;
         }
         let hash = self.text_hash(text, context);
-        let found = self.by_text.find(hash, |&query| {
+        let existing = self.by_text.find(hash, |&query| {
             let entry = &self.queries[query as usize];
             entry.context == context && self.texts.get(entry.text) == text
         });
-        found.copied()
+        existing.copied()
     }
 
     /// Is it a query that somebody subscribes to whose text is its path, in this context?
@@ -300,8 +300,8 @@ impl SubscriptionTable {
         let query = self.query_of(slot)?;
         let text = *self.subscribers.keys.get(slot)?;
         let hash = self.hasher.hash_one(self.subscribers.texts.get(text));
-        if let Ok(found) = self.by_key.find_entry(hash, |&other| other == slot) {
-            found.remove();
+        if let Ok(existing) = self.by_key.find_entry(hash, |&other| other == slot) {
+            existing.remove();
         }
         self.unlink(slot, query);
         let book = Arc::make_mut(&mut self.subscribers);
@@ -347,18 +347,18 @@ impl SubscriptionTable {
             number => {
                 let Some(slots) = self.subscribers_mut().sharing.get_mut(number) else { return };
                 let slots = Arc::make_mut(slots);
-                let place = slots.len() as u32;
+                let position = slots.len() as u32;
                 slots.push(slot);
-                self.set_position(slot, place);
+                self.set_position(slot, position);
             }
         }
     }
 
-    fn set_position(&mut self, slot: Slot, place: u32) {
+    fn set_position(&mut self, slot: Slot, position: u32) {
         if self.positions.len() <= slot as usize {
             self.positions.resize(self.slot_bound().max(slot as usize + 1), 0);
         }
-        self.positions[slot as usize] = place;
+        self.positions[slot as usize] = position;
     }
 
     fn unlink(&mut self, slot: Slot, query: u32) {
@@ -367,12 +367,12 @@ impl SubscriptionTable {
             self.set_subscribed(query, NONE);
             return;
         }
-        let place = self.positions[slot as usize];
+        let position = self.positions[slot as usize];
         let Some(slots) = Arc::make_mut(&mut self.subscribers).sharing.get_mut(number) else { return };
         let slots = Arc::make_mut(slots);
-        slots.swap_remove(place as usize);
-        if let Some(&moved) = slots.get(place as usize) {
-            self.positions[moved as usize] = place;
+        slots.swap_remove(position as usize);
+        if let Some(&moved) = slots.get(position as usize) {
+            self.positions[moved as usize] = position;
         }
         if let &[sole] = slots.as_slice() {
             *slots = Vec::new();
@@ -404,8 +404,8 @@ impl SubscriptionTable {
             return;
         }
         let hash = self.text_hash(self.texts.get(text), context);
-        if let Ok(found) = self.by_text.find_entry(hash, |&other| other == query) {
-            found.remove();
+        if let Ok(existing) = self.by_text.find_entry(hash, |&other| other == query) {
+            existing.remove();
         }
         self.text_space.remove(&mut self.texts, text);
     }

@@ -72,8 +72,8 @@ impl Engine {
         self.identity = NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn exchange(&mut self, made: RebuiltQueries) -> RebuiltQueries {
-        let RebuiltQueries { vocabulary, population, interner, compiled, families, classes, needing } = made;
+    fn exchange(&mut self, rebuilt: RebuiltQueries) -> RebuiltQueries {
+        let RebuiltQueries { vocabulary, population, interner, compiled, families, classes, needing } = rebuilt;
         RebuiltQueries {
             vocabulary: std::mem::replace(&mut self.vocabulary, vocabulary),
             population: std::mem::replace(&mut self.population, population),
@@ -88,8 +88,8 @@ impl Engine {
     /// Compile a query that has its number already.
     fn compile_as(&mut self, query: u32, text: &str, context: u32) -> Result<(), QueryError> {
         let mut steps = Vec::new();
-        let given = Arc::clone(self.registry.context(context));
-        let options = ParseOptions { namespaces: &given.namespaces, dialect: given.dialect, limits: &self.limits };
+        let declared = Arc::clone(self.registry.context(context));
+        let options = ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
         if plain::read(text, &options, &mut self.vocabulary, &mut steps).is_none() {
             let compiled = self.compile(text, context)?;
             self.register_as(query, context, compiled);

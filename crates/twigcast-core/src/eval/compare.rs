@@ -138,14 +138,14 @@ impl<'a> Evaluator<'a> {
     ) -> Result<bool, EvalError> {
         if op.is_equality() && other_type == PredicateType::String {
             let equal = op == CompareOp::Equal;
-            if let Expr::Literal(wanted) = other
+            if let Expr::Literal(expected) = other
                 && let Some(holds) =
-                    self.set_in_table(set, context, &mut |node| Ok(self.has_value(node, wanted)? == equal))?
+                    self.set_in_table(set, context, &mut |node| Ok(self.has_value(node, expected)? == equal))?
             {
                 return Ok(holds);
             }
-            let wanted = self.string(other, context)?;
-            return self.any_of(set, context, &mut |node| halt_if(self.has_value(node, &wanted)? == equal));
+            let expected = self.string(other, context)?;
+            return self.any_of(set, context, &mut |node| halt_if(self.has_value(node, &expected)? == equal));
         }
         let number = self.number(other, context)?;
         if matches!(other, Expr::Number(_) | Expr::Literal(_))
@@ -214,8 +214,8 @@ impl<'a> Evaluator<'a> {
     /// The distinct string-values of a node-set, remembered where they do not depend on the context.
     fn strings(&self, expr: &'a Expr, context: Context) -> Result<Rc<StringValues>, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
-        let known = fixed.and_then(|fixed| self.cache.borrow().strings(fixed));
-        if let Some(strings) = known {
+        let cached = fixed.and_then(|fixed| self.cache.borrow().strings(fixed));
+        if let Some(strings) = cached {
             return Ok(strings);
         }
         let mut strings = StringValues::default();
@@ -249,8 +249,8 @@ impl<'a> Evaluator<'a> {
     /// Smallest and largest number in a node-set; nothing if there is no number.
     fn extremes(&self, expr: &'a Expr, context: Context) -> Result<Option<(f64, f64)>, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
-        let known = fixed.and_then(|fixed| self.cache.borrow().extremes(fixed));
-        if let Some(extremes) = known {
+        let cached = fixed.and_then(|fixed| self.cache.borrow().extremes(fixed));
+        if let Some(extremes) = cached {
             return Ok(extremes);
         }
         let mut extremes: Option<(f64, f64)> = None;

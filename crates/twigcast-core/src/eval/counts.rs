@@ -51,8 +51,8 @@ impl<'a> Evaluator<'a> {
             return Ok(None);
         }
         self.charge(1)?;
-        let known = self.cache.borrow().counts_up(hop.step);
-        if let Some(counts) = known {
+        let cached = self.cache.borrow().counts_up(hop.step);
+        if let Some(counts) = cached {
             return Ok(Some(counts[id as usize] as usize));
         }
         let nodes = &self.message.document.nodes;
@@ -99,9 +99,9 @@ impl<'a> Evaluator<'a> {
 
     /// By node, the nearest one at or above it that a step can choose; the outermost, if it chooses the last.
     fn nearest_of(&self, hop: &Hop<'a>) -> Result<Option<Rc<[NodeId]>>, EvalError> {
-        let known = self.cache.borrow().nearest(hop.step);
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.cache.borrow().nearest(hop.step);
+        if cached.is_some() {
+            return Ok(cached);
         }
         let nodes = &self.message.document.nodes;
         if !self.cache.borrow_mut().admit_bytes(nodes.len() * size_of::<NodeId>()) {

@@ -94,8 +94,8 @@ impl<'a> Evaluator<'a> {
                 Ok(text.text.starts_with(&*start.text))
             }
             Function::Lang => {
-                let wanted = self.string(&arguments[0], context)?;
-                Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &wanted)))
+                let expected = self.string(&arguments[0], context)?;
+                Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &expected)))
             }
             _ => Ok(super::truth(&self.call(function, arguments, context)?)),
         }
@@ -188,8 +188,8 @@ impl<'a> Evaluator<'a> {
 
     /// Does any element say which language it is in?
     fn has_languages(&self) -> Result<bool, EvalError> {
-        if let Some(&known) = self.has_languages.get() {
-            return Ok(known);
+        if let Some(&cached) = self.has_languages.get() {
+            return Ok(cached);
         }
         let attributes = &self.message.document.attributes;
         self.charge(attributes.len() as u64)?;
@@ -217,14 +217,14 @@ impl<'a> Evaluator<'a> {
         };
         // Each identifier once: the first element that has it.
         let tokens = texts.iter().flat_map(|text| text.split(SPACES)).filter(|token| !token.is_empty());
-        let mut wanted: FxHashMap<&str, bool> = tokens.map(|token| (token, false)).collect();
+        let mut expected: FxHashMap<&str, bool> = tokens.map(|token| (token, false)).collect();
         let nodes = self.message.document.nodes.len() as u32;
         self.charge(u64::from(nodes))?;
         let mut elements = Vec::new();
         for element in 1..nodes {
             let Some(attribute) = self.xml_attribute(element, b"id") else { continue };
             let value = self.string_value(NodeRef::Attribute(attribute))?;
-            if let Some(taken @ false) = wanted.get_mut(value.trim_matches(SPACES)) {
+            if let Some(taken @ false) = expected.get_mut(value.trim_matches(SPACES)) {
                 *taken = true;
                 elements.push(NodeRef::Node(element));
             }
@@ -243,9 +243,9 @@ impl<'a> Evaluator<'a> {
 }
 
 /// Is a language the wanted one or a sublanguage of it? Case does not matter.
-fn is_language(language: &str, wanted: &str) -> bool {
-    language.get(..wanted.len()).is_some_and(|start| {
-        start.eq_ignore_ascii_case(wanted) && matches!(language.as_bytes().get(wanted.len()), None | Some(b'-'))
+fn is_language(language: &str, expected: &str) -> bool {
+    language.get(..expected.len()).is_some_and(|start| {
+        start.eq_ignore_ascii_case(expected) && matches!(language.as_bytes().get(expected.len()), None | Some(b'-'))
     })
 }
 

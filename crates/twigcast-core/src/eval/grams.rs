@@ -37,8 +37,8 @@ impl<const LENGTH: usize> GramTable<LENGTH> {
         let power = (text.len() * BITS_PER_BYTE).next_power_of_two().ilog2().clamp(BITS_MIN, BITS_MAX);
         let mut pieces = Self { bits: vec![0; 1 << (power - 6)].into(), shift: u64::BITS - power };
         for piece in text.windows(LENGTH) {
-            let place = pieces.position(piece);
-            pieces.bits[place / 64] |= 1 << (place % 64);
+            let position = pieces.position(piece);
+            pieces.bits[position / 64] |= 1 << (position % 64);
         }
         pieces
     }
@@ -50,8 +50,8 @@ impl<const LENGTH: usize> GramTable<LENGTH> {
 
     fn has_all(&self, text: &[u8]) -> bool {
         text.windows(LENGTH).all(|piece| {
-            let place = self.position(piece);
-            self.bits[place / 64] >> (place % 64) & 1 == 1
+            let position = self.position(piece);
+            self.bits[position / 64] >> (position % 64) & 1 == 1
         })
     }
 }

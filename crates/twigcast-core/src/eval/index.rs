@@ -78,8 +78,8 @@ impl<'a> Evaluator<'a> {
     /// The index of what a hop selects in the whole message or below one parent. With positions, of all that it chooses
     /// from.
     pub(super) fn index_of(&self, hop: &Hop<'a>, below: NodeId) -> Result<Rc<StepIndex>, EvalError> {
-        let known = self.cache.borrow().index(hop.step, below);
-        if let Some(index) = known {
+        let cached = self.cache.borrow().index(hop.step, below);
+        if let Some(index) = cached {
             return Ok(index);
         }
         let nodes = match below {

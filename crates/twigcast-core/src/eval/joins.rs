@@ -101,8 +101,8 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Option<bool>, EvalError> {
         let NodeRef::Node(id) = context.node else { return Ok(None) };
         let Some((hop, rest)) = Hop::first(&path.steps) else { return Ok(None) };
-        let known = self.cache.borrow().join(path);
-        let join = match known {
+        let cached = self.cache.borrow().join(path);
+        let join = match cached {
             Some(join) => join,
             None => {
                 let join = self.within_share(|| self.build_join(&hop, rest))?.flatten();

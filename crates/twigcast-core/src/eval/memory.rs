@@ -83,9 +83,9 @@ impl<'a> Evaluator<'a> {
     /// `number()` of a function call, remembered by its anchor.
     pub(super) fn call_number(&self, expr: &'a Expr, context: Context) -> Result<Option<f64>, EvalError> {
         let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
-        let known = self.cache.borrow().number(expr, anchor);
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.cache.borrow().number(expr, anchor);
+        if cached.is_some() {
+            return Ok(cached);
         }
         let number = self.number_of(self.value(expr, context)?)?;
         self.cache.borrow_mut().keep_number(expr, anchor, number);

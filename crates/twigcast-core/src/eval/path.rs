@@ -22,8 +22,8 @@ impl<'a> Evaluator<'a> {
     pub(super) fn path_exists(&self, path: &'a Path, context: Context) -> Result<bool, EvalError> {
         let anchor = self.path_anchor(path, context);
         if let Some(anchor) = anchor {
-            let known = self.cache.borrow().existence(path, anchor);
-            if let Some(exists) = known {
+            let cached = self.cache.borrow().existence(path, anchor);
+            if let Some(exists) = cached {
                 return Ok(exists);
             }
         }
@@ -47,9 +47,9 @@ impl<'a> Evaluator<'a> {
         if !self.is_invariant(path) {
             return Ok(None);
         }
-        let known = self.cache.borrow().nodes(path);
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.cache.borrow().nodes(path);
+        if cached.is_some() {
+            return Ok(cached);
         }
         let nodes: Rc<[NodeRef]> = self.find_nodes(path, Context::DOCUMENT)?.into();
         self.cache.borrow_mut().keep_nodes(path, &nodes);

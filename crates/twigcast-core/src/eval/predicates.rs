@@ -190,8 +190,8 @@ impl<'a> Evaluator<'a> {
     ///
     /// `anchor`: the node whose it is.
     pub(super) fn remembered(&self, predicate: &'a Expr, context: Context, anchor: NodeRef) -> Result<bool, EvalError> {
-        let known = self.cache.borrow().predicate(predicate, anchor);
-        if let Some(holds) = known {
+        let cached = self.cache.borrow().predicate(predicate, anchor);
+        if let Some(holds) = cached {
             return Ok(holds);
         }
         let holds = self.boolean(predicate, context)?;

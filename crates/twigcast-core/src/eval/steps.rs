@@ -352,8 +352,8 @@ impl<'a> Evaluator<'a> {
         if independent == step.predicates.len() {
             return Ok(true);
         }
-        let known = self.cache.borrow().children(step, parent);
-        let selected = match known {
+        let cached = self.cache.borrow().children(step, parent);
+        let selected = match cached {
             Some(selected) => selected,
             None => {
                 let dependence = dependence_of_all(&step.predicates);

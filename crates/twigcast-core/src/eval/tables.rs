@@ -84,8 +84,8 @@ impl<'a> Evaluator<'a> {
             NodeRef::Attribute(attribute) => (TableDomain::Attributes, attribute),
             NodeRef::Namespace { .. } => return Ok(None),
         };
-        if let Some(known) = self.cache.borrow().in_table((question, domain), number) {
-            return Ok(known);
+        if let Some(cached) = self.cache.borrow().in_table((question, domain), number) {
+            return Ok(cached);
         }
         if !self.cache.borrow_mut().admit_bytes(self.bound(domain) / 8) {
             return Ok(None);

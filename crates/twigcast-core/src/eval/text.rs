@@ -188,53 +188,53 @@ impl<'a> Evaluator<'a> {
 
     /// Does a text contain another one, which the query gives as `part`? Where it occurs in the message is remembered, if
     /// many overlapping parts of that are asked.
-    pub(super) fn contains(&self, reading: &BorrowedText<'_>, part: &'a Expr, wanted: &str) -> Result<bool, EvalError> {
+    pub(super) fn contains(&self, reading: &BorrowedText<'_>, part: &'a Expr, expected: &str) -> Result<bool, EvalError> {
         let Some(range) = &reading.range else {
             self.note_search(reading.text.len());
-            return Ok(reading.text.contains(wanted));
+            return Ok(reading.text.contains(expected));
         };
-        let is_fixed = matches!(part, Expr::Literal(_)) && !wanted.is_empty();
+        let is_fixed = matches!(part, Expr::Literal(_)) && !expected.is_empty();
         if is_fixed
             && self.is_worth_tables()
             && let Some(texts) = self.texts()?
         {
-            let known = self.cache.borrow().occurs_within(part, range, wanted.len());
-            if let Some(Some(occurs)) = known {
+            let cached = self.cache.borrow().occurs_within(part, range, expected.len());
+            if let Some(Some(occurs)) = cached {
                 return Ok(occurs);
             }
             // Once or twice, it is found faster than all its occurrences.
-            if known.is_none() && self.cache.borrow_mut().is_frequent(part) {
-                let most = OCCURRENCES_COST / (wanted.len() + BYTES_PER_VISIT);
-                let found = texts.occurrences(wanted, most);
+            if cached.is_none() && self.cache.borrow_mut().is_frequent(part) {
+                let most = OCCURRENCES_COST / (expected.len() + BYTES_PER_VISIT);
+                let result = texts.occurrences(expected, most);
                 self.charge_text(texts.bytes())?;
-                self.charge(found.as_ref().map_or(most, |found| found.len()) as u64)?;
+                self.charge(result.as_ref().map_or(most, |result| result.len()) as u64)?;
                 let mut cache = self.cache.borrow_mut();
-                cache.keep_occurrences(part, found);
-                if let Some(Some(occurs)) = cache.occurs_within(part, range, wanted.len()) {
+                cache.keep_occurrences(part, result);
+                if let Some(Some(occurs)) = cache.occurs_within(part, range, expected.len()) {
                     return Ok(occurs);
                 }
             }
         }
         self.charge_text(reading.text.len())?;
         self.note_search(reading.text.len());
-        Ok(reading.text.contains(wanted))
+        Ok(reading.text.contains(expected))
     }
 
     /// Does a node have this string-value? Compares piece by piece, so that a large subtree is left at the first
     /// difference.
-    pub(super) fn has_value(&self, node: NodeRef, wanted: &str) -> Result<bool, EvalError> {
+    pub(super) fn has_value(&self, node: NodeRef, expected: &str) -> Result<bool, EvalError> {
         let NodeRef::Node(id) = node else {
-            return Ok(self.string_value(node)? == wanted);
+            return Ok(self.string_value(node)? == expected);
         };
         let nodes = &self.message.document.nodes;
         if !matches!(nodes[id as usize].kind, NodeKind::Element | NodeKind::Document) {
-            return Ok(self.string_value(node)? == wanted);
+            return Ok(self.string_value(node)? == expected);
         }
         if let Some((texts, range)) = self.in_texts(id)? {
-            self.charge_text(wanted.len().min(range.len()))?;
-            return Ok(texts.slice(range) == wanted);
+            self.charge_text(expected.len().min(range.len()))?;
+            return Ok(texts.slice(range) == expected);
         }
-        let mut rest = wanted.as_bytes();
+        let mut rest = expected.as_bytes();
         let mut visited = 0;
         let mut equal = true;
         for descendant in id + 1..nodes[id as usize].end {
@@ -257,7 +257,7 @@ impl<'a> Evaluator<'a> {
             }
         }
         self.charge(visited)?;
-        self.charge_text(wanted.len() - rest.len())?;
+        self.charge_text(expected.len() - rest.len())?;
         Ok(equal && rest.is_empty())
     }
 

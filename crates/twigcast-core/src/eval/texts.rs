@@ -83,16 +83,16 @@ impl MessageText {
     /// Where in the text a part of it occurs, also where occurrences overlap; nothing if there are more than `most`.
     pub(super) fn occurrences(&self, part: &str, most: usize) -> Option<Box<[u32]>> {
         let finder = memmem::Finder::new(part);
-        let mut found = Vec::new();
+        let mut matches = Vec::new();
         let mut from = 0;
         while let Some(at) = self.text.as_bytes().get(from..).and_then(|rest| finder.find(rest)) {
-            if found.len() == most {
+            if matches.len() == most {
                 return None;
             }
-            found.push((from + at) as u32);
+            matches.push((from + at) as u32);
             from += at + 1;
         }
-        Some(found.into())
+        Some(matches.into())
     }
 }
 

@@ -110,13 +110,13 @@ fn optional<T>(out: &mut ReportWriter, value: Option<&T>, write: impl FnOnce(&mu
     }
 }
 
-fn location(out: &mut ReportWriter, place: &NodeLocation) {
+fn location(out: &mut ReportWriter, node_location: &NodeLocation) {
     out.object(|o| {
-        o.field("path").text(&place.path);
-        o.field("kind").text(place.kind);
-        o.field("line").number(place.line as usize);
-        o.field("column").number(place.column as usize);
-        o.field("value").text(&place.value);
+        o.field("path").text(&node_location.path);
+        o.field("kind").text(node_location.kind);
+        o.field("line").number(node_location.line as usize);
+        o.field("column").number(node_location.column as usize);
+        o.field("value").text(&node_location.value);
     });
 }
 

@@ -88,8 +88,8 @@ impl<'a> Explainer<'a> {
         let verdict = self.verdict(expr, Context::DOCUMENT, 0)?;
         let (node_count, nodes) = match self.evaluator.value(expr, Context::DOCUMENT)? {
             Value::Nodes(nodes) => {
-                let places = nodes.iter().take(NODES_MAX).map(|&node| location::location(&self.evaluator, node));
-                (Some(nodes.len()), places.collect::<Result<_, _>>()?)
+                let locations = nodes.iter().take(NODES_MAX).map(|&node| location::location(&self.evaluator, node));
+                (Some(nodes.len()), locations.collect::<Result<_, _>>()?)
             }
             Value::Boolean(_) | Value::Number(_) | Value::String(_) => (None, Vec::new()),
         };

@@ -40,9 +40,9 @@ pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (NameCensus, NameCensus) 
 }
 
 /// The nearest names to a wanted one: kind of difference, sentence, first node of that name.
-pub(super) fn nearest(wanted: &ExpandedName, census: &NameCensus) -> Vec<(HintKind, String, NodeRef)> {
-    let (uri, local) = wanted;
-    let mut found = Vec::new();
+pub(super) fn nearest(expected: &ExpandedName, census: &NameCensus) -> Vec<(HintKind, String, NodeRef)> {
+    let (uri, local) = expected;
+    let mut result = Vec::new();
     for ((other_uri, other_local), &node) in census {
         let same_namespace = uri == other_uri;
         let (kind, what) = if local == other_local && !same_namespace {
@@ -65,15 +65,15 @@ pub(super) fn nearest(wanted: &ExpandedName, census: &NameCensus) -> Vec<(HintKi
         } else {
             continue;
         };
-        found.push((kind, what, node));
+        result.push((kind, what, node));
     }
-    found.sort_by_key(|(kind, _, _)| match kind {
+    result.sort_by_key(|(kind, _, _)| match kind {
         HintKind::Namespace => 0,
         HintKind::Case => 1,
         _ => 2,
     });
-    found.truncate(LISTED_MAX);
-    found
+    result.truncate(LISTED_MAX);
+    result
 }
 
 /// A namespace in words.
@@ -119,18 +119,18 @@ pub(super) fn absent(expr: &Expr, vocabulary: &Vocabulary, evaluator: &Evaluator
     let mut absent: Vec<AbsentName> = Vec::new();
     for (name, is_attribute) in asked {
         let (own, other) = if is_attribute { (&attributes, &elements) } else { (&elements, &attributes) };
-        let wanted =
+        let expected =
             (vocabulary.namespace_uri(name.namespace).to_owned(), vocabulary.local_name(name.local).to_owned());
-        let shown = if is_attribute { format!("@{}", wanted.1) } else { wanted.1.clone() };
-        if own.contains_key(&wanted) || absent.iter().any(|a| a.name == shown && a.namespace == wanted.0) {
+        let shown = if is_attribute { format!("@{}", expected.1) } else { expected.1.clone() };
+        if own.contains_key(&expected) || absent.iter().any(|a| a.name == shown && a.namespace == expected.0) {
             continue;
         }
-        let mut near: Vec<_> = nearest(&wanted, own).into_iter().map(|(kind, text, _)| (kind, text)).collect();
-        if other.contains_key(&wanted) {
+        let mut near: Vec<_> = nearest(&expected, own).into_iter().map(|(kind, text, _)| (kind, text)).collect();
+        if other.contains_key(&expected) {
             let (is, not) = if is_attribute { ("an element", "an attribute") } else { ("an attribute", "an element") };
-            near.push((HintKind::AttributeOrElement, format!("`{}` is the name of {is}, not of {not}", wanted.1)));
+            near.push((HintKind::AttributeOrElement, format!("`{}` is the name of {is}, not of {not}", expected.1)));
         }
-        absent.push(AbsentName { name: shown, namespace: wanted.0, nearest: near });
+        absent.push(AbsentName { name: shown, namespace: expected.0, nearest: near });
     }
     absent
 }

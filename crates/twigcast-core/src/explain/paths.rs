@@ -233,7 +233,7 @@ impl<'a> Explainer<'a> {
         for (_, context) in ranked.into_iter().take(EXPLAINED_MAX[depth.min(1)]) {
             let predicates = self.predicate_verdicts(step, context, depth)?;
             let nearness = predicates.iter().map(Verdict::nearness).sum::<f64>();
-            if best.as_ref().is_none_or(|(known, _)| nearness > *known) {
+            if best.as_ref().is_none_or(|(existing, _)| nearness > *existing) {
                 best = Some((nearness, Example { location: location(&self.evaluator, context.node)?, predicates }));
             }
         }
@@ -300,31 +300,31 @@ impl<'a> Explainer<'a> {
         let NodeTest::Name(test) = step.test else { return Ok(Vec::new()) };
         let around = self.census(contexts, step.axis)?;
         let NameTest::Name(name) = test else { return Ok(instead(&around)) };
-        let wanted = (
+        let expected = (
             self.vocabulary.namespace_uri(name.namespace).to_owned(),
             self.vocabulary.local_name(name.local).to_owned(),
         );
-        let mut hints = self.placed(names::nearest(&wanted, &around))?;
+        let mut hints = self.placed(names::nearest(&expected, &around))?;
         let is_attribute = step.axis == Axis::Attribute;
         let other_axis = if is_attribute { Axis::Child } else { Axis::Attribute };
         // Attributes mostly have no namespace where their elements have one.
         let others = self.census(contexts, other_axis)?;
-        if let Some((_, &node)) = others.iter().find(|((_, local), _)| *local == wanted.1) {
+        if let Some((_, &node)) = others.iter().find(|((_, local), _)| *local == expected.1) {
             let message = if is_attribute {
-                format!("`{}` is an element there, not an attribute: write it without @", wanted.1)
+                format!("`{}` is an element there, not an attribute: write it without @", expected.1)
             } else {
-                format!("`{}` is an attribute there, not an element: write @{}", wanted.1, wanted.1)
+                format!("`{}` is an attribute there, not an element: write @{}", expected.1, expected.1)
             };
             hints.push(self.hint(HintKind::AttributeOrElement, message, node)?);
         }
         if hints.is_empty() {
             let (elements, attributes) = names::of_message(&self.evaluator);
             let everywhere = if is_attribute { attributes } else { elements };
-            if let Some(&node) = everywhere.get(&wanted) {
-                let message = format!("`{}` is elsewhere in the message", wanted.1);
+            if let Some(&node) = everywhere.get(&expected) {
+                let message = format!("`{}` is elsewhere in the message", expected.1);
                 hints.push(self.hint(HintKind::Elsewhere, message, node)?);
             } else {
-                hints = self.placed(names::nearest(&wanted, &everywhere))?;
+                hints = self.placed(names::nearest(&expected, &everywhere))?;
             }
             hints.extend(instead(&around));
         }
@@ -342,8 +342,8 @@ impl<'a> Explainer<'a> {
         Ok(census)
     }
 
-    fn placed(&self, found: Vec<(HintKind, String, NodeRef)>) -> Result<Vec<Hint>, EvalError> {
-        found.into_iter().map(|(kind, message, node)| self.hint(kind, message, node)).collect()
+    fn placed(&self, result: Vec<(HintKind, String, NodeRef)>) -> Result<Vec<Hint>, EvalError> {
+        result.into_iter().map(|(kind, message, node)| self.hint(kind, message, node)).collect()
     }
 
     fn hint(&self, kind: HintKind, message: String, node: NodeRef) -> Result<Hint, EvalError> {

@@ -111,8 +111,8 @@ fn near_misses() {
     for (xml, query, kind) in table {
         let explanation = explained(xml, query, &[]);
         assert!(!explanation.matches, "{query}");
-        let found: Vec<_> = hints(&explanation.verdict).iter().map(|hint| hint.kind).collect();
-        assert!(found.contains(&kind), "{query} on {xml}: {found:?}");
+        let result: Vec<_> = hints(&explanation.verdict).iter().map(|hint| hint.kind).collect();
+        assert!(result.contains(&kind), "{query} on {xml}: {result:?}");
     }
 }
 

@@ -101,8 +101,8 @@ impl<'a> Explainer<'a> {
         };
         let mut values = Vec::new();
         for &node in nodes.iter().take(VALUES_MAX) {
-            let place = location(&self.evaluator, node)?;
-            values.push((place.value.clone(), Some(place)));
+            let node_location = location(&self.evaluator, node)?;
+            values.push((node_location.value.clone(), Some(node_location)));
         }
         let empty = match expr {
             Expr::Path(path) if nodes.is_empty() && look_into && depth < DEPTH_MAX => {
@@ -144,22 +144,22 @@ impl<'a> Explainer<'a> {
         part: &'a Expr,
         context: Context,
     ) -> Result<Vec<Hint>, EvalError> {
-        let wanted = self.evaluator.string(part, context)?;
-        let within = |value: &str, wanted: &str| match function {
-            Function::Contains => value.contains(wanted),
-            _ => value.starts_with(wanted),
+        let expected = self.evaluator.string(part, context)?;
+        let within = |value: &str, expected: &str| match function {
+            Function::Contains => value.contains(expected),
+            _ => value.starts_with(expected),
         };
         let mut hints = Vec::new();
         let value = self.evaluator.string(text, context)?;
-        if within(&value.to_lowercase(), &wanted.to_lowercase()) {
-            let message = format!("\"{wanted}\" is there, but in other letter case");
+        if within(&value.to_lowercase(), &expected.to_lowercase()) {
+            let message = format!("\"{expected}\" is there, but in other letter case");
             hints.push(Hint { kind: HintKind::Case, message, location: None });
-        } else if within(&comparison::normalized(&value), &comparison::normalized(&wanted)) {
-            let message = format!("\"{wanted}\" is there, but with other white space");
+        } else if within(&comparison::normalized(&value), &comparison::normalized(&expected)) {
+            let message = format!("\"{expected}\" is there, but with other white space");
             hints.push(Hint { kind: HintKind::WhiteSpace, message, location: None });
         }
         if let Value::Nodes(nodes) = self.evaluator.value(text, context)?
-            && let Some(node) = self.first_that(&nodes, |value| within(value, &wanted))?
+            && let Some(node) = self.first_that(&nodes, |value| within(value, &expected))?
         {
             let name = self.text(text);
             let message = format!(

@@ -112,7 +112,7 @@ fn spine_trigger(spine: &Trunk) -> Option<TriggerChoice> {
                 continue;
             }
             let trigger = verified_trigger(spine, valued, at, which, value, covers);
-            if best.as_ref().is_none_or(|known| known.score() < trigger.score()) {
+            if best.as_ref().is_none_or(|existing| existing.score() < trigger.score()) {
                 best = Some(trigger);
             }
         }

@@ -164,13 +164,13 @@ impl Atoms {
 
     /// Append the attribute atoms that one attribute satisfies.
     #[inline]
-    pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
-        self.attributes.of(message, attribute, found);
+    pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
+        self.attributes.of(message, attribute, atoms);
     }
 
     /// Append the comparisons that one attribute satisfies.
-    pub fn comparisons_of(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
-        self.attributes.compared(message, attribute, found);
+    pub fn comparisons_of(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
+        self.attributes.compared(message, attribute, atoms);
     }
 
     /// Does an element satisfy an atom that is a comparison or a negation? What is read for it is added to `visits`.
@@ -185,7 +185,7 @@ impl Atoms {
         message: Message<'_>,
         element: NodeId,
         keys: (usize, impl Iterator<Item = AtomId>),
-        found: &mut Vec<AtomId>,
+        atoms: &mut Vec<AtomId>,
         visits: &mut u64,
     ) {
         if !starts_like_a_number(message, element, visits) {
@@ -193,11 +193,11 @@ impl Atoms {
         }
         let value = string_value(message, element, visits);
         if self.ordered_values.len() <= keys.0 {
-            self.ordered_values.of(&value, found);
+            self.ordered_values.of(&value, atoms);
             return;
         }
         let number = number::parse(&value);
-        found.extend(keys.1.filter(|&id| {
+        atoms.extend(keys.1.filter(|&id| {
             self.entry(id).is_some_and(|atom| match &atom.value {
                 ConditionValue::ValueOrdered(op, bits) => comparisons::is_ordered(*op, number, f64::from_bits(*bits)),
                 _ => false,
@@ -207,30 +207,30 @@ impl Atoms {
 
     /// Append the text and value atoms that an element satisfies, comparisons by order excepted. What is read for it is
     /// added to `visits`, text children aside: they are no other element's.
-    pub fn of_content(&self, message: Message<'_>, element: NodeId, found: &mut Vec<AtomId>, visits: &mut u64) {
+    pub fn of_content(&self, message: Message<'_>, element: NodeId, atoms: &mut Vec<AtomId>, visits: &mut u64) {
         if !self.texts.is_empty() {
-            let start = found.len();
+            let start = atoms.len();
             for child in message.document.children(element) {
                 let node = &message.document.nodes[child as usize];
                 match node.kind {
-                    NodeKind::Text if node.encoded => self.texts.of(message.text(child).as_bytes(), found),
-                    NodeKind::Text => self.texts.of_span(message.source, node.span, found),
+                    NodeKind::Text if node.encoded => self.texts.of(message.text(child).as_bytes(), atoms),
+                    NodeKind::Text => self.texts.of_span(message.source, node.span, atoms),
                     _ => {}
                 }
             }
-            if found.len() > start + 1 {
-                found[start..].sort_unstable();
-                dedup_from(found, start);
+            if atoms.len() > start + 1 {
+                atoms[start..].sort_unstable();
+                dedup_from(atoms, start);
             }
         }
         if !self.values.is_empty()
             && let Some(value) = string_value_up_to(message, element, self.value_bytes_max, visits)
         {
-            found.extend(self.values.get(value.as_ref()));
+            atoms.extend(self.values.get(value.as_ref()));
         }
         if !self.value_numbers.is_empty() && starts_like_a_number(message, element, visits) {
             let value = string_value(message, element, visits);
-            found.extend(number_key(number::parse(&value)).and_then(|bits| self.value_numbers.get(&bits)));
+            atoms.extend(number_key(number::parse(&value)).and_then(|bits| self.value_numbers.get(&bits)));
         }
     }
 
@@ -267,9 +267,9 @@ impl Atoms {
 
 fn insert(atoms: &mut Vec<Option<Atom>>, free: &mut Vec<u32>, atom: Atom) -> u32 {
     match free.pop() {
-        Some(place) => {
-            atoms[place as usize] = Some(atom);
-            place
+        Some(position) => {
+            atoms[position as usize] = Some(atom);
+            position
         }
         None => {
             atoms.push(Some(atom));

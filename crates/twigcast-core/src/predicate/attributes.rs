@@ -113,23 +113,23 @@ impl AttributeAtoms {
     }
 
     /// Append the atoms of such comparisons that an attribute satisfies.
-    pub(super) fn compared(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
+    pub(super) fn compared(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
         if let Some(comparisons) = self.tests(attribute.name).and_then(|asked| asked.comparisons.as_ref()) {
-            comparisons.of(&message.attribute_value(attribute), found);
+            comparisons.of(&message.attribute_value(attribute), atoms);
         }
     }
 
     /// Append the atoms that an attribute satisfies, but for those of comparisons that are no equality.
     #[inline]
-    pub(super) fn of(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
+    pub(super) fn of(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
         let Some(asked) = self.tests(attribute.name) else { return };
         if asked.exists != NONE {
-            found.push(asked.exists);
+            atoms.push(asked.exists);
         }
         if attribute.encoded {
-            asked.values.of(message.attribute_value(attribute).as_bytes(), found);
+            asked.values.of(message.attribute_value(attribute).as_bytes(), atoms);
         } else {
-            asked.values.of_span(message.source, attribute.value, found);
+            asked.values.of_span(message.source, attribute.value, atoms);
         }
     }
 

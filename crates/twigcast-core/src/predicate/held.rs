@@ -35,8 +35,8 @@ const fn masks() -> [[u32; SLOTS]; LEVELS] {
                 CONTENT_SLOT => CONTENT,
                 // Levels are those of ancestors: that of the element itself is at distance 0.
                 slot if slot >= LEVEL_SLOTS => {
-                    let wanted = (slot - LEVEL_SLOTS) as usize;
-                    if wanted > 0 && wanted < level { bit(wanted) } else { 0 }
+                    let expected = (slot - LEVEL_SLOTS) as usize;
+                    if expected > 0 && expected < level { bit(expected) } else { 0 }
                 }
                 up if level > up as usize => bit(level - up as usize),
                 _ => 0,
@@ -94,11 +94,11 @@ impl AtomLevels {
 
     /// Go on to an element, which is the last of `lineage`: what does not lead to it is left. `attributes` and `content` are
     /// all atoms found so far, `bound` is above them. How many elements of the lineage have been told.
-    pub fn enter(&mut self, lineage: &[NodeId], bound: AtomId, attributes: &[AtomId], content: &[AtomId]) -> usize {
+    pub fn enter(&mut self, ancestors: &[NodeId], bound: AtomId, attributes: &[AtomId], content: &[AtomId]) -> usize {
         let is_there =
-            self.open.len() == lineage.len() && self.open.last().map(|open| open.0) == lineage.last().copied();
+            self.open.len() == ancestors.len() && self.open.last().map(|open| open.0) == ancestors.last().copied();
         if !is_there {
-            self.leave(lineage, attributes, content);
+            self.leave(ancestors, attributes, content);
         }
         if self.open.is_empty() {
             self.reserve(bound);
@@ -106,14 +106,14 @@ impl AtomLevels {
         self.open.len()
     }
 
-    fn leave(&mut self, lineage: &[NodeId], attributes: &[AtomId], content: &[AtomId]) {
+    fn leave(&mut self, ancestors: &[NodeId], attributes: &[AtomId], content: &[AtomId]) {
         for &atom in slice(content, std::mem::take(&mut self.content)) {
             *self.word(atom) &= !CONTENT;
         }
         while let Some(&(element, range)) = self.open.last() {
             let level = self.open.len();
             // Elements have one lineage, so if one is the same, all above it are.
-            if lineage.get(level - 1) == Some(&element) {
+            if ancestors.get(level - 1) == Some(&element) {
                 break;
             }
             if level < DEEP {
@@ -204,17 +204,17 @@ mod tests {
             for _ in 0..3 {
                 levels.reset(&attributes, &content);
                 (attributes, content) = (Vec::new(), Vec::new());
-                let mut lineage: Vec<(NodeId, (u32, u32))> = Vec::new();
+                let mut ancestors: Vec<(NodeId, (u32, u32))> = Vec::new();
                 for element in 1..400 {
-                    lineage.truncate(lineage.len().saturating_sub(random(4)).min(depth_max));
+                    ancestors.truncate(ancestors.len().saturating_sub(random(4)).min(depth_max));
                     for step in 0..=random(3) as u32 {
                         let start = attributes.len() as u32;
                         (0..random(4)).for_each(|_| attributes.push(atoms[random(atoms.len())]));
-                        lineage.push((element * 4 + step, (start, attributes.len() as u32)));
+                        ancestors.push((element * 4 + step, (start, attributes.len() as u32)));
                     }
-                    let elements: Vec<NodeId> = lineage.iter().map(|open| open.0).collect();
-                    let told = levels.enter(&elements, bound, &attributes, &content);
-                    for &(element, range) in &lineage[told..] {
+                    let elements: Vec<NodeId> = ancestors.iter().map(|open| open.0).collect();
+                    let pushed = levels.enter(&elements, bound, &attributes, &content);
+                    for &(element, range) in &ancestors[pushed..] {
                         levels.push(element, range, &attributes);
                     }
                     let own = content.len() as u32;
@@ -225,11 +225,11 @@ mod tests {
                     let (is_exact, keys) = (levels.is_exact(), levels.keys());
                     exact += usize::from(is_exact);
                     for &atom in &atoms {
-                        let has = |at: usize| slice(&attributes, lineage[at].1).contains(&atom);
-                        let depth = lineage.len();
+                        let has = |at: usize| slice(&attributes, ancestors[at].1).contains(&atom);
+                        let depth = ancestors.len();
                         let check = |key, holds: bool| {
-                            let told = keys.hold(key);
-                            assert!(if is_exact { told == holds } else { told || !holds }, "{key:x} {depth}");
+                            let pushed = keys.hold(key);
+                            assert!(if is_exact { pushed == holds } else { pushed || !holds }, "{key:x} {depth}");
                         };
                         for up in 0..=Distance::UP_MAX {
                             check(pack(Distance::Up(up as u16), atom), up < depth && has(depth - 1 - up));

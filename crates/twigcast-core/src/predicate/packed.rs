@@ -117,7 +117,7 @@ impl Distances {
                 let slot = rest.trailing_zeros();
                 rest &= rest - 1;
                 let up = match slot.checked_sub(LEVEL_SLOTS) {
-                    Some(wanted) => level.saturating_sub(wanted as usize),
+                    Some(expected) => level.saturating_sub(expected as usize),
                     None => slot as usize,
                 };
                 if (1..level).contains(&up) {
@@ -161,9 +161,9 @@ pub struct Prefixes {
 
 impl Prefixes {
     #[inline]
-    fn add(&mut self, wanted: Distances, slot: u32) {
+    fn add(&mut self, expected: Distances, slot: u32) {
         self.keys[self.count] = slot << ATOM_BITS;
-        self.count += (wanted.0 >> slot & 1) as usize;
+        self.count += (expected.0 >> slot & 1) as usize;
     }
 }
 

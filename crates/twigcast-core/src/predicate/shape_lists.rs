@@ -92,7 +92,7 @@ impl ShapeWaitLists {
         let [low, high] = stamp_words(table);
         let is_it = *head == [low, high, shape, keys.len() as u32] && rest.len() > keys.len();
         // Key by key: they are few.
-        (is_it && rest.iter().zip(keys).all(|(known, key)| known == key)).then(|| at + (HEAD + keys.len()) as u32)
+        (is_it && rest.iter().zip(keys).all(|(existing, key)| existing == key)).then(|| at + (HEAD + keys.len()) as u32)
     }
 
     /// Where the list for some keys of a table at elements of a shape begins, if it is known; first looked for at the
@@ -119,7 +119,7 @@ impl ShapeWaitLists {
 
     /// Remember what is left of what waits at some places of a table, which are those of the keys, at elements of a shape
     /// where a branch holds if `holds` says so; where it begins. `None` if it is to be gone through as it is.
-    pub fn insert(&mut self, sought: ShapeLookup<'_>, places: &[u32], mut holds: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub fn insert(&mut self, sought: ShapeLookup<'_>, positions: &[u32], mut holds: impl FnMut(u32) -> bool) -> Option<u32> {
         let (table, keys, shape) = sought;
         let hash = self.hashing.of(table.stamp(), shape, keys);
         let at = self.words.len();
@@ -129,7 +129,7 @@ impl ShapeWaitLists {
         self.words.extend(stamp_words(table));
         self.words.extend([shape, keys.len() as u32]);
         self.words.extend_from_slice(keys);
-        let list = self.append(table, places, &mut holds);
+        let list = self.append(table, positions, &mut holds);
         if list.is_none() {
             self.words.push(AS_IT_IS);
         }
@@ -138,15 +138,15 @@ impl ShapeWaitLists {
     }
 
     /// Append what is left of some lists, as one; where it begins. `None`, and nothing is appended, if it is not worth it.
-    fn append(&mut self, table: &TriggerTable, places: &[u32], holds: &mut impl FnMut(u32) -> bool) -> Option<u32> {
+    fn append(&mut self, table: &TriggerTable, positions: &[u32], holds: &mut impl FnMut(u32) -> bool) -> Option<u32> {
         let start = self.words.len();
         self.words.extend([0, 0]);
         let mut length = 0;
         let Self { words, also, others, .. } = self;
         also.clear();
         others.clear();
-        for place in places {
-            let list = table.get(place);
+        for position in positions {
+            let list = table.get(position);
             length += list.satisfied.len() + list.multi_condition.words.len();
             words.extend(list.satisfied());
             for waiting in list.multi_condition.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get()))) {

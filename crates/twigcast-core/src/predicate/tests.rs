@@ -28,15 +28,15 @@ fn check(table: &TriggerTable, live: &[IndexedTrigger]) {
             let mut expected: Vec<_> = live.iter().filter(|e| e.key == key).map(|e| e.waiting).collect();
             let mut kept = vec![key];
             table.select(&mut kept);
-            let mut found = Vec::new();
-            for place in &kept {
-                let list = table.get(place);
-                found.extend(list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }));
-                found.extend(list.multi_condition);
+            let mut atoms = Vec::new();
+            for position in &kept {
+                let list = table.get(position);
+                atoms.extend(list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }));
+                atoms.extend(list.multi_condition);
             }
             expected.sort_unstable();
-            found.sort_unstable();
-            assert_eq!(found, expected);
+            atoms.sort_unstable();
+            assert_eq!(atoms, expected);
         }
     }
 }
@@ -115,7 +115,7 @@ fn lists_are_narrowed_down_to_what_holds() {
         let mut table = TriggerTable::default();
         let mut narrowed = ShapeWaitLists::default();
         let mut live: Vec<IndexedTrigger> = Vec::new();
-        let mut known = 0;
+        let mut existing = 0;
         for query in 0..600 {
             let mut some = |of: u64| NonZeroU32::new(if random(2) == 0 { 1 + random(of) } else { 0 });
             let waiting = Waiter {
@@ -135,30 +135,30 @@ fn lists_are_narrowed_down_to_what_holds() {
             // Of shape 0 nothing holds, of the others some of the branches.
             let holds = |branch: u32| shape > 0 && branch.is_multiple_of(shape + 2);
             for _ in 0..2 {
-                let mut places = keys.clone();
-                table.select(&mut places);
+                let mut positions = keys.clone();
+                table.select(&mut positions);
                 let sought = (&table, &keys[..], shape);
                 let hash = narrowed.hash(sought);
                 let candidate = narrowed.candidate(hash);
                 let start = candidate
                     .and_then(|candidate| narrowed.find(sought, hash, candidate))
-                    .or_else(|| narrowed.insert(sought, &places, holds));
+                    .or_else(|| narrowed.insert(sought, &positions, holds));
                 let Some(start) = start else { continue };
-                known += 1;
+                existing += 1;
                 let list = narrowed.get(start);
-                let mut found: Vec<_> =
+                let mut atoms: Vec<_> =
                     list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }).collect();
-                found.extend(list.multi_condition);
+                atoms.extend(list.multi_condition);
                 let here = live.iter().filter(|entry| keys.contains(&entry.key)).map(|entry| entry.waiting);
                 let mut expected: Vec<_> = here
                     .filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get())))
                     .map(|waiting| Waiter { below: None, ..waiting })
                     .collect();
-                found.sort_unstable();
+                atoms.sort_unstable();
                 expected.sort_unstable();
-                assert_eq!(found, expected);
+                assert_eq!(atoms, expected);
             }
         }
-        assert!(known > 400, "{known}");
+        assert!(existing > 400, "{existing}");
     }
 }

@@ -65,7 +65,7 @@ impl TriggerTable {
         let mut words = Vec::new();
         for group in entries.chunk_by(|a, b| a.key == b.key) {
             group.iter().for_each(|entry| table.note_distances(entry));
-            let place = match group {
+            let position = match group {
                 [only] if only.waiting.is_lone() => only.waiting.query | LONE,
                 _ => {
                     words.clear();
@@ -74,7 +74,7 @@ impl TriggerTable {
                     table.new_list(&words)
                 }
             };
-            table.set(group[0].key, place);
+            table.set(group[0].key, position);
         }
         table.lists.shrink_to_fit();
         table.change();
@@ -115,8 +115,8 @@ impl TriggerTable {
         let buckets = (keys * 4 / 3 + 1).next_power_of_two();
         let before = std::mem::replace(&mut self.buckets, vec![(0, 0); buckets].into());
         self.keys = 0;
-        for &(key, place) in before.iter().filter(|(key, _)| *key != 0) {
-            self.set(key, place);
+        for &(key, position) in before.iter().filter(|(key, _)| *key != 0) {
+            self.set(key, position);
         }
     }
 
@@ -132,10 +132,10 @@ impl TriggerTable {
     }
 
     /// Set the place of a key for which there is room.
-    fn set(&mut self, key: PackedCondition, place: u32) {
+    fn set(&mut self, key: PackedCondition, position: u32) {
         let at = self.bucket(key);
         self.keys += u32::from(self.buckets[at].0 == 0);
-        self.buckets[at] = (key, place);
+        self.buckets[at] = (key, position);
         let (word, bit) = self.filter_position(key);
         self.filter[word] |= bit;
     }
@@ -191,18 +191,18 @@ impl TriggerTable {
         if self.buckets.len() * 3 <= (self.keys as usize + 1) * 4 {
             self.rebuild((self.keys as usize + 1) * 2);
         }
-        let place = match self.list_position(entry.key) {
+        let position = match self.list_position(entry.key) {
             None if entry.waiting.is_lone() => entry.waiting.query | LONE,
             Some(at) if at & LONE == 0 => self.grown(at, entry.waiting),
-            known => {
-                let lone = known.map(|place| place & !LONE);
+            position => {
+                let lone = position.map(|lone| lone & !LONE);
                 let mut words = vec![u32::from(lone.is_some()) + u32::from(entry.waiting.is_lone())];
                 words.extend(lone);
                 entry.waiting.write(&mut words);
                 self.new_list(&words)
             }
         };
-        self.set(entry.key, place);
+        self.set(entry.key, position);
     }
 
     /// A list with one entry more; it moves when its block is full.
@@ -231,44 +231,44 @@ impl TriggerTable {
     /// Remove an entry; whether it was there.
     pub fn remove(&mut self, entry: IndexedTrigger) -> bool {
         self.change();
-        let Some(place) = self.list_position(entry.key) else { return false };
-        if place & LONE != 0 {
-            let is_it = entry.waiting.is_lone() && place & !LONE == entry.waiting.query;
+        let Some(position) = self.list_position(entry.key) else { return false };
+        if position & LONE != 0 {
+            let is_it = entry.waiting.is_lone() && position & !LONE == entry.waiting.query;
             if is_it {
                 self.unset(entry.key);
             }
             return is_it;
         }
-        let length = self.lists[place as usize] as usize;
-        let list = self.list(place);
-        let found = if entry.waiting.is_lone() {
+        let length = self.lists[position as usize] as usize;
+        let list = self.list(position);
+        let end = if entry.waiting.is_lone() {
             list.satisfied.iter().position(|&query| query == entry.waiting.query).map(|index| index + 2)
         } else {
             let mut others = list.multi_condition;
             others.find(|waiting| *waiting == entry.waiting).map(|_| length - others.words.len())
         };
-        let Some(end) = found else { return false };
-        self.lists[place as usize + 1] -= u32::from(entry.waiting.is_lone());
-        self.shorten(entry.key, place, end - entry.waiting.words(), end);
+        let Some(end) = end else { return false };
+        self.lists[position as usize + 1] -= u32::from(entry.waiting.is_lone());
+        self.shorten(entry.key, position, end - entry.waiting.words(), end);
         true
     }
 
     /// Take words out of a key's list; it moves when a smaller block will do.
-    fn shorten(&mut self, key: PackedCondition, place: u32, from: usize, to: usize) {
-        let start = place as usize + 1;
+    fn shorten(&mut self, key: PackedCondition, position: u32, from: usize, to: usize) {
+        let start = position as usize + 1;
         let length = self.lists[start - 1] as usize;
         let shorter = length - (to - from);
         self.lists.copy_within(start + to..start + length, start + from);
         if shorter == 1 {
-            self.free_list(place);
+            self.free_list(position);
             self.unset(key);
         } else if block_of(shorter) == block_of(length) {
             self.lists[start - 1] = shorter as u32;
         } else {
             let words = self.lists[start..start + shorter].to_vec();
-            self.free_list(place);
-            let place = self.new_list(&words);
-            self.set(key, place);
+            self.free_list(position);
+            let position = self.new_list(&words);
+            self.set(key, position);
         }
     }
 
@@ -281,8 +281,8 @@ impl TriggerTable {
 
     /// The queries that wait for keys about the accepting element's text.
     pub fn asking_content(&self) -> impl Iterator<Item = u32> + '_ {
-        self.buckets.iter().filter(|(key, _)| packed::is_content(*key)).flat_map(|(_, place)| {
-            let list = self.get(place);
+        self.buckets.iter().filter(|(key, _)| packed::is_content(*key)).flat_map(|(_, position)| {
+            let list = self.get(position);
             list.satisfied().chain(list.multi_condition.map(|entry| entry.query))
         })
     }
@@ -326,13 +326,13 @@ impl TriggerTable {
         if self.filter[word] & bit == 0 {
             return None;
         }
-        let (found, place) = self.buckets[self.bucket(key)];
-        (found == key).then_some(place)
+        let (held_key, position) = self.buckets[self.bucket(key)];
+        (held_key == key).then_some(position)
     }
 
     #[inline]
-    fn list(&self, place: u32) -> WaitList<'_> {
-        let start = place as usize + 1;
+    fn list(&self, position: u32) -> WaitList<'_> {
+        let start = position as usize + 1;
         let words = &self.lists[start..start + self.lists[start - 1] as usize];
         let (satisfied, others) = words[1..].split_at(words[0] as usize);
         WaitList { satisfied, multi_condition: MultiConditionWaiters { words: others } }
@@ -383,22 +383,22 @@ impl TriggerTable {
     /// Write the places of what waits for keys that [`Self::sieve`] has kept; their number. There has to be room for as
     /// many as there are keys.
     #[inline]
-    pub fn locate(&self, keys: &[PackedCondition], places: &mut [u32]) -> usize {
+    pub fn locate(&self, keys: &[PackedCondition], positions: &mut [u32]) -> usize {
         self.prefetch_buckets(keys);
         let mut kept = 0;
         for &key in keys {
-            let (found, place) = self.buckets[self.bucket(key)];
-            places[kept] = place;
-            kept += usize::from(found == key);
+            let (held_key, position) = self.buckets[self.bucket(key)];
+            positions[kept] = position;
+            kept += usize::from(held_key == key);
         }
         kept
     }
 
     /// Look at the lists at all places before any is waited for.
     #[inline]
-    pub fn prefetch_lists(&self, places: &[u32]) {
-        let lists = places.iter().filter(|&place| place & LONE == 0);
-        std::hint::black_box(lists.fold(0, |seen, &place| seen ^ self.lists[place as usize]));
+    pub fn prefetch_lists(&self, positions: &[u32]) {
+        let lists = positions.iter().filter(|&position| position & LONE == 0);
+        std::hint::black_box(lists.fold(0, |seen, &position| seen ^ self.lists[position as usize]));
     }
 
     /// Replace keys by the places of what waits for them.
@@ -409,9 +409,9 @@ impl TriggerTable {
         let mut kept = 0;
         for index in 0..sieved {
             let key = keys[index];
-            let (found, place) = self.buckets[self.bucket(key)];
-            keys[kept] = place;
-            kept += usize::from(found == key);
+            let (held_key, position) = self.buckets[self.bucket(key)];
+            keys[kept] = position;
+            kept += usize::from(held_key == key);
         }
         keys.truncate(kept);
         self.prefetch_lists(keys);
@@ -419,11 +419,11 @@ impl TriggerTable {
 
     /// What waits at a place.
     #[inline]
-    pub fn get<'a>(&'a self, place: &'a u32) -> WaitList<'a> {
-        if place & LONE != 0 {
-            WaitList { satisfied: std::slice::from_ref(place), multi_condition: MultiConditionWaiters { words: &[] } }
+    pub fn get<'a>(&'a self, position: &'a u32) -> WaitList<'a> {
+        if position & LONE != 0 {
+            WaitList { satisfied: std::slice::from_ref(position), multi_condition: MultiConditionWaiters { words: &[] } }
         } else {
-            self.list(*place)
+            self.list(*position)
         }
     }
 

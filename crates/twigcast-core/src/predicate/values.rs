@@ -122,18 +122,18 @@ impl ComparedValues {
     }
 
     /// Append the atoms of what a value equals.
-    pub(super) fn of(&self, value: &[u8], found: &mut Vec<AtomId>) {
-        self.of_packed(value, short(value), found);
+    pub(super) fn of(&self, value: &[u8], atoms: &mut Vec<AtomId>) {
+        self.of_packed(value, short(value), atoms);
     }
 
     /// [`Self::of`] for a value that is a slice of a message.
     #[inline]
-    pub(super) fn of_span(&self, source: &[u8], span: ByteRange, found: &mut Vec<AtomId>) {
-        self.of_packed(span.of(source), short_within(source, span.start as usize, span.end as usize), found);
+    pub(super) fn of_span(&self, source: &[u8], span: ByteRange, atoms: &mut Vec<AtomId>) {
+        self.of_packed(span.of(source), short_within(source, span.start as usize, span.end as usize), atoms);
     }
 
     #[inline]
-    fn of_packed(&self, value: &[u8], word: Option<u64>, found: &mut Vec<AtomId>) {
+    fn of_packed(&self, value: &[u8], word: Option<u64>, atoms: &mut Vec<AtomId>) {
         let [text, mut number] = match word {
             Some(word) => self.packed(word),
             None => [self.of_long(value), NONE],
@@ -142,10 +142,10 @@ impl ComparedValues {
             number = self.of_number(value);
         }
         if text != NONE {
-            found.push(text);
+            atoms.push(text);
         }
         if number != NONE {
-            found.push(number);
+            atoms.push(number);
         }
     }
 
@@ -238,10 +238,10 @@ mod tests {
                 let spelling = SPELLINGS[random(SPELLINGS.len())];
                 let is_text = random(2) == 0;
                 let bits = number_key(parse(spelling));
-                let known = live.iter().position(|&(text, known, _)| {
-                    text == is_text && if text { known == spelling } else { number_key(parse(known)) == bits }
+                let existing = live.iter().position(|&(text, existing, _)| {
+                    text == is_text && if text { existing == spelling } else { number_key(parse(existing)) == bits }
                 });
-                match (known, bits) {
+                match (existing, bits) {
                     (Some(at), _) => {
                         live.swap_remove(at);
                         if is_text {
@@ -268,13 +268,13 @@ mod tests {
                     let mut expected: Vec<_> = live.iter().filter(equals).map(|entry| entry.2).collect();
                     let within = format!("<a>{value}</a>");
                     let span = ByteRange { start: 3, end: 3 + value.len() as u32 };
-                    let (mut alone, mut found) = (Vec::new(), Vec::new());
+                    let (mut alone, mut atoms) = (Vec::new(), Vec::new());
                     values.of(value.as_bytes(), &mut alone);
-                    values.of_span(within.as_bytes(), span, &mut found);
-                    assert_eq!(found, alone);
+                    values.of_span(within.as_bytes(), span, &mut atoms);
+                    assert_eq!(atoms, alone);
                     expected.sort_unstable();
-                    found.sort_unstable();
-                    assert_eq!(found, expected, "{value:?}");
+                    atoms.sort_unstable();
+                    assert_eq!(atoms, expected, "{value:?}");
                 }
             }
         }

@@ -103,9 +103,9 @@ impl WordTable {
             }
         }
         let at = self.bucket(word);
-        let (known, atoms) = &mut self.buckets[at];
+        let (existing, atoms) = &mut self.buckets[at];
         self.len += usize::from(*atoms == NO_ATOMS);
-        *known = word;
+        *existing = word;
         atoms[kind] = atom;
     }
 
@@ -155,25 +155,25 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) % bound
             };
-            let (mut words, mut known) = (WordTable::default(), HashMap::new());
+            let (mut words, mut existing) = (WordTable::default(), HashMap::new());
             for step in 1..2_000 {
                 // Numbers as bits differ in their high bits only.
                 let word = if seed % 2 == 0 { random(60) } else { (random(60) as f64).to_bits() };
                 let kind = random(2) as usize;
                 if random(2) == 0 {
                     words.insert(word, kind, step);
-                    known.entry(word).or_insert(NO_ATOMS)[kind] = step;
+                    existing.entry(word).or_insert(NO_ATOMS)[kind] = step;
                 } else {
                     words.remove(word, kind);
-                    known.entry(word).or_insert(NO_ATOMS)[kind] = 0;
-                    known.retain(|_, atoms| *atoms != NO_ATOMS);
+                    existing.entry(word).or_insert(NO_ATOMS)[kind] = 0;
+                    existing.retain(|_, atoms| *atoms != NO_ATOMS);
                 }
-                assert_eq!(words.len, known.len());
-                assert_eq!(words.get(word), known.get(&word).copied().unwrap_or(NO_ATOMS));
+                assert_eq!(words.len, existing.len());
+                assert_eq!(words.get(word), existing.get(&word).copied().unwrap_or(NO_ATOMS));
             }
             for number in 0..60_u64 {
                 for word in [number, (number as f64).to_bits()] {
-                    assert_eq!(words.get(word), known.get(&word).copied().unwrap_or(NO_ATOMS));
+                    assert_eq!(words.get(word), existing.get(&word).copied().unwrap_or(NO_ATOMS));
                 }
             }
         }

@@ -133,10 +133,10 @@ impl<'a> Parser<'a, '_> {
                 _ if uri == XMLNS_NAMESPACE => Some("no prefix can be bound to this namespace"),
                 "" => None,
                 _ if uri.is_empty() => Some("a prefix cannot be bound to no namespace"),
-                _ if declarations.iter().any(|(known, _)| **known == *prefix) => Some("the prefix is declared twice"),
+                _ if declarations.iter().any(|(existing, _)| **existing == *prefix) => Some("the prefix is declared twice"),
                 _ => None,
             };
-            let twice = prefix.is_empty() && declarations.iter().any(|(known, _)| known.is_empty());
+            let twice = prefix.is_empty() && declarations.iter().any(|(existing, _)| existing.is_empty());
             if let Some(problem) = problem.or(twice.then_some("the default namespace is declared twice")) {
                 return Err(self.error(offset, QueryErrorKind::Syntax, problem.into(), &[]));
             }
@@ -400,7 +400,7 @@ impl<'a> Parser<'a, '_> {
         let mut attributes: Vec<AttributeConstructor> = Vec::with_capacity(raw.len());
         for RawAttribute { name: written, value } in raw {
             let name = self.constructed_name(written, false, declarations)?;
-            if attributes.iter().any(|known| known.name == name) {
+            if attributes.iter().any(|existing| existing.name == name) {
                 let message = format!("the attribute `{}` stands twice in the tag", written.text);
                 return Err(self.error(written.offset, QueryErrorKind::Syntax, message, &[]));
             }
@@ -423,9 +423,9 @@ impl<'a> Parser<'a, '_> {
             (prefix, _) => self.namespace_of(prefix, written.offset)?,
         };
         let needed = written.prefix != "xml" && (element || !written.prefix.is_empty());
-        let known = self.in_output.iter().rev().find(|(prefix, _)| *prefix == written.prefix).map(|&(_, id)| id);
+        let existing = self.in_output.iter().rev().find(|(prefix, _)| *prefix == written.prefix).map(|&(_, id)| id);
         let nothing = if written.prefix.is_empty() { Some(NamespaceId::NONE) } else { None };
-        if needed && known.or(nothing) != Some(namespace) {
+        if needed && existing.or(nothing) != Some(namespace) {
             self.in_output.push((written.prefix, namespace));
             declarations.push((written.prefix.into(), self.vocabulary.namespace_uri(namespace).into()));
         }

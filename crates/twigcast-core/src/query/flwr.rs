@@ -162,29 +162,29 @@ pub enum ElementContent {
 impl FlwrQuery {
     /// The outermost For-Where-Return expressions: a message matches when a binding of any of them passes.
     pub fn outermost(&self) -> Vec<&FlwrExpr> {
-        let mut found = Vec::new();
-        collect(&self.body, &mut found);
-        found
+        let mut result = Vec::new();
+        collect(&self.body, &mut result);
+        result
     }
 }
 
-fn collect<'q>(item: &'q ItemExpr, found: &mut Vec<&'q FlwrExpr>) {
+fn collect<'q>(item: &'q ItemExpr, result: &mut Vec<&'q FlwrExpr>) {
     match item {
-        ItemExpr::Sequence(items) => items.iter().for_each(|item| collect(item, found)),
-        ItemExpr::Flwr(flwr) => found.push(flwr),
+        ItemExpr::Sequence(items) => items.iter().for_each(|item| collect(item, result)),
+        ItemExpr::Flwr(flwr) => result.push(flwr),
         ItemExpr::If(choice) => {
-            collect(&choice.then, found);
-            collect(&choice.otherwise, found);
+            collect(&choice.then, result);
+            collect(&choice.otherwise, result);
         }
         ItemExpr::Element(element) => {
             for part in element.attributes.iter().flat_map(|attribute| &attribute.value) {
                 if let AttributeValuePart::Enclosed(item) = part {
-                    collect(item, found);
+                    collect(item, result);
                 }
             }
             for part in &element.content {
                 if let ElementContent::Constructor(item) | ElementContent::Enclosed(item) = part {
-                    collect(item, found);
+                    collect(item, result);
                 }
             }
         }

@@ -120,18 +120,18 @@ impl<'a> Parser<'a, '_> {
     /// Does the parenthesis at hand hold a sequence rather than a parenthesised path expression? It does when what
     /// follows it, and any parentheses right after it, is no path expression, or when there is a comma in one of them.
     fn opens_sequence(&self) -> bool {
-        let mut ahead = self.lexer;
-        let mut token = ahead.next();
+        let mut lookahead = self.lexer;
+        let mut token = lookahead.next();
         let mut depth = 1usize;
         while token.kind == TokenKind::OpenParen {
             depth += 1;
-            token = ahead.next();
+            token = lookahead.next();
         }
         let constructs = match token.kind {
             TokenKind::Less | TokenKind::CloseParen => true,
             TokenKind::Name => {
-                let word = &ahead.text[token.start..token.end];
-                matches!((word, ahead.peek()), ("for" | "let", b'$') | ("if", b'('))
+                let word = &lookahead.text[token.start..token.end];
+                matches!((word, lookahead.peek()), ("for" | "let", b'$') | ("if", b'('))
             }
             _ => false,
         };
@@ -154,7 +154,7 @@ impl<'a> Parser<'a, '_> {
                 TokenKind::End | TokenKind::UnclosedLiteral | TokenKind::UnclosedComment => return false,
                 _ => {}
             }
-            token = ahead.next();
+            token = lookahead.next();
         }
     }
 
@@ -365,9 +365,9 @@ impl<'a> Parser<'a, '_> {
             return Ok(());
         }
         let word = self.text_of(self.token);
-        let mut ahead = self.lexer;
-        let next = ahead.next();
-        let next_text = &ahead.text[next.start..next.end];
+        let mut lookahead = self.lexer;
+        let next = lookahead.next();
+        let next_text = &lookahead.text[next.start..next.end];
         let message = match word {
             "some" | "every" if next.kind == TokenKind::Variable => {
                 format!("`{word}` is not supported; write the path with a predicate: [a[. = b]] for some")

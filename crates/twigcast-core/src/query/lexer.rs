@@ -104,15 +104,15 @@ impl<'a> Lexer<'a> {
 
     /// The byte after white space and comments, without moving; 0 where a comment is not closed.
     pub fn peek(&self) -> u8 {
-        let mut ahead = *self;
-        if ahead.skip_space() { ahead.byte(ahead.position) } else { 0 }
+        let mut lookahead = *self;
+        if lookahead.skip_space() { lookahead.byte(lookahead.position) } else { 0 }
     }
 
     /// Does `::` come next?
     pub fn peek_axis(&self) -> bool {
-        let mut ahead = *self;
-        ahead.skip_space();
-        ahead.byte(ahead.position) == b':' && ahead.byte(ahead.position + 1) == b':'
+        let mut lookahead = *self;
+        lookahead.skip_space();
+        lookahead.byte(lookahead.position) == b':' && lookahead.byte(lookahead.position + 1) == b':'
     }
 
     /// Reads the next token.
@@ -216,9 +216,9 @@ impl<'a> Lexer<'a> {
     }
 
     fn variable(&mut self, start: usize) -> Token {
-        let mut ahead = Self { position: start + 1, ..*self };
-        ahead.skip_space();
-        let mut token = self.name(start, ahead.position);
+        let mut lookahead = Self { position: start + 1, ..*self };
+        lookahead.skip_space();
+        let mut token = self.name(start, lookahead.position);
         token.kind = match token.kind {
             TokenKind::Name => TokenKind::Variable,
             _ => return self.token(TokenKind::Other, start, start + 1),

@@ -71,7 +71,7 @@ pub(super) fn ncname_length(text: &str) -> usize {
 /// The namespace declarations of the start tag whose attributes begin at an offset: prefix, offset and raw text of the
 /// URI. Anything malformed ends the search; the parser proper will come to it.
 pub(super) fn namespace_declarations(text: &str, from: usize) -> Vec<(&str, usize, &str)> {
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     let mut position = from;
     loop {
         skip_space(text, &mut position);
@@ -82,16 +82,16 @@ pub(super) fn namespace_declarations(text: &str, from: usize) -> Vec<(&str, usiz
         let name = &text[name_start..position];
         skip_space(text, &mut position);
         if name.is_empty() || !text[position..].starts_with('=') {
-            return found;
+            return result;
         }
         position += 1;
         skip_space(text, &mut position);
-        let Some(end) = value_end(text, position) else { return found };
+        let Some(end) = value_end(text, position) else { return result };
         let value = &text[position + 1..end - 1];
         match name.strip_prefix("xmlns") {
-            Some("") => found.push(("", position + 1, value)),
+            Some("") => result.push(("", position + 1, value)),
             Some(prefix) if prefix.len() > 1 && prefix.starts_with(':') => {
-                found.push((&prefix[1..], position + 1, value));
+                result.push((&prefix[1..], position + 1, value));
             }
             _ => {}
         }

@@ -194,7 +194,7 @@ impl ClauseScope {
                 let predicates = predicates.iter().map(|predicate| self.substituted(predicate, true, parts));
                 PathStart::Filter { primary, predicates: predicates.collect::<Option<_>>()? }
             }
-            PathStart::Variable(id) => match self.values.iter().rev().find(|(known, _)| known == id) {
+            PathStart::Variable(id) => match self.values.iter().rev().find(|(existing, _)| existing == id) {
                 None => path.start.clone(),
                 Some((_, value)) => {
                     let value = value.as_ref()?;
@@ -274,16 +274,16 @@ fn call(function: Function, arguments: Vec<Expr>) -> Expr {
 }
 
 /// Collects the variables outside predicates, each once. `false`: there is one inside a predicate.
-pub(crate) fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
+pub(crate) fn free_variables(expr: &Expr, result: &mut Vec<VariableId>) -> bool {
     match expr {
         Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
-            operands.iter().all(|operand| free_variables(operand, found))
+            operands.iter().all(|operand| free_variables(operand, result))
         }
-        Expr::Call { arguments, .. } => arguments.iter().all(|argument| free_variables(argument, found)),
+        Expr::Call { arguments, .. } => arguments.iter().all(|argument| free_variables(argument, result)),
         Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            free_variables(left, found) && free_variables(right, found)
+            free_variables(left, result) && free_variables(right, result)
         }
-        Expr::Negate(operand) => free_variables(operand, found),
+        Expr::Negate(operand) => free_variables(operand, result),
         Expr::Number(_) | Expr::Literal(_) => true,
         Expr::Path(path) => {
             let none_in = |predicates: &[Expr]| {
@@ -294,12 +294,12 @@ pub(crate) fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
             };
             let start = match &path.start {
                 PathStart::Variable(id) => {
-                    if !found.contains(id) {
-                        found.push(*id);
+                    if !result.contains(id) {
+                        result.push(*id);
                     }
                     true
                 }
-                PathStart::Filter { primary, predicates } => free_variables(primary, found) && none_in(predicates),
+                PathStart::Filter { primary, predicates } => free_variables(primary, result) && none_in(predicates),
                 PathStart::Root | PathStart::Context => true,
             };
             start && path.steps.iter().all(|step| none_in(&step.predicates))
@@ -308,28 +308,28 @@ pub(crate) fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
 }
 
 /// Collects the variables of an expression, predicates included, each once.
-pub(crate) fn all_variables(expr: &Expr, found: &mut Vec<VariableId>) {
+pub(crate) fn all_variables(expr: &Expr, result: &mut Vec<VariableId>) {
     match expr {
         Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
-            operands.iter().for_each(|operand| all_variables(operand, found));
+            operands.iter().for_each(|operand| all_variables(operand, result));
         }
-        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| all_variables(argument, found)),
+        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| all_variables(argument, result)),
         Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            all_variables(left, found);
-            all_variables(right, found);
+            all_variables(left, result);
+            all_variables(right, result);
         }
-        Expr::Negate(operand) => all_variables(operand, found),
+        Expr::Negate(operand) => all_variables(operand, result),
         Expr::Number(_) | Expr::Literal(_) => {}
         Expr::Path(path) => {
             match &path.start {
-                PathStart::Variable(id) if !found.contains(id) => found.push(*id),
+                PathStart::Variable(id) if !result.contains(id) => result.push(*id),
                 PathStart::Filter { primary, predicates } => {
-                    all_variables(primary, found);
-                    predicates.iter().for_each(|predicate| all_variables(predicate, found));
+                    all_variables(primary, result);
+                    predicates.iter().for_each(|predicate| all_variables(predicate, result));
                 }
                 PathStart::Variable(_) | PathStart::Root | PathStart::Context => {}
             }
-            path.steps.iter().flat_map(|step| &step.predicates).for_each(|predicate| all_variables(predicate, found));
+            path.steps.iter().flat_map(|step| &step.predicates).for_each(|predicate| all_variables(predicate, result));
         }
     }
 }

@@ -66,7 +66,7 @@ impl<S: BuildHasher> NamespaceLookup for HashMap<String, String, S> {
 
 impl NamespaceLookup for [(&str, &str)] {
     fn uri(&self, prefix: &str) -> Option<&str> {
-        self.iter().find(|(known, _)| *known == prefix).map(|&(_, uri)| uri)
+        self.iter().find(|(existing, _)| *existing == prefix).map(|&(_, uri)| uri)
     }
 }
 

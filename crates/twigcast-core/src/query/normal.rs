@@ -38,7 +38,7 @@ pub fn normalise(expr: Expr) -> Expr {
 /// (which a predicate would take for a position).
 pub fn normalise_condition(expr: Expr) -> Expr {
     match condition(expr) {
-        known @ Expr::Call { function: Function::True | Function::False, .. } => known,
+        existing @ Expr::Call { function: Function::True | Function::False, .. } => existing,
         expr => guarded(expr),
     }
 }

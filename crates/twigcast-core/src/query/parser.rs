@@ -324,7 +324,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         let token = self.token;
         let name = self.text_of(token)[1..].trim_start();
         self.advance();
-        if let Some(&(_, id)) = self.variables.iter().rev().find(|(known, _)| *known == name) {
+        if let Some(&(_, id)) = self.variables.iter().rev().find(|(existing, _)| *existing == name) {
             return Ok(Expr::Path(Path { start: PathStart::Variable(id), steps: Vec::new() }));
         }
         if self.flwr && matches!(name, "doc" | "msg") {
@@ -393,11 +393,11 @@ impl<'a, 'v> Parser<'a, 'v> {
     }
 
     pub(super) fn require_node_set(&self, expr: &Expr, start: usize, role: &str) -> Parsed<()> {
-        let found = expr.static_type(&self.variable_types);
-        if found == ExprType::NodeSet {
+        let result = expr.static_type(&self.variable_types);
+        if result == ExprType::NodeSet {
             return Ok(());
         }
-        let message = format!("{role} must be a path (a node-set), and this is {}", found.noun());
+        let message = format!("{role} must be a path (a node-set), and this is {}", result.noun());
         Err(self.error(start, QueryErrorKind::Syntax, message, &["a path"]))
     }
 
@@ -427,7 +427,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         if prefix == "xml" {
             return Ok(NamespaceId::XML);
         }
-        if let Some(&(_, id)) = self.declared.iter().rev().find(|(known, _)| *known == prefix) {
+        if let Some(&(_, id)) = self.declared.iter().rev().find(|(existing, _)| *existing == prefix) {
             return Ok(id);
         }
         match self.options.namespaces.uri(prefix) {

@@ -120,7 +120,7 @@ fn prefix_of<'n>(
     if namespace == NamespaceId::NONE && !is_default_given {
         return Some("");
     }
-    namespaces.find(|&(_, known)| known == uri).map(|(prefix, _)| prefix)
+    namespaces.find(|&(_, existing)| existing == uri).map(|(prefix, _)| prefix)
 }
 
 #[cfg(test)]
@@ -154,9 +154,9 @@ mod tests {
         let (mut plain, mut as_spelled) = (0, 0);
         for _ in 0..40_000 {
             let length = 1 + random(4);
-            let known = if random(4) == 0 { tests.len() } else { 5 };
+            let existing = if random(4) == 0 { tests.len() } else { 5 };
             let text: String =
-                (0..length).map(|_| format!("{}{}", ["/", "//"][random(2)], tests[random(known)])).collect();
+                (0..length).map(|_| format!("{}{}", ["/", "//"][random(2)], tests[random(existing)])).collect();
             let namespaces = &contexts[random(3)];
             let dialect = [Dialect::XPath, Dialect::Legacy][random(2)];
             let options = ParseOptions { namespaces, dialect, limits: &limits };
@@ -174,9 +174,9 @@ mod tests {
             };
             assert_eq!(parsed_as(&text), steps, "{text}");
             let mut printed = String::new();
-            let given = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
+            let supplied = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
             let mut again = parsed_as(&text);
-            if print(&steps, given, &vocabulary, &mut printed) {
+            if print(&steps, supplied, &vocabulary, &mut printed) {
                 again = parsed_as_again(&printed, &options, &mut vocabulary);
                 as_spelled += usize::from(printed == text);
             }

@@ -50,11 +50,11 @@ impl Parser<'_, '_> {
 
     pub(super) fn undeclared_variable(&self, token: Token, name: &str) -> Box<QueryError> {
         if self.flwr {
-            let mut known: Vec<String> = self.variables.iter().map(|(name, _)| format!("${name}")).collect();
-            known.push("$doc".into());
-            let message = format!("the variable ${name} is not declared here; in scope: {}", known.join(", "));
+            let mut existing: Vec<String> = self.variables.iter().map(|(name, _)| format!("${name}")).collect();
+            existing.push("$doc".into());
+            let message = format!("the variable ${name} is not declared here; in scope: {}", existing.join(", "));
             let mut error = self.error(token.start, QueryErrorKind::Syntax, message, &[]);
-            error.expected = known;
+            error.expected = existing;
             return error;
         }
         let message = format!(

@@ -50,8 +50,8 @@ impl Payloads {
     }
 
     /// None yet; `room` is memory for their bytes that was used before.
-    pub fn with_memory(mut self, room: Vec<u8>) -> Self {
-        self.bytes = RunBuffer::within(room);
+    pub fn with_memory(mut self, memory: Vec<u8>) -> Self {
+        self.bytes = RunBuffer::within(memory);
         self
     }
 
@@ -85,8 +85,8 @@ impl Payloads {
     /// A result that no sink has taken.
     pub fn get(&self, number: usize) -> Option<&[u8]> {
         let start = if number == 0 { 0 } else { *self.ends.get(number - 1)? };
-        let place = |at: u64| Some(at.checked_sub(self.taken)? as usize);
-        self.bytes().get(place(start)?..place(*self.ends.get(number)?)?)
+        let position = |at: u64| Some(at.checked_sub(self.taken)? as usize);
+        self.bytes().get(position(start)?..position(*self.ends.get(number)?)?)
     }
 
     /// Makes sure that there is memory for so many bytes more.

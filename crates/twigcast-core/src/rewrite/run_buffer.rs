@@ -161,9 +161,9 @@ impl SteppedMemory<'_> {
 
     /// Writes so many bytes of something to a place.
     #[inline(always)]
-    fn write<const BYTES: usize>(&mut self, place: u32, from: &[u8], start: u32) {
-        let (place, start) = (place as usize, start as usize);
-        self.memory[place..place + BYTES].copy_from_slice(&from[start..start + BYTES]);
+    fn write<const BYTES: usize>(&mut self, position: u32, from: &[u8], start: u32) {
+        let (position, start) = (position as usize, start as usize);
+        self.memory[position..position + BYTES].copy_from_slice(&from[start..start + BYTES]);
     }
 }
 
@@ -320,8 +320,8 @@ mod tests {
                 let most: usize = pieces.iter().map(|(_, bytes, constant)| bytes + 2 * constant).sum();
                 let enough = random.below(2 * plain.len() + 1);
                 let position = buffer.append_in_steps((most, enough), 1_000, |mut out, first| {
-                    let room = out.bytes_after(0);
-                    assert!(room >= most + STEP && room <= most + STEP + enough.saturating_sub(plain.len()));
+                    let bytes_left = out.bytes_after(0);
+                    assert!(bytes_left >= most + STEP && bytes_left <= most + STEP + enough.saturating_sub(plain.len()));
                     let mut end = 0;
                     for &(start, bytes, constant) in &pieces {
                         end = out.push_short(end, &ShortConstant::new(&source[..constant]).expect("it is short"));

@@ -150,18 +150,18 @@ mod tests {
     fn searches_by_lanes_agree_with_the_table() {
         for b in 0..=255u8 {
             for length in 1..50 {
-                for place in 0..length {
+                for position in 0..length {
                     let mut source = vec![b'x'; length];
-                    source[place] = b;
-                    let expected = |class_stops: bool| if class_stops { place } else { length };
+                    source[position] = b;
+                    let expected = |class_stops: bool| if class_stops { position } else { length };
                     let end = expected(!is(b, NAME));
-                    assert_eq!(name_end(&source, 0), end, "name, {b} at {place} of {length}");
-                    assert_eq!(name_at(&source, 0), (end, PackedName::of(&source[..end])), "{b} at {place} of {length}");
+                    assert_eq!(name_end(&source, 0), end, "name, {b} at {position} of {length}");
+                    assert_eq!(name_at(&source, 0), (end, PackedName::of(&source[..end])), "{b} at {position} of {length}");
                     let control = b < 0x20 && !matches!(b, 0 | b'\t' | b'\n' | b'\r');
                     if !control {
-                        assert_eq!(value_stop(&source, 0), expected(is(b, VALUE_STOP)), "value, {b} at {place}");
+                        assert_eq!(value_stop(&source, 0), expected(is(b, VALUE_STOP)), "value, {b} at {position}");
                         let stops = is(b, TEXT_STOP) && b != 0;
-                        assert_eq!(plain_text_end(&source, 0), expected(stops), "text, {b} at {place} of {length}");
+                        assert_eq!(plain_text_end(&source, 0), expected(stops), "text, {b} at {position} of {length}");
                     }
                 }
             }

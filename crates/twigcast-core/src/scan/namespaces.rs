@@ -129,8 +129,8 @@ impl PrefixBindings {
         match &self.table {
             Some(table) => table.get(prefix).copied(),
             None => {
-                let found = self.stack.iter().rposition(|binding| slice(text, binding.prefix).as_bytes() == prefix);
-                found.map(|index| index as u32)
+                let binding_index = self.stack.iter().rposition(|binding| slice(text, binding.prefix).as_bytes() == prefix);
+                binding_index.map(|index| index as u32)
             }
         }
     }

@@ -16,16 +16,16 @@ const WANTS: [RecordOptions; 4] = [
 /// Scans with each combination of what to record; all must agree.
 fn scan_with(source: &[u8], vocabulary: &Vocabulary, limits: &Limits) -> Result<Document, MessageError> {
     let mut scanner = Scanner::new();
-    let mut results = WANTS.map(|want| {
+    let mut results = WANTS.map(|options| {
         let mut document = Document::default();
-        scanner.scan(source, vocabulary, limits, want, &mut document).map(|()| document)
+        scanner.scan(source, vocabulary, limits, options, &mut document).map(|()| document)
     });
     let all = results[3].as_ref().map(drop);
-    for (want, result) in WANTS.iter().zip(&results) {
+    for (options, result) in WANTS.iter().zip(&results) {
         assert_eq!(
             result.as_ref().map(drop),
             all,
-            "{want:?} changes the answer to {:?}",
+            "{options:?} changes the answer to {:?}",
             String::from_utf8_lossy(source)
         );
     }
@@ -198,11 +198,11 @@ const MALFORMED: &[(&str, (u32, u32), &str)] = &[
 
 #[test]
 fn malformed_messages_are_rejected_with_place_and_reason() {
-    for &(source, place, reason) in MALFORMED {
+    for &(source, position, reason) in MALFORMED {
         let error = rejected(source);
         assert_eq!(error.kind, MessageErrorKind::Malformed, "{source:?}");
         assert!(error.reason.contains(reason), "{source:?}: {:?} lacks {reason:?}", error.reason);
-        assert_eq!((error.line, error.column), place, "{source:?}: {}", error.reason);
+        assert_eq!((error.line, error.column), position, "{source:?}: {}", error.reason);
     }
 }
 

@@ -115,12 +115,12 @@ impl Decoder {
         document: &'a mut Document,
     ) -> Result<StreamReader<'a>, MessageError> {
         let parts = self.begin(stream, &reading)?;
-        let DecodeOptions { vocabulary, limits, record: want, checks, .. } = reading;
+        let DecodeOptions { vocabulary, limits, record: options, checks, .. } = reading;
         let checks_all = checks == CheckLevel::All;
         let [values_start, texts_start, markup_start] = parts.starts;
-        let looked_at = if checks_all || want.text {
+        let looked_at = if checks_all || options.text {
             parts.strings.len()
-        } else if want.attributes {
+        } else if options.attributes {
             texts_start
         } else {
             values_start
@@ -129,7 +129,7 @@ impl Decoder {
         let strings = checked_strings(&parts, looked_at)?;
         self.source.push_str(strings.text);
         let checked = LegalText { text: &self.source, ..strings };
-        let mut pass = self.scanner.pass(checked, vocabulary, limits, want, document);
+        let mut pass = self.scanner.pass(checked, vocabulary, limits, options, document);
         pass.document_node(start);
         let values = strings.text.as_bytes().get(values_start..texts_start);
         let texts = strings.text.as_bytes().get(texts_start..markup_start);
@@ -173,14 +173,14 @@ impl Decoder {
         document: &'a mut Document,
     ) -> Result<ElementWalker<'a>, MessageError> {
         let parts = self.begin(stream, &reading)?;
-        let DecodeOptions { vocabulary, limits, record: want, .. } = reading;
+        let DecodeOptions { vocabulary, limits, record, .. } = reading;
         let [values_start, texts_start, markup_start] = parts.starts;
         let start = self.source.len();
         let names = checked_strings(&parts, values_start)?;
         self.source.push_str(names.text);
         let checked = LegalText { text: &self.source, ..names };
         Ok(ElementWalker {
-            pass: self.scanner.pass(checked, vocabulary, limits, want, document),
+            pass: self.scanner.pass(checked, vocabulary, limits, record, document),
             structure: SectionReader {
                 numbers: parts.structure,
                 at: 0,
@@ -238,7 +238,7 @@ impl Decoder {
             self.other_names.push((before, std::mem::take(&mut self.names)));
         }
         self.names = match self.other_names.iter().position(|(other, _)| *other == state) {
-            Some(place) => self.other_names.remove(place).1,
+            Some(position) => self.other_names.remove(position).1,
             None => NumberedNames::new(dictionary, self.source.as_bytes(), vocabulary),
         };
     }

@@ -88,7 +88,7 @@ impl<'a> SectionWriter<'a> {
 
     /// How to refer to a name, and whether it has to be spelled out.
     fn reference(&mut self, name: &'a [u8], names: NameEncoding<'_>) -> (u32, bool) {
-        let known = match names {
+        let existing = match names {
             NameEncoding::InFull => return (SPELLED_OUT, true),
             NameEncoding::Once => 0,
             NameEncoding::By(dictionary) => {
@@ -98,7 +98,7 @@ impl<'a> SectionWriter<'a> {
                 dictionary.len() as u32
             }
         };
-        let next = known + self.remembered.len() as u32;
+        let next = existing + self.remembered.len() as u32;
         match self.remembered.entry(name) {
             Entry::Occupied(entry) => (entry.get() + FIRST_NAME, false),
             Entry::Vacant(entry) => {

@@ -163,8 +163,8 @@ fn what_both_ends_know_is_no_part_of_the_message() {
     for (more, is_taken) in [(0, true), (-1, false)] {
         let message_bytes_max = stream.len().checked_add_signed(more).expect("a few bytes");
         let limits = Limits { message_bytes_max, ..Limits::default() };
-        let (dictionary, identity, want, checks) = (&large, 0, RecordOptions::ALL, CheckLevel::All);
-        let reading = DecodeOptions { dictionary, vocabulary: &vocabulary, identity, limits: &limits, record: want, checks };
+        let (dictionary, identity, options, checks) = (&large, 0, RecordOptions::ALL, CheckLevel::All);
+        let reading = DecodeOptions { dictionary, vocabulary: &vocabulary, identity, limits: &limits, record: options, checks };
         let verdict = Decoder::new().decode(&stream, reading, &mut Document::default());
         assert_eq!(verdict.is_ok(), is_taken, "{verdict:?}");
     }

@@ -117,11 +117,11 @@ impl Shapes {
     fn find_or_insert(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
         let Name { namespace, local } = name;
         let hash = self.hashing.of(u64::from(namespace.0) << 32 | u64::from(local.0), 0, children);
-        let known = self
+        let existing = self
             .index
             .with_hash(hash)
             .find(|&candidate| self.shapes[candidate as usize].name == name && self.children(candidate) == children);
-        known.unwrap_or_else(|| {
+        existing.unwrap_or_else(|| {
             let id = self.add(name, children);
             self.index.insert(hash, id);
             id

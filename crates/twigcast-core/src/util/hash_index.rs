@@ -76,12 +76,12 @@ impl HashIndex {
         std::iter::from_fn(move || {
             loop {
                 let last = self.slots.len().checked_sub(1)?;
-                let (known, number) = self.slots[at & last];
+                let (existing, number) = self.slots[at & last];
                 at += 1;
                 if number == 0 {
                     return None;
                 }
-                if known == hash {
+                if existing == hash {
                     return Some(number - 1);
                 }
             }
@@ -122,10 +122,10 @@ mod tests {
         for count in 0..3_000 {
             index.insert(hash_of(count), count);
             let sought = hash_of(count / 2);
-            let mut found: Vec<u32> = index.with_hash(sought).collect();
-            found.sort_unstable();
+            let mut result: Vec<u32> = index.with_hash(sought).collect();
+            result.sort_unstable();
             let expected: Vec<u32> = (0..=count).filter(|&number| hash_of(number) == sought).collect();
-            assert_eq!(found, expected);
+            assert_eq!(result, expected);
         }
         index.clear();
         assert_eq!((index.bytes(), index.with_hash(hash_of(1)).count()), (0, 0));

@@ -153,9 +153,9 @@ impl LocalNames {
     /// The id of a name, added when it is new.
     pub fn intern(&mut self, name: &str) -> LocalId {
         let key = PackedName::of(name.as_bytes());
-        let known = self.find(key, name.as_bytes());
-        if known != LocalId::UNKNOWN {
-            return known;
+        let existing = self.find(key, name.as_bytes());
+        if existing != LocalId::UNKNOWN {
+            return existing;
         }
         let id = self.names.len() as u32;
         self.names.push(name.into());
@@ -195,7 +195,7 @@ mod tests {
     fn name(state: &mut u64) -> String {
         let length = 1 + random(state, 40);
         let odd = random(state, length);
-        (0..length).map(|place| if place == odd { char::from(b'a' + random(state, 20) as u8) } else { 'a' }).collect()
+        (0..length).map(|position| if position == odd { char::from(b'a' + random(state, 20) as u8) } else { 'a' }).collect()
     }
 
     #[test]
@@ -210,8 +210,8 @@ mod tests {
                 let id = table.intern(&new);
                 assert_eq!(*expected.entry(new.clone()).or_insert(id), id, "{new}");
                 let other = name(&mut state);
-                let found = table.find(PackedName::of(other.as_bytes()), other.as_bytes());
-                assert_eq!(found, expected.get(&other).copied().unwrap_or(LocalId::UNKNOWN), "{other}");
+                let result = table.find(PackedName::of(other.as_bytes()), other.as_bytes());
+                assert_eq!(result, expected.get(&other).copied().unwrap_or(LocalId::UNKNOWN), "{other}");
             }
             assert_eq!(table.len(), expected.len() + 1);
             assert!(expected.iter().all(|(name, &id)| table.name(id) == name));
@@ -227,12 +227,12 @@ mod tests {
         names.iter().for_each(|name| _ = table.intern(name));
         let mask = table.slots.len() - 1;
         let taken = (0..).zip(&table.slots).filter(|&(_, &id)| id != 0);
-        let looks = taken.map(|(slot, &id): (usize, _)| {
+        let probes = taken.map(|(slot, &id): (usize, _)| {
             let first = table.keys[id as usize].hash_of(table.name(LocalId(id)).as_bytes());
             slot.wrapping_sub(first) & mask
         });
         // At most a quarter of the slots are taken: a sixth of a look too many is what is to be expected.
-        let total: usize = looks.sum();
+        let total: usize = probes.sum();
         assert!(total < names.len(), "{total} looks too many for {} names", names.len());
     }
 

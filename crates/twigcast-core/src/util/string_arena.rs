@@ -37,16 +37,16 @@ fn units(text: &str) -> u32 {
     u32::try_from((header + text.len()).div_ceil(UNIT)).unwrap_or(u32::MAX)
 }
 
-fn write(place: &mut [u8], text: &str) {
+fn write(target: &mut [u8], text: &str) {
     let start = if text.len() < usize::from(LONG) {
-        place[0] = text.len() as u8;
+        target[0] = text.len() as u8;
         1
     } else {
-        place[0] = LONG;
-        place[1..5].copy_from_slice(&(text.len() as u32).to_le_bytes());
+        target[0] = LONG;
+        target[1..5].copy_from_slice(&(text.len() as u32).to_le_bytes());
         5
     };
-    place[start..start + text.len()].copy_from_slice(text.as_bytes());
+    target[start..start + text.len()].copy_from_slice(text.as_bytes());
 }
 
 impl StringArena {
@@ -169,17 +169,17 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) % bound
             };
-            let (mut texts, mut room) = (StringArena::default(), ArenaSpace::default());
+            let (mut texts, mut space) = (StringArena::default(), ArenaSpace::default());
             let mut there: Vec<(StringId, String)> = Vec::new();
             let mut clone = (texts.clone(), there.clone());
             for round in 0..3_000 {
                 if random(5) < 2 && !there.is_empty() {
                     let (id, _) = there.swap_remove(random(there.len() as u64) as usize);
-                    room.remove(&mut texts, id);
+                    space.remove(&mut texts, id);
                 } else {
                     let bound = [12, 12, 12, 300, 20_000][random(5) as usize];
                     let text = format!("{round}{}", "é".repeat(random(bound) as usize));
-                    there.push((room.put(&mut texts, &text), text));
+                    there.push((space.put(&mut texts, &text), text));
                 }
                 if round == 1_500 {
                     clone = (texts.clone(), there.clone());
@@ -194,12 +194,12 @@ mod tests {
 
     #[test]
     fn room_that_was_left_is_used_again() {
-        let (mut texts, mut room) = (StringArena::default(), ArenaSpace::default());
-        let mut put: Vec<_> = (0..10_000).map(|number| room.put(&mut texts, &format!("key-{number:05}"))).collect();
+        let (mut texts, mut space) = (StringArena::default(), ArenaSpace::default());
+        let mut put: Vec<_> = (0..10_000).map(|number| space.put(&mut texts, &format!("key-{number:05}"))).collect();
         let bytes = texts.bytes();
         for round in 0..5 {
-            put.drain(..).for_each(|id| room.remove(&mut texts, id));
-            put.extend((0..10_000).map(|number| room.put(&mut texts, &format!("{round}.{number:07}"))));
+            put.drain(..).for_each(|id| space.remove(&mut texts, id));
+            put.extend((0..10_000).map(|number| space.put(&mut texts, &format!("{round}.{number:07}"))));
         }
         assert_eq!(texts.bytes(), bytes);
     }

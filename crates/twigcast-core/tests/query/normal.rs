@@ -205,9 +205,9 @@ fn normal_forms_have_the_same_value_at_every_node() {
             for node in 0..document.nodes.len() as u32 {
                 let context = Context { node: NodeRef::Node(node), position: 1 + node % 2, size: 2 };
                 let value = evaluator.value(&expr, context);
-                let told = || format!("seed {seed}: {text} is {} on {xml} at {node}", shown(&normal, &vocabulary));
-                assert_eq!(evaluator.value(&normal, context), value, "{}", told());
-                assert_eq!(evaluator.boolean(&condition, context), evaluator.boolean(&expr, context), "{}", told());
+                let described = || format!("seed {seed}: {text} is {} on {xml} at {node}", shown(&normal, &vocabulary));
+                assert_eq!(evaluator.value(&normal, context), value, "{}", described());
+                assert_eq!(evaluator.boolean(&condition, context), evaluator.boolean(&expr, context), "{}", described());
                 selecting += usize::from(matches!(value, Ok(Value::Nodes(nodes)) if !nodes.is_empty()));
             }
         }

@@ -41,7 +41,7 @@ fn of_all_lengths(random: &mut Random) -> (BTreeMap<String, String>, Vec<String>
 /// other tests, which run meanwhile, may have either.
 #[test]
 fn all_instructions_make_the_same_results() {
-    let mut found = 0;
+    let mut result = 0;
     for wide in [false, true] {
         #[cfg(target_arch = "x86_64")]
         if wide && ["avx2", "bmi1", "bmi2", "popcnt"].iter().all(|name| has(name)) {
@@ -57,11 +57,11 @@ fn all_instructions_make_the_same_results() {
             }
             let mut matcher = Matcher::new();
             for xml in &messages {
-                found += check(&engine, &mut matcher, &queries, xml, seed);
+                result += check(&engine, &mut matcher, &queries, xml, seed);
             }
         }
     }
-    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
+    assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -83,8 +83,8 @@ impl DescendantSets {
             let set = &self.sets[id as usize - 1];
             set.hash == hash && lists.get(set.members) == self.grown
         };
-        if let Some(&known) = self.ids_by_content.find(hash, is_same) {
-            return known;
+        if let Some(&existing) = self.ids_by_content.find(hash, is_same) {
+            return existing;
         }
         let members = lists.add(&self.grown);
         collected.clear();
@@ -117,7 +117,7 @@ impl DescendantSets {
         filter: &mut LazyEdgeFilter,
         (all, some): (&mut StatePartBuilder, &mut StatePartBuilder),
     ) {
-        let ways = nfa.edges_by_name(name);
+        let edges = nfa.edges_by_name(name);
         while id != NONE {
             let set = &self.sets[id as usize - 1];
             let segment = *self.steps.entry((id, name)).or_insert_with(|| {
@@ -126,7 +126,7 @@ impl DescendantSets {
                 let labelled = lists.get(set.labelled);
                 let filter = filter.edges_requested(nfa, labelled.len());
                 for &member in labelled {
-                    nfa.follow_labelled(member, ways, filter, |target| some.push(nfa, target));
+                    nfa.follow_labelled(member, edges, filter, |target| some.push(nfa, target));
                 }
                 some.keep(lists)
             });
@@ -137,8 +137,8 @@ impl DescendantSets {
 }
 
 /// Take the members of `known`, which is sorted, out of `list`, which is sorted.
-fn remove_sorted(list: &mut Vec<StateId>, known: &[StateId]) {
-    let mut rest = known;
+fn remove_sorted(list: &mut Vec<StateId>, existing: &[StateId]) {
+    let mut rest = existing;
     list.retain(|&member| {
         let skipped = rest.iter().take_while(|&&other| other < member).count();
         rest = &rest[skipped..];
@@ -150,7 +150,7 @@ fn remove_sorted(list: &mut Vec<StateId>, known: &[StateId]) {
 fn merge(one: &[StateId], other: &[StateId], all: &mut Vec<StateId>) {
     let mut rest = one;
     for &member in other {
-        let before = rest.iter().take_while(|&&known| known < member).count();
+        let before = rest.iter().take_while(|&&existing| existing < member).count();
         all.extend_from_slice(&rest[..before]);
         all.push(member);
         rest = &rest[before..];

@@ -237,18 +237,18 @@ impl LazyDfa {
 
     /// What was told, and further queries that match. Where several are told the same and more, they share a list: those
     /// of queries that select nearly everything are long.
-    pub fn extend_acceptance(&mut self, told: Acceptance, queries: impl Iterator<Item = u32>) -> Acceptance {
+    pub fn extend_acceptance(&mut self, acceptance: Acceptance, queries: impl Iterator<Item = u32>) -> Acceptance {
         let Self { lists, extended_acceptances: told_more, scratch: Scratch { list: accepts, .. }, .. } = self;
         accepts.clear();
-        accepts.extend_from_slice(lists.get(told.accepts));
+        accepts.extend_from_slice(lists.get(acceptance.accepts));
         let before = accepts.len();
         accepts.extend(queries);
         let new = accepts[before..].iter().fold(0, |sum: u64, &query| sum.wrapping_add(mixed(query)));
-        let shared = told_more.entry((told.accepts, new)).or_default();
+        let shared = told_more.entry((acceptance.accepts, new)).or_default();
         if lists.get(*shared) != accepts {
             *shared = lists.add(accepts);
         }
-        Acceptance { accepts: *shared, ..told }
+        Acceptance { accepts: *shared, ..acceptance }
     }
 
     /// Are the lists mostly of what nobody needs any more, where there are no states?
@@ -260,9 +260,9 @@ impl LazyDfa {
     pub fn tidy<'a>(&mut self, all: impl Iterator<Item = &'a mut Acceptance>) {
         let before = std::mem::take(&mut self.lists);
         let mut kept: FxHashMap<ListRange, ListRange> = FxHashMap::default();
-        for told in all {
-            let list = told.accepts;
-            told.accepts = *kept.entry(list).or_insert_with(|| self.lists.add(before.get(list)));
+        for acceptance in all {
+            let list = acceptance.accepts;
+            acceptance.accepts = *kept.entry(list).or_insert_with(|| self.lists.add(before.get(list)));
         }
         self.lists_kept = self.lists.len();
     }
@@ -314,8 +314,8 @@ impl LazyDfa {
 
     /// The queries that match when a state is reached.
     #[inline]
-    pub fn accepts(&self, told: Acceptance) -> &[u32] {
-        self.lists.get(told.accepts)
+    pub fn accepts(&self, acceptance: Acceptance) -> &[u32] {
+        self.lists.get(acceptance.accepts)
     }
 
     /// What else is to be decided at a state, by the index that [`Told::undecided`] tells.
@@ -344,7 +344,7 @@ impl LazyDfa {
         budget: usize,
     ) -> Result<DfaId, CacheFull> {
         match self.transitions.get(from, name) {
-            Some(known) => Ok(known),
+            Some(existing) => Ok(existing),
             None => self.build_state(nfa, keys, from, name, budget),
         }
     }
@@ -365,11 +365,11 @@ impl LazyDfa {
         let Scratch { collected, part, .. } = &mut self.scratch;
         collected.clear();
         collected.append(&self.lists, exits.stars);
-        let ways = nfa.edges_by_name(name);
+        let edges = nfa.edges_by_name(name);
         let labelled = self.lists.get(exits.labelled);
         let filter = self.filter.edges_requested(nfa, labelled.len());
         for &member in labelled {
-            nfa.follow_labelled(member, ways, filter, |target| collected.push(nfa, target));
+            nfa.follow_labelled(member, edges, filter, |target| collected.push(nfa, target));
         }
         self.descendant_set.step(nfa, &mut self.lists, exits.descendant_set, name, &mut self.filter, (collected, part));
         let id = self.add(nfa, keys, exits.descendant_set);
@@ -379,16 +379,16 @@ impl LazyDfa {
 
     /// What leads on from a state, prepared now if nothing did before.
     fn exits(&mut self, nfa: &Nfa, id: DfaId) -> Exits {
-        let made = &mut self.states[id as usize];
-        if made.exits != NOTHING {
-            return self.exits[made.exits as usize];
+        let state = &mut self.states[id as usize];
+        if state.exits != NOTHING {
+            return self.exits[state.exits as usize];
         }
-        made.exits = self.exits.len() as u32;
+        state.exits = self.exits.len() as u32;
         let Scratch { collected, list, sorted: (labelled, _), .. } = &mut self.scratch;
         collected.clear();
         list.clear();
         labelled.clear();
-        for &member in self.lists.get(made.members) {
+        for &member in self.lists.get(state.members) {
             let (is_labelled, star, descendant) = nfa.edges(member);
             if is_labelled {
                 labelled.push(member);
@@ -401,31 +401,31 @@ impl LazyDfa {
         let exits = Exits {
             labelled: self.lists.add(labelled),
             stars: collected.keep(&mut self.lists),
-            descendant_set: self.descendant_set.grow(nfa, &mut self.lists, made.descendant_set, list, collected),
+            descendant_set: self.descendant_set.grow(nfa, &mut self.lists, state.descendant_set, list, collected),
         };
         self.exits.push(exits);
         exits
     }
 
     /// The state of the NFA states collected and of descendant-children.
-    fn add(&mut self, nfa: &Nfa, keys: &impl TriggerConditions, lasting: DescendantSetId) -> DfaId {
-        let Self { states: made, lists, states_by_content: known, scratch, .. } = self;
+    fn add(&mut self, nfa: &Nfa, keys: &impl TriggerConditions, descendants: DescendantSetId) -> DfaId {
+        let Self { states, lists, states_by_content, scratch, .. } = self;
         let members = &scratch.collected.members;
-        let hash = members.iter().fold(mixed(!lasting), |sum, &member| sum.wrapping_add(mixed(member)));
+        let hash = members.iter().fold(mixed(!descendants), |sum, &member| sum.wrapping_add(mixed(member)));
         let sorted = &mut scratch.sorted;
         let is_same = |&id: &DfaId| {
-            let other: &StateRecord = &made[id as usize];
-            other.hash == hash && other.descendant_set == lasting && are_same(lists.get(other.members), members, sorted)
+            let other: &StateRecord = &states[id as usize];
+            other.hash == hash && other.descendant_set == descendants && are_same(lists.get(other.members), members, sorted)
         };
-        if let Some(&id) = known.find(hash, is_same) {
+        if let Some(&id) = states_by_content.find(hash, is_same) {
             return id;
         }
-        let id = made.len() as DfaId;
+        let id = states.len() as DfaId;
         let StatePart { members, accepts, is_undecided } = scratch.collected.keep(lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
-        let Self { states: made, states_by_content: known, .. } = self;
-        made.push(StateRecord { acceptance: Acceptance { accepts, undecided }, members, descendant_set: lasting, exits: NOTHING, hash });
-        known.insert_unique(hash, id, |&id| made[id as usize].hash);
+        let Self { states, states_by_content, .. } = self;
+        states.push(StateRecord { acceptance: Acceptance { accepts, undecided }, members, descendant_set: descendants, exits: NOTHING, hash });
+        states_by_content.insert_unique(hash, id, |&id| states[id as usize].hash);
         id
     }
 
@@ -467,11 +467,11 @@ impl LazyDfa {
         members.iter().for_each(|&member| collected.push(nfa, member));
         let StatePart { members, accepts, is_undecided } = collected.keep(&mut self.lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
-        let told = Acceptance { accepts, undecided };
+        let extended = Acceptance { accepts, undecided };
         let Self { stateless_acceptances: told_of, stateless_index: told_known, .. } = self;
         told_known.insert_unique(hash, told_of.len() as u32, |&index| told_of[index as usize].hash);
-        told_of.push(StatelessAcceptance { members, acceptance: told, hash });
-        Ok(told)
+        told_of.push(StatelessAcceptance { members, acceptance: extended, hash });
+        Ok(extended)
     }
 }
 

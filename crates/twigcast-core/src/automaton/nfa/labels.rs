@@ -79,7 +79,7 @@ impl EdgeLabels {
     pub(super) fn edges_by_name(&self, name: Name) -> NameEdges {
         let known_local = name.local != LocalId::UNKNOWN;
         let known_namespace = name.namespace != NamespaceId::UNKNOWN;
-        let id = |known: bool, label| if known { self.find(label).unwrap_or(NO_EDGE) } else { NO_EDGE };
+        let id = |existing: bool, label| if existing { self.find(label).unwrap_or(NO_EDGE) } else { NO_EDGE };
         NameEdges {
             name: id(known_local && known_namespace, EdgeLabel::name(name)),
             namespace: id(known_namespace, EdgeLabel::namespace(name.namespace)),

@@ -244,15 +244,15 @@ impl Nfa {
     pub fn find_many<'p>(
         &self,
         paths: impl Iterator<Item = &'p [LinearStep]> + Clone,
-        found: &mut Vec<Option<StateId>>,
+        result: &mut Vec<Option<StateId>>,
     ) {
-        found.clear();
-        found.extend(paths.clone().map(|_| Some(INITIAL)));
+        result.clear();
+        result.extend(paths.clone().map(|_| Some(INITIAL)));
         let longest = paths.clone().map(<[LinearStep]>::len).max().unwrap_or(0);
         for depth in 0..longest {
-            for (path, found) in paths.clone().zip(&mut *found) {
-                if let (Some(&step), Some(state)) = (path.get(depth), *found) {
-                    *found = self.after(state, step);
+            for (path, result) in paths.clone().zip(&mut *result) {
+                if let (Some(&step), Some(state)) = (path.get(depth), *result) {
+                    *result = self.after(state, step);
                 }
             }
         }
@@ -338,9 +338,9 @@ impl Nfa {
     /// leaves; `flags`: those of a state that it leads to.
     fn edge_with(&mut self, state: StateId, label: EdgeLabelId, flag: u32, flags: u32) -> StateId {
         if self.states[state as usize].has(flag)
-            && let Some(known) = self.target(state, label)
+            && let Some(existing) = self.target(state, label)
         {
-            return known;
+            return existing;
         }
         let new = self.new_state(state, label, flags);
         let states = &self.states;
@@ -356,14 +356,14 @@ impl Nfa {
     /// rules 1 to 4). `target` comes out sorted and without duplicates.
     pub fn step(&self, active: &[StateId], name: Name, target: &mut Vec<StateId>) {
         target.clear();
-        let ways = self.labels.edges_by_name(name);
+        let edges = self.labels.edges_by_name(name);
         for &id in active {
-            self.follow(id, ways, target);
+            self.follow(id, edges, target);
             if self.states[id as usize].has(IS_DESCENDANT) {
                 target.push(id);
             }
             if let Some(descendant) = self.descendant(id) {
-                self.follow(descendant, ways, target);
+                self.follow(descendant, edges, target);
                 target.push(descendant);
             }
         }
@@ -373,9 +373,9 @@ impl Nfa {
 
     /// Rules 1 and 2: the edges of one state that a name takes.
     #[inline]
-    fn follow(&self, id: StateId, ways: NameEdges, target: &mut Vec<StateId>) {
+    fn follow(&self, id: StateId, edges: NameEdges, target: &mut Vec<StateId>) {
         target.extend(self.star(id));
-        self.follow_labelled(id, ways, None, |next| target.push(next));
+        self.follow_labelled(id, edges, None, |next| target.push(next));
     }
 
     /// The labels that the edges of a name may have.

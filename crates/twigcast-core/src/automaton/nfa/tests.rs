@@ -79,16 +79,16 @@ fn additions_are_told_to_those_who_follow_often() {
     let mut nfa = Nfa::new();
     let path = [LinearStep { descendant: false, test: NameTest::Any }];
     let (first, mut position) = (nfa.position(), nfa.position());
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for query in 0..3 * ADDED_MAX as u32 {
         let state = nfa.state_of(&path);
         nfa.insert_item(state, AcceptItem::Accept(query));
         if query % 1_000 == 0 {
-            told.extend(nfa.added_since(position).expect("kept").iter().map(|&(_, item)| item));
+            received.extend(nfa.added_since(position).expect("kept").iter().map(|&(_, item)| item));
             position = nfa.position();
         }
     }
-    assert!(told.into_iter().eq((0..=3 * ADDED_MAX as u32 / 1_000 * 1_000).map(AcceptItem::Accept)));
+    assert!(received.into_iter().eq((0..=3 * ADDED_MAX as u32 / 1_000 * 1_000).map(AcceptItem::Accept)));
     assert!(nfa.added_since(first).is_none());
     let item = nfa.insert_item(1, AcceptItem::Accept(0));
     nfa.remove(item);

@@ -139,14 +139,14 @@ impl AncestorStack {
 
     /// The highest level known to satisfy an atom (0: none), and up to which level was looked.
     pub(super) fn satisfying(&self, atom: AtomId) -> (Level, Level) {
-        let Some(&SatisfyingAncestor { level, checked_level: known, when }) = self.satisfying.get(&atom) else { return (0, 0) };
+        let Some(&SatisfyingAncestor { level, checked_level, when }) = self.satisfying.get(&atom) else { return (0, 0) };
         let same = self.same_since(when);
-        (if level <= same { level } else { 0 }, known.min(same))
+        (if level <= same { level } else { 0 }, checked_level.min(same))
     }
 
     /// Keep the highest level that satisfies an atom, as far as was looked.
-    pub(super) fn keep_satisfying(&mut self, atom: AtomId, level: Level, known: Level) {
-        self.satisfying.insert(atom, SatisfyingAncestor { level, checked_level: known, when: self.now });
+    pub(super) fn keep_satisfying(&mut self, atom: AtomId, level: Level, shape_list: Level) {
+        self.satisfying.insert(atom, SatisfyingAncestor { level, checked_level: shape_list, when: self.now });
     }
 
     /// Take out what is known of the places of a part of a path, with an entry for each level up to that of the element

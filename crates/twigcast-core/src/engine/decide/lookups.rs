@@ -52,8 +52,8 @@ impl ValueLookups {
     /// What waits at one of the elements.
     #[inline]
     pub(in crate::engine) fn request(&self, index: usize) -> LookupRequest<'_> {
-        let ElementLookup { keys, positions_end: places_end, shape_list: known, .. } = &self.elements[index];
-        LookupRequest { keys: &self.keys[keys.clone()], positions: &self.positions[keys.start..*places_end], shape_list: *known }
+        let ElementLookup { keys, positions_end, shape_list, .. } = &self.elements[index];
+        LookupRequest { keys: &self.keys[keys.clone()], positions: &self.positions[keys.start..*positions_end], shape_list: *shape_list }
     }
 }
 
@@ -67,7 +67,7 @@ impl MessageRun<'_, '_> {
         tables: impl Iterator<Item = (NodeId, &'k TriggerTable)> + Clone,
         lookups: &mut ValueLookups,
     ) {
-        let ValueLookups { keys, positions: places, elements } = lookups;
+        let ValueLookups { keys, positions, elements } = lookups;
         keys.clear();
         elements.clear();
         std::hint::black_box(tables.clone().fold(0, |seen, (_, keyed)| seen ^ keyed.prefetch_table()));
@@ -77,7 +77,7 @@ impl MessageRun<'_, '_> {
             let keys = start..keys.len();
             elements.push(ElementLookup { keys, positions_end: start, hash: None, candidate: None, shape_list: None });
         }
-        places.resize(places.len().max(keys.len()), 0);
+        positions.resize(positions.len().max(keys.len()), 0);
         let seen = elements.iter().zip(tables.clone());
         let seen = seen.fold(0, |seen, (element, (_, keyed))| seen ^ keyed.prefetch_filter(&keys[element.keys.clone()]));
         std::hint::black_box(seen);
@@ -102,11 +102,11 @@ impl MessageRun<'_, '_> {
         for (element, (_, keyed)) in elements.iter_mut().zip(tables.clone()) {
             if element.shape_list.is_none() {
                 let Range { start, end } = element.keys;
-                element.positions_end = start + keyed.locate(&keys[start..end], &mut places[start..end]);
+                element.positions_end = start + keyed.locate(&keys[start..end], &mut positions[start..end]);
             }
         }
         for (element, (_, keyed)) in elements.iter().zip(tables) {
-            keyed.prefetch_lists(&places[element.keys.start..element.positions_end]);
+            keyed.prefetch_lists(&positions[element.keys.start..element.positions_end]);
         }
     }
 

@@ -76,11 +76,11 @@ impl MessageRun<'_, '_> {
             keys.extend(decisions.content_atoms.of(atoms).iter().map(|&atom| packed::pack_content(atom)));
         }
         if keyed.comparisons().content() {
-            let Decisions { compared_atoms: found, values_read, .. } = decisions;
-            found.clear();
+            let Decisions { compared_atoms, values_read, .. } = decisions;
+            compared_atoms.clear();
             let asked = keyed.ordered_content();
-            self.population.atoms.ordered_values_of(self.message, node, asked, found, values_read);
-            keys.extend(found.iter().map(|&atom| packed::pack_content(atom)));
+            self.population.atoms.ordered_values_of(self.message, node, asked, compared_atoms, values_read);
+            keys.extend(compared_atoms.iter().map(|&atom| packed::pack_content(atom)));
         }
     }
 
@@ -109,10 +109,10 @@ impl MessageRun<'_, '_> {
     /// those about the element's text.
     pub(super) fn fill_levels(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) -> bool {
         self.move_to(decisions, node);
-        let Decisions { ancestors: lineage, levels, attribute_atoms, content_atoms, .. } = decisions;
-        let (elements, bound) = (lineage.elements(), self.population.atoms.bound());
-        let told = levels.enter(elements, bound, &attribute_atoms.atoms, &content_atoms.atoms);
-        for level in told..elements.len() {
+        let Decisions { ancestors, levels, attribute_atoms, content_atoms, .. } = decisions;
+        let (elements, bound) = (ancestors.elements(), self.population.atoms.bound());
+        let entered = levels.enter(elements, bound, &attribute_atoms.atoms, &content_atoms.atoms);
+        for level in entered..elements.len() {
             let Some(&element) = decisions.ancestors.elements().get(level) else { break };
             let range = self.attribute_atoms(decisions, element);
             decisions.levels.push(element, range, &decisions.attribute_atoms.atoms);
@@ -164,20 +164,20 @@ impl MessageRun<'_, '_> {
     }
 
     fn read_content(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
-        let Decisions { content_atoms: found, values_read, .. } = decisions;
-        let start = found.atoms.len();
-        self.population.atoms.of_content(self.message, element, &mut found.atoms, values_read);
-        found.keep(self.message.document.nodes.len(), element, start)
+        let Decisions { content_atoms, values_read, .. } = decisions;
+        let start = content_atoms.atoms.len();
+        self.population.atoms.of_content(self.message, element, &mut content_atoms.atoms, values_read);
+        content_atoms.keep(self.message.document.nodes.len(), element, start)
     }
 
     fn read_attributes(&self, decisions: &mut Decisions, element: NodeId) -> (u32, u32) {
         let document = self.message.document;
-        let found = &mut decisions.attribute_atoms;
-        let start = found.atoms.len();
+        let atoms = &mut decisions.attribute_atoms;
+        let start = atoms.atoms.len();
         for attribute in document.attributes_of(element) {
-            self.population.atoms.of_attribute(self.message, attribute, &mut found.atoms);
+            self.population.atoms.of_attribute(self.message, attribute, &mut atoms.atoms);
         }
-        found.keep(document.nodes.len(), element, start)
+        atoms.keep(document.nodes.len(), element, start)
     }
 }
 

@@ -67,21 +67,21 @@ impl MessageRun<'_, '_> {
     /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies. `asked`:
     /// what [`Self::look_up`] found for the element.
     pub(super) fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>) {
-        let looks_up = !keyed.distances().union(keyed.comparisons()).is_own();
-        if !looks_up && asked.is_empty() {
+        let uses_lookups = !keyed.distances().union(keyed.comparisons()).is_own();
+        if !uses_lookups && asked.is_empty() {
             return;
         }
-        let known = asked.shape_list.or_else(|| self.narrow(node, keyed, asked));
-        if !looks_up && let Some(start) = known {
+        let shape_list = asked.shape_list.or_else(|| self.narrow(node, keyed, asked));
+        if !uses_lookups && let Some(start) = shape_list {
             let list = self.narrowed.get(start);
             if list.multi_condition.is_empty() {
                 return decisions.accept(list);
             }
         }
-        let asked = LookupRequest { shape_list: known, ..asked };
+        let asked = LookupRequest { shape_list, ..asked };
         let further = self.further(decisions, node, keyed);
         self.decide_conditions(decisions, node, keyed, asked, further);
-        if looks_up {
+        if uses_lookups {
             self.decide_with_ancestors(decisions, node, keyed, further);
         }
     }
@@ -102,8 +102,8 @@ impl MessageRun<'_, '_> {
     fn decide_with_ancestors(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, further: FurtherConditions) {
         self.move_to(decisions, node);
         let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
-        if let Some(&known) = decisions.above_range.get(&site) {
-            for index in known.start..known.end {
+        if let Some(&range) = decisions.above_range.get(&site) {
+            for index in range.start..range.end {
                 let entry = decisions.above[index as usize];
                 if may_pass(&entry, further, decisions.levels.keys()) {
                     self.test_waiting(decisions, node, entry, further);
@@ -127,8 +127,8 @@ impl MessageRun<'_, '_> {
         asked_above.clear();
         self.keys_above(decisions, keyed, &mut asked_above);
         keyed.select(&mut asked_above);
-        for place in &asked_above {
-            let list = keyed.get(place);
+        for position in &asked_above {
+            let list = keyed.get(position);
             decisions.accept(list);
             for entry in list.multi_condition {
                 if may_pass(&entry, further, decisions.levels.keys()) {
@@ -169,8 +169,8 @@ impl MessageRun<'_, '_> {
         for level in decisions.ancestors.not_gathered(false) {
             let Some(element) = decisions.ancestors.at(level) else { return };
             let atoms = self.attribute_atoms(decisions, element);
-            let Decisions { ancestors: lineage, attribute_atoms, .. } = decisions;
-            lineage.gather(false, level, attribute_atoms.of(atoms));
+            let Decisions { ancestors, attribute_atoms, .. } = decisions;
+            ancestors.gather(false, level, attribute_atoms.of(atoms));
         }
     }
 
@@ -179,8 +179,8 @@ impl MessageRun<'_, '_> {
         for level in decisions.ancestors.not_gathered(true) {
             let Some(element) = decisions.ancestors.at(level) else { return };
             self.compare_attributes(decisions, element);
-            let Decisions { ancestors: lineage, compared_atoms, .. } = decisions;
-            lineage.gather(true, level, compared_atoms);
+            let Decisions { ancestors, compared_atoms, .. } = decisions;
+            ancestors.gather(true, level, compared_atoms);
         }
     }
 
@@ -201,8 +201,8 @@ impl MessageRun<'_, '_> {
             *self.narrowed = narrowed;
             return;
         }
-        for place in asked.positions {
-            self.decide_list(decisions, node, keyed.get(place), further);
+        for position in asked.positions {
+            self.decide_list(decisions, node, keyed.get(position), further);
         }
     }
 
@@ -419,10 +419,10 @@ impl MessageRun<'_, '_> {
     /// Does an element or any ancestor satisfy an atom about attributes?
     pub(super) fn any_satisfies(&self, decisions: &mut Decisions, node: NodeId, atom: AtomId) -> bool {
         self.move_to(decisions, node);
-        let (mut level, known) = decisions.ancestors.satisfying(atom);
+        let (mut level, checked) = decisions.ancestors.satisfying(atom);
         if level == 0 {
             let last = decisions.ancestors.level();
-            for next in known + 1..=last {
+            for next in checked + 1..=last {
                 let Some(element) = decisions.ancestors.at(next) else { break };
                 decisions.ancestors.ancestor_checks += 1;
                 if self.attribute_holds(decisions, element, atom) {

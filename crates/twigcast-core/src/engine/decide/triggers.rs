@@ -36,8 +36,8 @@ impl<'a> MessageRun<'a, '_> {
     /// The same for many candidates, of which those are tested at further elements that are not decided by then. Lists of
     /// candidates stay where they are as long as a message is decided.
     fn decide_open(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
-        let place = candidates.as_ptr().addr();
-        let mut open = decisions.open.remove(&place).unwrap_or_else(|| {
+        let position = candidates.as_ptr().addr();
+        let mut open = decisions.open.remove(&position).unwrap_or_else(|| {
             decisions.open_count += candidates.len();
             candidates.to_vec()
         });
@@ -49,7 +49,7 @@ impl<'a> MessageRun<'a, '_> {
             self.decide_candidate(decisions, node, number);
             true
         });
-        decisions.open.insert(place, open);
+        decisions.open.insert(position, open);
     }
 
     /// Is it known that a trigger's conditions hold at no element of the message?

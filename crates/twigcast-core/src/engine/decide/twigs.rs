@@ -54,8 +54,8 @@ impl<'a> MessageRun<'a, '_> {
         asked.clear();
         asked.extend_from_slice(satisfied.at_shape());
         branching.select(asked);
-        for place in &*asked {
-            let list = branching.get(place);
+        for position in &*asked {
+            let list = branching.get(position);
             matched.extend(list.satisfied());
             for entry in list.multi_condition {
                 if entry.also.is_some_and(|also| !satisfied.holds(also.get())) {

@@ -23,28 +23,28 @@ pub(super) fn upward<'a>(
 ) -> Result<bool, EvalError> {
     ancestors.move_to(&evaluator.message().document.nodes, element);
     let mut end = checks.len();
-    let mut place = ancestors.level();
+    let mut position = ancestors.level();
     let mut is_fixed = true;
     while end > 0 {
         let start = checks[..end].iter().rposition(|check| check.step.descendant).unwrap_or(0);
         let part = &checks[start..end];
         let is_anchored = !part[0].step.descendant;
         if is_anchored {
-            if place < part.len() as Level || is_fixed && place > part.len() as Level {
+            if position < part.len() as Level || is_fixed && position > part.len() as Level {
                 return Ok(false);
             }
             return part_ends_at(evaluator, ancestors, part, part.len() as Level);
         }
         if !is_fixed {
-            place = lowest_match(evaluator, ancestors, (trigger, start as u32), part, place)?;
-        } else if !part_ends_at(evaluator, ancestors, part, place)? {
+            position = lowest_match(evaluator, ancestors, (trigger, start as u32), part, position)?;
+        } else if !part_ends_at(evaluator, ancestors, part, position)? {
             return Ok(false);
         }
-        if place == 0 {
+        if position == 0 {
             return Ok(false);
         }
         // The part above ends above the first step of this one.
-        place -= part.len() as Level;
+        position -= part.len() as Level;
         is_fixed = false;
         end = start;
     }
@@ -59,21 +59,21 @@ fn lowest_match<'a>(
     part: &'a [StepCheck],
     from: Level,
 ) -> Result<Level, EvalError> {
-    let (mut places, grown) = ancestors.take_matches(key);
+    let (mut matches, grown) = ancestors.take_matches(key);
     let mut level = from;
-    let found = loop {
-        match places[level as usize] {
+    let matched_level = loop {
+        match matches[level as usize] {
             _ if (level as usize) < part.len() => break 0,
             UNKNOWN if part_ends_at(evaluator, ancestors, part, level)? => break level,
             UNKNOWN => level -= 1,
-            known => break known,
+            checked => break checked,
         }
     };
-    let looked_at = (from - level) as usize + grown;
-    places[level as usize..=from as usize].fill(found);
-    ancestors.keep_matches(key, places);
-    evaluator.charge(looked_at.saturating_sub(FREE_LEVELS) as u64)?;
-    Ok(found)
+    let checked_levels = (from - level) as usize + grown;
+    matches[level as usize..=from as usize].fill(matched_level);
+    ancestors.keep_matches(key, matches);
+    evaluator.charge(checked_levels.saturating_sub(FREE_LEVELS) as u64)?;
+    Ok(matched_level)
 }
 
 /// Does a part of a path hold, with its last step at the element of a level?

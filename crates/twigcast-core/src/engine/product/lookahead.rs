@@ -53,13 +53,13 @@ impl ProductPaths {
     }
 
     /// Is the path to a place one of them?
-    pub(super) fn has(&self, place: ProductStateId) -> bool {
-        self.node_of.get(place as usize).is_some_and(|&node| node != NO_NODE)
+    pub(super) fn has(&self, state: ProductStateId) -> bool {
+        self.node_of.get(state as usize).is_some_and(|&node| node != NO_NODE)
     }
 
     /// There is another way to a place.
-    pub(super) fn mark_several_paths(&mut self, place: ProductStateId) {
-        self.is_broken |= self.has(place);
+    pub(super) fn mark_several_paths(&mut self, state: ProductStateId) {
+        self.is_broken |= self.has(state);
     }
 }
 
@@ -89,10 +89,10 @@ impl ProductDfa {
         let steps_max = (self.paths.nodes.len() + nfa.state_count()) * STEPS_EACH_MAX;
         let Some(reached) = self.paths.tree.reached(nfa, steps_max) else { return };
         for (node, &(id, kept_at)) in (1..).zip(&self.paths.nodes) {
-            let place = &mut self.states[id as usize];
-            if place.edition != self.edition {
-                let Ok(told) = recent.dfa.stateless_acceptance(nfa, *population, reached.of(node), budget) else { return };
-                place.renew(self.edition, UNLED, told);
+            let state = &mut self.states[id as usize];
+            if state.edition != self.edition {
+                let Ok(acceptances) = recent.dfa.stateless_acceptance(nfa, *population, reached.of(node), budget) else { return };
+                state.renew(self.edition, UNLED, acceptances);
                 self.transitions.set_at(kept_at, mark | id);
             }
         }
@@ -107,25 +107,25 @@ impl ProductDfa {
     /// Find the paths to all places, as they are now.
     pub(super) fn find_paths(&mut self) {
         let is_only = |to: ProductStateId| to != NOWHERE && to != DOCUMENT_STATE && self.origins[to as usize].is_only;
-        let ways = self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & STATES_MAX));
+        let transitions = self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & STATES_MAX));
         let mut kept = vec![0; self.states.len()];
         let mut steps = Vec::with_capacity(self.transitions.len());
-        for (kept_at, from, name, to) in ways.filter(|&(.., to)| is_only(to)) {
+        for (kept_at, from, name, to) in transitions.filter(|&(.., to)| is_only(to)) {
             kept[to as usize] = kept_at;
             steps.push(LabelPathStep { from, name, to });
         }
         let tree = PathTree::new(&mut steps, DOCUMENT_STATE, self.states.len());
-        let places = tree.steps.iter().skip(1).map(|&step| steps[step as usize].to);
-        let nodes: Vec<_> = places.map(|place| (place, kept[place as usize])).collect();
+        let states = tree.steps.iter().skip(1).map(|&step| steps[step as usize].to);
+        let nodes: Vec<_> = states.map(|state| (state, kept[state as usize])).collect();
         let mut node_of = vec![NO_NODE; self.states.len()];
-        (1..).zip(&nodes).for_each(|(node, &(place, _))| node_of[place as usize] = node);
+        (1..).zip(&nodes).for_each(|(node, &(state, _))| node_of[state as usize] = node);
         let before = std::mem::take(&mut self.paths);
         let mut added = before.added;
         added.clear();
         self.paths = ProductPaths { tree, nodes, node_of, version: self.version, has_paths: true, is_broken: false, added };
-        for (place, _) in before.nodes.into_iter().filter(|&(place, _)| !self.paths.has(place)) {
+        for (state, _) in before.nodes.into_iter().filter(|&(state, _)| !self.paths.has(state)) {
             // On the path that was known until now.
-            if let Some(StateOrigin { from, name, .. }) = self.origins.get(place as usize) {
+            if let Some(StateOrigin { from, name, .. }) = self.origins.get(state as usize) {
                 self.fresh.push((*from, *name));
             }
         }

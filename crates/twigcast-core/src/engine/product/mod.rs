@@ -165,10 +165,10 @@ impl ProductDfa {
                 continue;
             }
             self.state_of[index] = id;
-            let place = &mut self.states[id as usize];
-            let (main, recent) = place.acceptances;
-            if place.seen != message_number {
-                place.seen = message_number;
+            let state = &mut self.states[id as usize];
+            let (main, recent) = state.acceptances;
+            if state.seen != message_number {
+                state.seen = message_number;
                 layers.main.dfa.accepts(main).iter().for_each(|&query| matched.insert(query));
                 layers.recent.dfa.accepts(recent).iter().for_each(|&query| matched.insert(query));
             }
@@ -181,10 +181,10 @@ impl ProductDfa {
 
     #[inline(always)]
     fn after(&mut self, layers: &mut SegmentCaches<'_>, from: ProductStateId, name: Name) -> Result<ProductStateId, CacheFull> {
-        let known = self.transitions.get(from, name);
-        match known.map(|known| known ^ self.mark()) {
+        let existing = self.transitions.get(from, name);
+        match existing.map(|existing| existing ^ self.mark()) {
             Some(id) if id <= STATES_MAX => Ok(id),
-            _ => self.build_transition(layers, from, name, known),
+            _ => self.build_transition(layers, from, name, existing),
         }
     }
 
@@ -200,21 +200,21 @@ impl ProductDfa {
         watch: &mut impl MatchObserver,
     ) -> Result<Option<ProductStateId>, CacheFull> {
         let id = self.after(layers, from, name)?;
-        let place = &mut self.states[id as usize];
-        if place.seen != message_number {
-            place.seen = message_number;
-            let (main, recent) = place.acceptances;
-            watch.matched(layers.main.dfa.accepts(main), &mut place.notes.0);
-            watch.matched(layers.recent.dfa.accepts(recent), &mut place.notes.1);
+        let state = &mut self.states[id as usize];
+        if state.seen != message_number {
+            state.seen = message_number;
+            let (main, recent) = state.acceptances;
+            watch.matched(layers.main.dfa.accepts(main), &mut state.notes.0);
+            watch.matched(layers.recent.dfa.accepts(recent), &mut state.notes.1);
         }
-        Ok((!place.is_open).then_some(id))
+        Ok((!state.is_open).then_some(id))
     }
 
     /// Forget notes that are not those of this one.
     pub(super) fn keep_notes_of(&mut self, owner: (u64, u64)) {
         if self.notes_of != owner {
             self.notes_of = owner;
-            self.states.iter_mut().for_each(|place| place.notes = <_>::default());
+            self.states.iter_mut().for_each(|state| state.notes = <_>::default());
         }
     }
 
@@ -269,15 +269,15 @@ impl ProductDfa {
     ) -> Result<ProductStateId, CacheFull> {
         if stale.is_some() && self.is_led_again_enough(layers) {
             self.prefetch(layers);
-            if let Some(known) = self.transitions.get(from, name).filter(|known| known ^ self.mark() <= STATES_MAX) {
-                return Ok(known & STATES_MAX);
+            if let Some(existing) = self.transitions.get(from, name).filter(|existing| existing ^ self.mark() <= STATES_MAX) {
+                return Ok(existing & STATES_MAX);
             }
         }
         let from_recent = self.recent_of(layers, from)?;
         let SegmentCaches { population, main, recent, budget } = layers;
-        let stale = stale.map(|known| known & STATES_MAX);
+        let stale = stale.map(|existing| existing & STATES_MAX);
         let next_main = match stale {
-            Some(place) => self.states[place as usize].main,
+            Some(state) => self.states[state as usize].main,
             None => main.dfa.next(&population.main.nfa, *population, self.states[from as usize].main, name, *budget)?,
         };
         let next_recent = recent.dfa.next(&population.recent.nfa, *population, from_recent, name, *budget)?;
@@ -299,8 +299,8 @@ impl ProductDfa {
     }
 
     /// The state of what came lately at a place of this edition.
-    fn recent_of(&mut self, layers: &mut SegmentCaches<'_>, place: ProductStateId) -> Result<DfaId, CacheFull> {
-        let (mut led, mut names) = (place, Vec::new());
+    fn recent_of(&mut self, layers: &mut SegmentCaches<'_>, product_state: ProductStateId) -> Result<DfaId, CacheFull> {
+        let (mut led, mut names) = (product_state, Vec::new());
         while self.states[led as usize].recent == UNLED {
             let StateOrigin { from, name, .. } = self.origins[led as usize];
             names.push(name);
@@ -311,9 +311,9 @@ impl ProductDfa {
         while let Some(name) = names.pop() {
             state = recent.dfa.next(&population.recent.nfa, *population, state, name, *budget)?;
         }
-        if self.states[place as usize].recent == UNLED {
-            self.states[place as usize].recent = state;
-            self.led.push(place);
+        if self.states[product_state as usize].recent == UNLED {
+            self.states[product_state as usize].recent = state;
+            self.led.push(product_state);
         }
         Ok(state)
     }
@@ -334,17 +334,17 @@ impl ProductDfa {
             }
             return id;
         }
-        let told = (layers.main.dfa.acceptance(main), layers.recent.dfa.acceptance(recent));
+        let both_acceptances = (layers.main.dfa.acceptance(main), layers.recent.dfa.acceptance(recent));
         let id = match stale.filter(|&id| self.states[id as usize].edition != self.edition) {
             Some(id) => {
-                self.states[id as usize].renew(self.edition, recent, told.1);
+                self.states[id as usize].renew(self.edition, recent, both_acceptances.1);
                 id
             }
             None => {
                 let edition = self.edition;
-                let mut place = ProductState { seen: 0, main, recent, edition, acceptances: told, is_open: false, notes: <_>::default() };
-                place.renew(edition, recent, told.1);
-                self.states.push(place);
+                let mut product_state = ProductState { seen: 0, main, recent, edition, acceptances: both_acceptances, is_open: false, notes: <_>::default() };
+                product_state.renew(edition, recent, both_acceptances.1);
+                self.states.push(product_state);
                 self.origins.push(origin);
                 self.states.len() as ProductStateId - 1
             }
@@ -357,9 +357,9 @@ impl ProductDfa {
 
 impl ProductState {
     /// Let the place be of an edition.
-    fn renew(&mut self, edition: u8, recent: DfaId, told: Acceptance) {
+    fn renew(&mut self, edition: u8, recent: DfaId, acceptances: Acceptance) {
         (self.edition, self.recent) = (edition, recent);
-        (self.acceptances.1, self.notes.1) = (told, ObserverNote::default());
-        self.is_open = self.acceptances.0.undecided().is_some() || told.undecided().is_some();
+        (self.acceptances.1, self.notes.1) = (acceptances, ObserverNote::default());
+        self.is_open = self.acceptances.0.undecided().is_some() || acceptances.undecided().is_some();
     }
 }

@@ -24,7 +24,7 @@ const SETTLED_PART: usize = 8;
 
 impl ProductDfa {
     /// Make ready for a message; `is_ahead`: for one that may come, when it may lead anywhere.
-    pub(in super::super) fn catch_up(&mut self, layers: &mut SegmentCaches<'_>, is_ahead: bool) {
+    pub(in super::super) fn catch_up(&mut self, layers: &mut SegmentCaches<'_>, is_prefetch: bool) {
         let population = layers.population;
         layers.main.prepare(population, &population.main);
         if !layers.recent.dfa.is_of(&population.recent.nfa) && !self.take_in(layers) {
@@ -32,7 +32,7 @@ impl ProductDfa {
         }
         layers.recent.prepare(population, &population.recent);
         self.prepare(layers);
-        if is_ahead {
+        if is_prefetch {
             if !self.is_level {
                 self.prefetch(layers);
             }
@@ -74,8 +74,8 @@ impl ProductDfa {
 
     /// The states of what came lately are no more. Places stay, where it is known what they would be.
     fn forget_states(&mut self, layers: &mut SegmentCaches<'_>) {
-        for place in self.led.drain(..).filter(|&place| place > DOCUMENT_STATE) {
-            self.states[place as usize].recent = UNLED;
+        for state in self.led.drain(..).filter(|&state| state > DOCUMENT_STATE) {
+            self.states[state as usize].recent = UNLED;
         }
         self.states_by_pair.clear();
         self.states_by_pair.insert((DEAD, DEAD), NOWHERE);
@@ -89,8 +89,8 @@ impl ProductDfa {
         }
         if layers.recent.dfa.is_worn() {
             let edition = self.edition;
-            let is_known = |place: &&mut super::ProductState| place.edition == edition;
-            layers.recent.dfa.tidy(self.states.iter_mut().filter(is_known).map(|place| &mut place.acceptances.1));
+            let is_current = |state: &&mut super::ProductState| state.edition == edition;
+            layers.recent.dfa.tidy(self.states.iter_mut().filter(is_current).map(|state| &mut state.acceptances.1));
         }
     }
 
@@ -105,46 +105,46 @@ impl ProductDfa {
     /// Tell places of what was added; whether that could be done for all whose paths are known. `None`: it is too much, as
     /// where very many queries select nearly everything, and some places were told.
     fn update_states(&mut self, layers: &mut SegmentCaches<'_>, added: &[(StateId, AcceptItem)]) -> Option<bool> {
-        let (mut news, mut paths) = (std::mem::take(&mut self.new_acceptances), std::mem::take(&mut self.paths));
-        let mut known = std::mem::take(&mut paths.added);
+        let (mut new_acceptances, mut paths) = (std::mem::take(&mut self.new_acceptances), std::mem::take(&mut self.paths));
+        let mut existing = std::mem::take(&mut paths.added);
         let bytes_max = layers.budget / BUDGET_PART;
         let mut is_complete = true;
         let nfa = &layers.population.recent.nfa;
-        let is_found = known.each(&paths.tree, (nfa, added), bytes_max / size_of::<PathNode>(), |item, nodes| {
+        let has_paths = existing.each(&paths.tree, (nfa, added), bytes_max / size_of::<PathNode>(), |item, nodes| {
             match item {
-                AcceptItem::Accept(query) => nodes.iter().for_each(|&node| news.add(node, query)),
+                AcceptItem::Accept(query) => nodes.iter().for_each(|&node| new_acceptances.add(node, query)),
                 AcceptItem::Twig(_) | AcceptItem::Trigger(_) => {
                     // It would have to be merged with what else is to be decided there.
                     is_complete = false;
                     for &node in nodes.iter().filter(|&&node| node > 0) {
-                        let place = paths.state(node);
-                        let origin = self.origins[place as usize];
-                        self.let_go(origin.from, origin.name, place);
+                        let state = paths.state(node);
+                        let origin = self.origins[state as usize];
+                        self.let_go(origin.from, origin.name, state);
                     }
                 }
             }
-            news.bytes() <= bytes_max
+            new_acceptances.bytes() <= bytes_max
         });
-        paths.added = known;
-        let is_told = is_found && self.pass_on(&mut news, &paths, layers, bytes_max);
-        news.clear();
-        (self.new_acceptances, self.paths) = (news, paths);
-        is_told.then_some(is_complete)
+        paths.added = existing;
+        let is_updated = has_paths && self.pass_on(&mut new_acceptances, &paths, layers, bytes_max);
+        new_acceptances.clear();
+        (self.new_acceptances, self.paths) = (new_acceptances, paths);
+        is_updated.then_some(is_complete)
     }
 
     /// Tell places what is new there; false: that takes more than so many bytes.
-    fn pass_on(&mut self, news: &mut NewAcceptances, paths: &ProductPaths, layers: &mut SegmentCaches<'_>, bytes_max: usize) -> bool {
+    fn pass_on(&mut self, new_acceptances: &mut NewAcceptances, paths: &ProductPaths, layers: &mut SegmentCaches<'_>, bytes_max: usize) -> bool {
         let bytes_max = layers.recent.dfa.bytes() + bytes_max;
-        for number in 0..news.nodes.len() {
-            let node = news.nodes[number];
-            let queries = news.take(node);
+        for number in 0..new_acceptances.nodes.len() {
+            let node = new_acceptances.nodes[number];
+            let queries = new_acceptances.take(node);
             if node == 0 {
                 continue;
             }
-            let place = &mut self.states[paths.state(node) as usize];
-            if place.edition == self.edition {
-                place.acceptances.1 = layers.recent.dfa.extend_acceptance(place.acceptances.1, queries);
-                place.notes.1 = <_>::default();
+            let state = &mut self.states[paths.state(node) as usize];
+            if state.edition == self.edition {
+                state.acceptances.1 = layers.recent.dfa.extend_acceptance(state.acceptances.1, queries);
+                state.notes.1 = <_>::default();
             }
             if layers.recent.dfa.bytes() > bytes_max {
                 return false;

@@ -231,9 +231,9 @@ impl ConjunctionIndex {
     ) -> Result<Targets, MessageError> {
         let mut reaching = TargetRun::new(self, labels);
         if !reaching.is_satisfied() {
-            let want = self.record_options();
+            let options = self.record_options();
             self.engine.catch_up(matcher);
-            matcher.scan(&self.engine, source, want)?;
+            matcher.scan(&self.engine, source, options)?;
             self.finish(matcher, source, &mut reaching);
         }
         Ok(reaching.reached())

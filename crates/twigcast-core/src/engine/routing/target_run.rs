@@ -50,9 +50,9 @@ pub(super) struct TargetRun<'a> {
 
 impl<'a> TargetRun<'a> {
     /// What a message's labels ask for, with what holds always already reached.
-    pub(super) fn new(table: &'a ConjunctionIndex, wanted: &[(RouteLabel, u32)]) -> Self {
+    pub(super) fn new(table: &'a ConjunctionIndex, labels: &[(RouteLabel, u32)]) -> Self {
         let mut by_label = vec![0; table.label_sets.label_bound];
-        for &(label, target) in wanted {
+        for &(label, target) in labels {
             if let Some(targets) = by_label.get_mut(label as usize) {
                 *targets |= if target < TARGETS_MAX { 1 << target } else { 0 };
             }

@@ -57,13 +57,13 @@ impl ResultAssembly<'_> {
             for alike in parts.chunk_by(|a, b| a.form == b.form) {
                 let form = self.prepared.recipes().form(alike[0].form);
                 let shorts = form.shorts.as_ref().map(|shorts| (shorts, shorts.columns.len()));
-                let place = AppendPosition { out: &mut out, end, before };
+                let position = AppendPosition { out: &mut out, end, before };
                 let done;
                 (done, end) = match shorts {
-                    Some((shorts, 1)) => self.append_alike::<1>((form, shorts), alike, place, ends),
-                    Some((shorts, 2)) => self.append_alike::<2>((form, shorts), alike, place, ends),
-                    Some((shorts, 3)) => self.append_alike::<3>((form, shorts), alike, place, ends),
-                    _ => self.append_any(form, alike, place, ends),
+                    Some((shorts, 1)) => self.append_alike::<1>((form, shorts), alike, position, ends),
+                    Some((shorts, 2)) => self.append_alike::<2>((form, shorts), alike, position, ends),
+                    Some((shorts, 3)) => self.append_alike::<3>((form, shorts), alike, position, ends),
+                    _ => self.append_any(form, alike, position, ends),
                 };
                 count += done;
                 if done < alike.len() {
@@ -117,13 +117,13 @@ impl ResultAssembly<'_> {
                 while rest != 0 {
                     let binding = word * 64 + rest.trailing_zeros() as usize;
                     rest &= rest - 1;
-                    let found: [ColumnEntry; COLUMNS] = array::from_fn(|column| columns[column][binding]);
-                    if has_nothing && found.iter().fold(0, |bytes, entry| bytes | entry.bytes) == 0 {
+                    let visit: [ColumnEntry; COLUMNS] = array::from_fn(|column| columns[column][binding]);
+                    if has_nothing && visit.iter().fold(0, |bytes, entry| bytes | entry.bytes) == 0 {
                         end = out.push_short(end, &nothing);
                         continue;
                     }
                     end = out.push_short(end, &head);
-                    for (entry, behind) in found.iter().zip(&behind) {
+                    for (entry, behind) in visit.iter().zip(&behind) {
                         end = out.push(end, source, entry.slice.start, entry.bytes);
                         if !behind.is_empty() {
                             end = out.push_short(end, behind);

@@ -63,8 +63,8 @@ impl BindingSets {
     fn intern_hashed(&mut self, bits: &[u64], hash: u64) -> u32 {
         let Self { count, bits: all, entries, index, .. } = self;
         let bits_of = |entry: &SetEntry| &all[entry.start as usize..entry.start as usize + bits.len()];
-        if let Some(&known) = index.find(hash, |&entry| bits_of(&entries[entry as usize]) == bits) {
-            return entries[known as usize].number;
+        if let Some(&existing) = index.find(hash, |&entry| bits_of(&entries[entry as usize]) == bits) {
+            return entries[existing as usize].number;
         }
         let number = *count;
         *count += 1;
@@ -93,11 +93,11 @@ pub(super) fn members(bits: &[u64]) -> impl Iterator<Item = u32> + '_ {
 
 /// Calls back with the members of a set, ascending.
 #[inline(always)]
-pub(super) fn for_each_member(bits: &[u64], mut found: impl FnMut(usize)) {
+pub(super) fn for_each_member(bits: &[u64], mut visit: impl FnMut(usize)) {
     for (index, &word) in bits.iter().enumerate() {
         let mut rest = word;
         while rest != 0 {
-            found(index * u64::BITS as usize + rest.trailing_zeros() as usize);
+            visit(index * u64::BITS as usize + rest.trailing_zeros() as usize);
             rest &= rest - 1;
         }
     }

@@ -242,15 +242,15 @@ impl MessageBindings {
         self.bits.clear();
         self.value_bytes = 0;
         let most = VALUE_BYTES_MAX + 4 * message.source.len();
-        let mut looks = 0;
+        let mut visits = 0;
         for number in 0..self.touched.len() {
             let label = self.touched[number];
             for reading in meaning.readings.get(label as usize).into_iter().flatten() {
                 if !self.read(reading, label, (selector, interner), message, most) {
                     return false;
                 }
-                looks += self.equal.len() * meaning.strands.column_count(reading.strands);
-                if looks > COLUMN_READS_MAX {
+                visits += self.equal.len() * meaning.strands.column_count(reading.strands);
+                if visits > COLUMN_READS_MAX {
                     return false;
                 }
                 if !self.equal.is_empty() {
@@ -354,9 +354,9 @@ impl MessageBindings {
             None => sets.extend(self.at.iter().map(|&node| 1_u64 << (self.number(strand.list, node) % u64::BITS))),
         }
         let Self { satisfied, satisfied_ends, held, equal, .. } = self;
-        let room = selector.words_of_list(strand.list);
-        let mut end = satisfied_ends[list] as usize - room.start;
-        let satisfied = &mut satisfied[room.clone()];
+        let words = selector.words_of_list(strand.list);
+        let mut end = satisfied_ends[list] as usize - words.start;
+        let satisfied = &mut satisfied[words.clone()];
         for &column in columns {
             for (&(_, row), set) in equal.iter().zip(&sets) {
                 let condition = condition_at(row, column);
@@ -366,7 +366,7 @@ impl MessageBindings {
                 *held |= set;
             }
         }
-        satisfied_ends[list] = (room.start + end) as u32;
+        satisfied_ends[list] = (words.start + end) as u32;
         self.sets = sets;
     }
 
@@ -380,15 +380,15 @@ impl MessageBindings {
                 if condition as usize == selector.condition_count() {
                     continue;
                 }
-                let place = &mut self.held[condition as usize];
-                if *place == 0 {
-                    *place = self.bits.len() as u64 + 1;
+                let position = &mut self.held[condition as usize];
+                if *position == 0 {
+                    *position = self.bits.len() as u64 + 1;
                     self.bits.resize(self.bits.len() + words, 0);
                     let end = &mut self.satisfied_ends[list];
                     self.satisfied[*end as usize] = condition;
                     *end += 1;
                 }
-                self.bits[*place as usize - 1 + number / 64] |= 1 << (number % 64);
+                self.bits[*position as usize - 1 + number / 64] |= 1 << (number % 64);
             }
         }
     }
@@ -427,8 +427,8 @@ impl<'a> ConditionBindings<'a> {
     /// The bindings that satisfy a condition, where sets take several words; `None`: no binding does.
     #[inline]
     pub fn wide(self, condition: BindingConditionId) -> Option<&'a [u64]> {
-        let place = (self.narrow[condition as usize] as usize).checked_sub(1)?;
-        Some(&self.bits[place..place + self.words])
+        let position = (self.narrow[condition as usize] as usize).checked_sub(1)?;
+        Some(&self.bits[position..position + self.words])
     }
 }
 

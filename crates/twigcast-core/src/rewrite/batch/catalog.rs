@@ -193,7 +193,7 @@ impl QueryCatalog {
 
     /// The queries here.
     pub(crate) fn queries(&self) -> impl Iterator<Item = u32> + '_ {
-        self.positions.iter().enumerate().filter_map(|(query, place)| place.map(|_| query as u32))
+        self.positions.iter().enumerate().filter_map(|(query, position)| position.map(|_| query as u32))
     }
 
     /// How many queries are here.
@@ -274,25 +274,25 @@ impl QueryCatalog {
 
     /// Takes a query out, if it is here.
     pub(crate) fn remove(&mut self, query: u32) {
-        let Some(place) = self.positions.get_mut(query as usize).and_then(Option::take) else { return };
-        let Some(class) = self.classes.get_mut(place.class) else { return };
-        let member = class.members.swap_remove(place.index as usize);
-        if let Some(moved) = class.members.get(place.index as usize) {
-            self.positions[moved.query as usize] = Some(place);
+        let Some(position) = self.positions.get_mut(query as usize).and_then(Option::take) else { return };
+        let Some(class) = self.classes.get_mut(position.class) else { return };
+        let member = class.members.swap_remove(position.index as usize);
+        if let Some(moved) = class.members.get(position.index as usize) {
+            self.positions[moved.query as usize] = Some(position);
         }
         self.members -= 1;
         self.note_change(query);
         let others = self.also.release(member.also).unwrap_or_default();
-        for &class in std::iter::once(&place.class).chain(&others) {
+        for &class in std::iter::once(&position.class).chain(&others) {
             self.release_class(class);
         }
         self.release_plan(member.plan);
     }
 
     fn acquire_source(&mut self, number: u32, path: LinearPath) -> BindingPathId {
-        if let Some(&known) = self.source_ids.get(&number) {
-            self.sources.use_again(known);
-            return known;
+        if let Some(&existing) = self.source_ids.get(&number) {
+            self.sources.use_again(existing);
+            return existing;
         }
         let id = self.sources.insert(BindingPath { path, number, all: NONE });
         self.source_ids.insert(number, id);
@@ -306,9 +306,9 @@ impl QueryCatalog {
     }
 
     fn acquire_pair(&mut self, source: BindingPathId, number: u32, path: LinearPath) -> ComparedPathId {
-        if let Some(&known) = self.pair_ids.get(&key(source, number)) {
-            self.pairs.use_again(known);
-            return known;
+        if let Some(&existing) = self.pair_ids.get(&key(source, number)) {
+            self.pairs.use_again(existing);
+            return existing;
         }
         self.sources.use_again(source);
         let id = self.pairs.insert(ComparedPath { source, path, number, compared: 0 });
@@ -325,10 +325,10 @@ impl QueryCatalog {
 
     fn acquire_class(&mut self, source: BindingPathId, number: u32, path: LinearPath, constant: ConstantId) -> ConditionClassId {
         let pair = self.acquire_pair(source, number, path);
-        if let Some(&known) = self.class_ids.get(&key(pair, constant)) {
-            self.classes.use_again(known);
+        if let Some(&existing) = self.class_ids.get(&key(pair, constant)) {
+            self.classes.use_again(existing);
             self.release_pair(pair);
-            return known;
+            return existing;
         }
         self.sources.use_again(source);
         if let Some(pair) = self.pairs.get_mut(pair) {
@@ -340,9 +340,9 @@ impl QueryCatalog {
     }
 
     fn acquire_class_of_all(&mut self, source: BindingPathId) -> ConditionClassId {
-        if let Some(known) = self.class_of_all(source) {
-            self.classes.use_again(known);
-            return known;
+        if let Some(existing) = self.class_of_all(source) {
+            self.classes.use_again(existing);
+            return existing;
         }
         self.sources.use_again(source);
         let id = self.classes.insert(ConditionClass { source, pair: NONE, constant: NONE, members: Vec::new() });
@@ -376,23 +376,23 @@ impl QueryCatalog {
     ) -> ResultPlanId {
         let columns: Vec<ComparedPathId> =
             columns.into_iter().map(|(number, path)| self.acquire_pair(source, number, path)).collect();
-        let place = plan_key(source, skeleton, &columns);
-        if let Some(&known) = self.plan_ids.get(&place) {
-            self.plans.use_again(known);
+        let plan_key = self::plan_key(source, skeleton, &columns);
+        if let Some(&existing) = self.plan_ids.get(&plan_key) {
+            self.plans.use_again(existing);
             columns.into_iter().for_each(|pair| self.release_pair(pair));
-            return known;
+            return existing;
         }
         self.sources.use_again(source);
         let id = self.plans.insert(ResultPlan { source, skeleton: Arc::clone(skeleton), columns: columns.into() });
-        self.plan_ids.insert(place, id);
+        self.plan_ids.insert(plan_key, id);
         id
     }
 
     fn release_plan(&mut self, id: ResultPlanId) {
-        if let Some(make) = self.plans.release(id) {
-            self.plan_ids.remove(&plan_key(make.source, &make.skeleton, &make.columns));
-            make.columns.iter().for_each(|&pair| self.release_pair(pair));
-            self.release_source(make.source);
+        if let Some(plan) = self.plans.release(id) {
+            self.plan_ids.remove(&plan_key(plan.source, &plan.skeleton, &plan.columns));
+            plan.columns.iter().for_each(|&pair| self.release_pair(pair));
+            self.release_source(plan.source);
         }
     }
 }

@@ -37,12 +37,12 @@ pub(super) struct ColumnScratch {
 
 impl ColumnScratch {
     /// Finds what the columns that are asked for lead to.
-    pub fn find(&mut self, prepared: &mut PreparedResults, found: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
+    pub fn find(&mut self, prepared: &mut PreparedResults, bindings: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
         self.bytes_max.clear();
         self.bytes_max.resize(meaning.lists.len(), 0);
-        self.limit(prepared, found, meaning);
+        self.limit(prepared, bindings, meaning);
         self.give_up(prepared, meaning);
-        let (nodes, labels) = (&session.message.document.nodes[..], found.labels());
+        let (nodes, labels) = (&session.message.document.nodes[..], bindings.labels());
         let mut node = 1;
         while node < nodes.len() {
             let label = labels[node];
@@ -51,7 +51,7 @@ impl ColumnScratch {
                 node += 1;
             } else if prepared.is_copied(session) {
                 match prepared.keep_slice(session, node as u32).filter(|slice| slice.end < SEVERAL) {
-                    Some(slice) => self.note(prepared, (found, meaning), (node, label, slice), nodes),
+                    Some(slice) => self.note(prepared, (bindings, meaning), (node, label, slice), nodes),
                     None => self.too_much.push(label),
                 }
                 node += 1;
@@ -59,7 +59,7 @@ impl ColumnScratch {
                 // Where they are bindings themselves, each is one of its own.
                 let (next, slice) = run(nodes, labels, node, strands[0].up > 0);
                 if slice.end < SEVERAL {
-                    self.note(prepared, (found, meaning), (node, label, slice), nodes);
+                    self.note(prepared, (bindings, meaning), (node, label, slice), nodes);
                 } else {
                     self.too_much.push(label);
                 }
@@ -72,16 +72,16 @@ impl ColumnScratch {
     }
 
     /// Takes note of the label paths of which the elements would be noted too often.
-    fn limit(&mut self, prepared: &PreparedResults, found: &MessageBindings, meaning: &PathResolution) {
+    fn limit(&mut self, prepared: &PreparedResults, bindings: &MessageBindings, meaning: &PathResolution) {
         let strands = |label: GuideNodeId| meaning.returned[label as usize];
-        let count = |&label: &GuideNodeId| found.count(label) * meaning.strands.column_count(strands(label));
-        if found.touched().iter().map(count).sum::<usize>() <= NOTES_MAX {
+        let count = |&label: &GuideNodeId| bindings.count(label) * meaning.strands.column_count(strands(label));
+        if bindings.touched().iter().map(count).sum::<usize>() <= NOTES_MAX {
             return;
         }
         let mut notes = 0;
-        for &label in found.touched() {
+        for &label in bindings.touched() {
             let columns = meaning.strands.get(strands(label)).iter().flat_map(|strand| meaning.strands.columns(strand));
-            notes += found.count(label) * columns.filter(|&&column| prepared.is_requested(column)).count();
+            notes += bindings.count(label) * columns.filter(|&&column| prepared.is_requested(column)).count();
             if notes > NOTES_MAX {
                 self.too_much.push(label);
             }
@@ -102,7 +102,7 @@ impl ColumnScratch {
     fn note(
         &mut self,
         prepared: &mut PreparedResults,
-        (found, meaning): (&MessageBindings, &PathResolution),
+        (bindings, meaning): (&MessageBindings, &PathResolution),
         (node, label, slice): (usize, GuideNodeId, Slice),
         nodes: &[Node],
     ) {
@@ -117,17 +117,17 @@ impl ColumnScratch {
                 up += 1;
             }
             bytes_max[strand.list as usize] += bytes as usize;
-            let number = found.number(strand.list, at as NodeId);
+            let number = bindings.number(strand.list, at as NodeId);
             for &column in meaning.strands.columns(strand) {
-                let place = starts[column as usize].saturating_add(number);
+                let position = starts[column as usize].saturating_add(number);
                 // There is none if nobody asks for the column.
-                let Some(entry) = entries.get_mut(place as usize) else { continue };
+                let Some(entry) = entries.get_mut(position as usize) else { continue };
                 if entry.bytes == 0 {
                     *entry = ColumnEntry { slice, bytes };
                 } else if entry.bytes & SEVERAL == 0 && entry.slice.end == slice.start {
                     entry.slice.end = slice.end;
                     entry.bytes += bytes;
-                } else if !add_link(entry, slice, (links, several), place) {
+                } else if !add_link(entry, slice, (links, several), position) {
                     too_much.push(label);
                 }
             }
@@ -138,8 +138,8 @@ impl ColumnScratch {
     fn end(&mut self, prepared: &mut PreparedResults) {
         let Self { links, several, .. } = self;
         let ColumnParts { entries, slices, several_bytes, .. } = prepared.parts();
-        for &place in &*several {
-            let entry = &mut entries[place as usize];
+        for &position in &*several {
+            let entry = &mut entries[position as usize];
             let Slice { start: mut at, end: last } = entry.slice;
             let start = slices.len() as u32;
             loop {
@@ -183,9 +183,9 @@ fn run(nodes: &[Node], labels: &[GuideNodeId], first: usize, is_shared: bool) ->
 
 /// Adds a slice to an entry that has one or several, not ending where it begins; `false`: that makes too many bytes.
 #[inline]
-fn add_link(entry: &mut ColumnEntry, slice: Slice, (links, several): (&mut Vec<SliceLink>, &mut Vec<u32>), place: u32) -> bool {
+fn add_link(entry: &mut ColumnEntry, slice: Slice, (links, several): (&mut Vec<SliceLink>, &mut Vec<u32>), position: u32) -> bool {
     if entry.bytes & SEVERAL == 0 {
-        several.push(place);
+        several.push(position);
         let first = links.len() as u32;
         links.push(SliceLink { slice: entry.slice, next: 0 });
         entry.slice = Slice { start: first, end: first };

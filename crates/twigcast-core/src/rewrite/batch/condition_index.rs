@@ -77,16 +77,16 @@ struct ConditionTable {
 impl ConditionTable {
     fn of(condition_of: &FxHashMap<u64, BindingConditionId>, columns: usize) -> Self {
         let mut table = Self { columns, ..Self::default() };
-        for &place in condition_of.keys() {
+        for &column_and_constant in condition_of.keys() {
             let next = table.rows.len() as u32;
-            table.rows.entry(place as u32).or_insert(next);
+            table.rows.entry(column_and_constant as u32).or_insert(next);
         }
         let size = table.rows.len() * columns;
         if size <= TABLE_FREE + TABLE_PER_CONDITION * condition_of.len() {
             table.conditions.resize(size, condition_of.len() as BindingConditionId);
-            for (&place, &condition) in condition_of {
-                let row = table.rows[&(place as u32)] as usize;
-                table.conditions[row * columns + (place >> 32) as usize] = condition;
+            for (&column_and_constant, &condition) in condition_of {
+                let row = table.rows[&(column_and_constant as u32)] as usize;
+                table.conditions[row * columns + (column_and_constant >> 32) as usize] = condition;
             }
         }
         table
@@ -157,9 +157,9 @@ impl ConditionIndex {
         }
         conditions.sort_unstable();
         self.list_ranges = vec![0; meaning.lists.len() + 1];
-        for (_, place, list) in conditions {
+        for (_, column_and_constant, list) in conditions {
             let next = self.condition_of.len() as BindingConditionId;
-            self.condition_of.entry(place).or_insert_with(|| {
+            self.condition_of.entry(column_and_constant).or_insert_with(|| {
                 self.list_ranges[list as usize + 1] += 1;
                 next
             });
@@ -185,7 +185,7 @@ impl ConditionIndex {
         if list == NONE {
             return;
         }
-        let row = |make: u32| meaning.constructor_of[make as usize];
+        let row = |plan: u32| meaning.constructor_of[plan as usize];
         if class.pair == NONE {
             sorted.unconditional.extend(class.members.iter().map(|member| (list, row(member.plan), member.query)));
             return;
@@ -307,8 +307,8 @@ impl ConditionIndex {
         if let Some(&condition) = self.table.conditions.get(row.position(column)) {
             return condition;
         }
-        let known = self.condition_of.get(&key(column, row.constant)).copied();
-        known.unwrap_or(self.condition_count() as BindingConditionId)
+        let existing = self.condition_of.get(&key(column, row.constant)).copied();
+        existing.unwrap_or(self.condition_count() as BindingConditionId)
     }
 
     /// The queries that ask nothing of the bindings of a list.
@@ -338,18 +338,18 @@ impl ConditionIndex {
         satisfied: &[BindingConditionId],
         held: ConditionBindings<'_>,
         stack: &mut BranchStack,
-        mut found: impl FnMut(&[u64], MemberRange),
+        mut bindings: impl FnMut(&[u64], MemberRange),
     ) {
         if held.words > 1 {
-            return satisfied.iter().for_each(|&condition| self.walk_wide(condition, held, stack, &mut found));
+            return satisfied.iter().for_each(|&condition| self.walk_wide(condition, held, stack, &mut bindings));
         }
         for &condition in satisfied {
             let (ConditionBranch { members, below }, set) = (self.tops[condition as usize], held.narrow[condition as usize]);
             if members.0 < members.1 {
-                found(&[set], members);
+                bindings(&[set], members);
             }
             if below.0 < below.1 {
-                self.walk_below(below, set, held.narrow, stack, &mut found);
+                self.walk_below(below, set, held.narrow, stack, &mut bindings);
             }
         }
     }
@@ -360,13 +360,13 @@ impl ConditionIndex {
         set: u64,
         held: &[u64],
         stack: &mut BranchStack,
-        found: &mut impl FnMut(&[u64], MemberRange),
+        bindings: &mut impl FnMut(&[u64], MemberRange),
     ) {
         self.push_branches(below, set, held, stack);
         while let Some((branch, set)) = stack.pop() {
             let ConditionBranch { members, below } = self.branches[branch as usize];
             if members.0 < members.1 {
-                found(&[set], members);
+                bindings(&[set], members);
             }
             if below.0 < below.1 {
                 self.push_branches(below, set, held, stack);
@@ -379,11 +379,11 @@ impl ConditionIndex {
     fn push_branches(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut BranchStack) {
         stack.branches_visited += u64::from(end - start);
         let asks = &self.asks[start as usize..end as usize];
-        let room = stack.reserve(asks.len());
+        let words = stack.reserve(asks.len());
         let mut count = 0;
         for (branch, &[first, second]) in (start..).zip(asks) {
             let common = set & held[first as usize] & held[second as usize];
-            room[count] = (branch, common);
+            words[count] = (branch, common);
             count += usize::from(common != 0);
         }
         stack.length += count;
@@ -395,12 +395,12 @@ impl ConditionIndex {
         condition: BindingConditionId,
         held: ConditionBindings<'_>,
         stack: &mut BranchStack,
-        found: &mut impl FnMut(&[u64], MemberRange),
+        bindings: &mut impl FnMut(&[u64], MemberRange),
     ) {
         let Some(set) = held.wide(condition) else { return };
         let ConditionBranch { members, below } = self.tops[condition as usize];
         if members.0 < members.1 {
-            found(set, members);
+            bindings(set, members);
         }
         stack.wide.clear();
         self.push_branches_wide(below, set, held, stack);
@@ -411,7 +411,7 @@ impl ConditionIndex {
             set.extend(stack.wide.drain(rest..));
             let ConditionBranch { members, below } = self.branches[branch as usize];
             if members.0 < members.1 {
-                found(&set, members);
+                bindings(&set, members);
             }
             self.push_branches_wide(below, &set, held, stack);
         }

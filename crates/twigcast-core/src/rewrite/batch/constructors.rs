@@ -141,8 +141,8 @@ impl ResultConstructors {
             });
             let start = self.columns.len() as u32;
             self.columns.extend_from_slice(columns);
-            let firsts = array::from_fn(|place| {
-                let column = self.forms[form as usize].columns.get(place);
+            let firsts = array::from_fn(|position| {
+                let column = self.forms[form as usize].columns.get(position);
                 column.map_or(0, |&(column, _)| columns[column as usize])
             });
             self.list.push(ResultConstructor { form, columns: (start, self.columns.len() as u32), firsts });

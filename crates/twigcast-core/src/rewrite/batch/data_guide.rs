@@ -81,8 +81,8 @@ impl DataGuide {
     /// The label path of a child; `None`: there are too many.
     #[inline]
     pub fn child(&mut self, parent: GuideNodeId, name: Name) -> Option<GuideNodeId> {
-        let place = (parent.wrapping_mul(0x9e37_79b9) ^ name.local.0) as usize % RECENT;
-        let recent = &mut self.recent[place];
+        let position = (parent.wrapping_mul(0x9e37_79b9) ^ name.local.0) as usize % RECENT;
+        let recent = &mut self.recent[position];
         if (recent.parent, recent.name) == (parent, name) {
             return Some(recent.label);
         }
@@ -103,11 +103,11 @@ impl DataGuide {
 
     /// The label paths that a path leads to from one, ascending; `None`: that takes more steps than are left.
     fn follow(&self, path: &LinearPath, start: GuideNodeId, left: &mut ResolutionBudget) -> Option<Vec<GuideNodeId>> {
-        let mut found = Vec::new();
+        let mut labels_reached = Vec::new();
         let mut open = vec![(start, LinearPath::START)];
         while let Some((label, progress)) = open.pop() {
             if path.accepts(progress) {
-                found.push(label);
+                labels_reached.push(label);
             }
             let children = &self.list[label as usize].children;
             left.steps = left.steps.checked_sub(1 + children.len())?;
@@ -118,8 +118,8 @@ impl DataGuide {
                 }
             }
         }
-        found.sort_unstable();
-        Some(found)
+        labels_reached.sort_unstable();
+        Some(labels_reached)
     }
 }
 
@@ -269,20 +269,20 @@ impl PathResolution {
 
     fn find_lists(&mut self, classes: &QueryCatalog, labels: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
         self.list_of_source = vec![NONE; classes.sources.bound()];
-        let mut known: FxHashMap<Vec<GuideNodeId>, BindingListId> = FxHashMap::default();
+        let mut existing: FxHashMap<Vec<GuideNodeId>, BindingListId> = FxHashMap::default();
         for (id, source) in classes.sources.iter() {
-            let found = labels.follow(&source.path, ROOT, left)?;
-            if found.is_empty() {
+            let binding_labels = labels.follow(&source.path, ROOT, left)?;
+            if binding_labels.is_empty() {
                 continue;
             }
-            self.list_of_source[id as usize] = match known.get(&found) {
-                Some(&known) => known,
+            self.list_of_source[id as usize] = match existing.get(&binding_labels) {
+                Some(&existing) => existing,
                 None => {
-                    left.kept = left.kept.checked_sub(found.len())?;
+                    left.kept = left.kept.checked_sub(binding_labels.len())?;
                     let list = self.lists.len() as BindingListId;
-                    found.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
-                    self.lists.push(BindingList { labels: found.as_slice().into() });
-                    known.insert(found, list);
+                    binding_labels.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
+                    self.lists.push(BindingList { labels: binding_labels.as_slice().into() });
+                    existing.insert(binding_labels, list);
                     list
                 }
             };
@@ -292,7 +292,7 @@ impl PathResolution {
 
     fn find_columns(&mut self, classes: &QueryCatalog, labels: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
         self.column_of_pair = vec![NONE; classes.pairs.bound()];
-        let mut known: FxHashMap<ColumnKey, BindingColumnId> = FxHashMap::default();
+        let mut existing: FxHashMap<ColumnKey, BindingColumnId> = FxHashMap::default();
         let mut is_read = Vec::new();
         let mut read: FxHashMap<Option<NameTest>, Vec<ColumnReach>> = FxHashMap::default();
         for (id, pair) in classes.pairs.iter() {
@@ -301,22 +301,22 @@ impl PathResolution {
             let mut targets = Vec::new();
             for &binding in &bound.labels {
                 let depth = labels.list[binding as usize].depth;
-                let found = labels.follow(&pair.path, binding, left)?;
+                let labels_reached = labels.follow(&pair.path, binding, left)?;
                 targets.extend(
-                    found.into_iter().map(|label| RelativeTarget { label, up: labels.list[label as usize].depth - depth }),
+                    labels_reached.into_iter().map(|label| RelativeTarget { label, up: labels.list[label as usize].depth - depth }),
                 );
             }
             targets.sort_unstable_by_key(|target| (target.label, target.up));
             let targets: Box<[RelativeTarget]> = targets.into();
-            let place = (list, pair.path.attribute, targets.clone());
-            let column = match known.get(&place) {
-                Some(&known) => known,
+            let column_key = (list, pair.path.attribute, targets.clone());
+            let column = match existing.get(&column_key) {
+                Some(&existing) => existing,
                 None => {
                     left.kept = left.kept.checked_sub(targets.len())?;
                     self.columns.push(BindingColumn { targets });
                     is_read.push(false);
                     let column = self.columns.len() as BindingColumnId - 1;
-                    known.insert(place, column);
+                    existing.insert(column_key, column);
                     column
                 }
             };
@@ -336,16 +336,16 @@ impl PathResolution {
 
     fn find_recipes(&mut self, classes: &QueryCatalog) {
         self.constructor_of = vec![NONE; classes.plans.bound()];
-        let mut known: FxHashMap<ConstructorKey, u32> = FxHashMap::default();
+        let mut existing: FxHashMap<ConstructorKey, u32> = FxHashMap::default();
         let mut of_list: Vec<Vec<FilledSkeleton<'_>>> = vec![Vec::new(); self.lists.len()];
-        for (id, make) in classes.plans.iter() {
-            let list = self.list_of_source[make.source as usize];
+        for (id, plan) in classes.plans.iter() {
+            let list = self.list_of_source[plan.source as usize];
             let Some(mine) = of_list.get_mut(list as usize) else { continue };
             let columns: Box<[BindingColumnId]> =
-                make.columns.iter().map(|&pair| self.column_of_pair[pair as usize]).collect();
-            let place = (list, make.skeleton.id, columns.clone());
-            self.constructor_of[id as usize] = *known.entry(place).or_insert_with(|| {
-                mine.push((&make.skeleton, columns));
+                plan.columns.iter().map(|&pair| self.column_of_pair[pair as usize]).collect();
+            let constructor_key = (list, plan.skeleton.id, columns.clone());
+            self.constructor_of[id as usize] = *existing.entry(constructor_key).or_insert_with(|| {
+                mine.push((&plan.skeleton, columns));
                 mine.len() as u32 - 1
             });
         }

@@ -104,17 +104,17 @@ impl BatchRewriter {
     /// Tells the label paths of a message, and learns what the queries' paths mean if there are new ones, or many changes;
     /// `false`: that is too much.
     fn learn_paths(&mut self, classes: &QueryCatalog, message: Message<'_>) -> bool {
-        let is_known = self.bindings.label(message, &mut self.labels);
-        if is_known && self.meant == self.labels.list.len() && !self.recent.is_due(classes) {
-            let looks_max = self.patience * self.selector.several_count() as u64;
+        let has_labels = self.bindings.label(message, &mut self.labels);
+        if has_labels && self.meant == self.labels.list.len() && !self.recent.is_due(classes) {
+            let visits_max = self.patience * self.selector.several_count() as u64;
             // Of what is late, nothing is known yet; it will be laid out soon.
-            if self.bindings.branches_visited() > looks_max && !self.recent.is_any() {
+            if self.bindings.branches_visited() > visits_max && !self.recent.is_any() {
                 self.lay_out(Arc::new(self.selector_of(classes, &self.meaning)));
                 self.patience *= PATIENCE_TIMES;
             }
             return true;
         }
-        is_known && self.learn(classes).is_some()
+        has_labels && self.learn(classes).is_some()
     }
 
     /// The queries, laid out by how often their conditions held so far.
@@ -138,12 +138,12 @@ impl BatchRewriter {
     /// Takes notice of the queries that came and went.
     fn follow(&mut self, engine: u64, classes: &QueryCatalog) {
         let edition = classes.edition();
-        let known = if engine == self.valid_for.0 { classes.changes_since(self.valid_for.1) } else { None };
+        let existing = if engine == self.valid_for.0 { classes.changes_since(self.valid_for.1) } else { None };
         if engine != self.valid_for.0 {
             self.labels = DataGuide::default();
         }
         self.valid_for = (engine, edition);
-        match known {
+        match existing {
             Some([]) => {}
             Some(changes) => self.recent.note(changes, classes),
             None => {
@@ -178,11 +178,11 @@ impl BatchRewriter {
 
     /// Calls back with queries that match the message last run.
     pub(crate) fn for_each_match(&mut self, mut matched: impl FnMut(u32)) {
-        let Self { bindings: found, selector, recent: late, .. } = self;
-        found.walk(selector, |_, _, _, members| {
+        let Self { bindings, selector, recent: undecided_queries, .. } = self;
+        bindings.walk(selector, |_, _, _, members| {
             let queries = selector.members(members).iter().map(|member| member.query);
-            if late.is_any() {
-                queries.filter(|&query| !late.contains(query)).for_each(&mut matched);
+            if undecided_queries.is_any() {
+                queries.filter(|&query| !undecided_queries.contains(query)).for_each(&mut matched);
             } else {
                 queries.for_each(&mut matched);
             }

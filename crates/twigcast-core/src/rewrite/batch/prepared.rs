@@ -289,9 +289,9 @@ impl PreparedResults {
     }
 
     /// The results, told apart by number; and which of them each query gets.
-    pub(crate) fn named(&self, told: &mut impl ResultSink) -> ResultIds {
+    pub(crate) fn named(&self, sink: &mut impl ResultSink) -> ResultIds {
         let mut named = ResultIds::default();
-        NAMER.with_borrow_mut(|namer| namer.name(self, &mut named, &[], told));
+        NAMER.with_borrow_mut(|namer| namer.name(self, &mut named, &[], sink));
         named
     }
 
@@ -343,8 +343,8 @@ impl PreparedResults {
         starts.iter().map(|&start| self.entry(start, binding).bytes()).sum()
     }
 
-    pub(super) fn size_of(&self, make: ConstructorUse<'_>, set: &[u64]) -> usize {
-        let ConstructorUse { form, starts } = make;
+    pub(super) fn size_of(&self, constructor: ConstructorUse<'_>, set: &[u64]) -> usize {
+        let ConstructorUse { form, starts } = constructor;
         let fragment = |binding| {
             let bytes = self.column_bytes(starts, binding);
             form.constant_bytes[usize::from(bytes == 0)] + bytes
@@ -354,8 +354,8 @@ impl PreparedResults {
 
     /// Appends what is made of one binding. `source` is what slices are of.
     #[inline]
-    pub(super) fn append_fragment(&self, make: ConstructorUse<'_>, binding: u32, source: &[u8], out: &mut RunAppender<'_>) {
-        let ConstructorUse { form, starts } = make;
+    pub(super) fn append_fragment(&self, constructor: ConstructorUse<'_>, binding: u32, source: &[u8], out: &mut RunAppender<'_>) {
+        let ConstructorUse { form, starts } = constructor;
         let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
         let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);
         out.push::<RUN>(&form.constants, head.0, head.1);

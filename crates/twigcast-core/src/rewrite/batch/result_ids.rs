@@ -66,8 +66,8 @@ impl ResultSink for QueryResults {
 
     #[inline(always)]
     fn push_all(&mut self, members: &[IndexedQuery], mut number_of: impl FnMut(IndexedQuery) -> u32) {
-        let place = self.count..self.count + members.len();
-        let (queries, numbers) = (&mut self.queries[place.clone()], &mut self.numbers[place]);
+        let range = self.count..self.count + members.len();
+        let (queries, numbers) = (&mut self.queries[range.clone()], &mut self.numbers[range]);
         for ((&member, query), number) in members.iter().zip(queries).zip(numbers) {
             *query = member.query;
             *number = number_of(member);
@@ -130,20 +130,20 @@ impl ResultIds {
 
     /// How many bytes a result has; 0 if there is none of this number.
     pub fn size(&self, prepared: &PreparedResults, number: usize) -> usize {
-        let Some((make, set)) = self.result(prepared, number) else { return 0 };
-        prepared.size_of(make, set)
+        let Some((constructor, set)) = self.result(prepared, number) else { return 0 };
+        prepared.size_of(constructor, set)
     }
 
     /// Puts a result together; nothing if there is none of this number. `message` is the one that it is made of, `memory` is
     /// for the bytes.
     pub fn write<'a>(&self, prepared: &PreparedResults, number: usize, message: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
-        let Some((make, set)) = self.result(prepared, number) else { return &[] };
+        let Some((constructor, set)) = self.result(prepared, number) else { return &[] };
         let source = prepared.source(message);
         let mut buffer = RunBuffer::within(std::mem::take(memory));
-        buffer.append(prepared.size_of(make, set), |out| {
-            out.push_all(&make.form.prefix);
-            members(set).for_each(|binding| prepared.append_fragment(make, binding, source, out));
-            out.push_all(&make.form.suffix);
+        buffer.append(prepared.size_of(constructor, set), |out| {
+            out.push_all(&constructor.form.prefix);
+            members(set).for_each(|binding| prepared.append_fragment(constructor, binding, source, out));
+            out.push_all(&constructor.form.suffix);
         });
         let length = buffer.len();
         *memory = buffer.into_memory();
@@ -189,10 +189,10 @@ impl ResultIds {
 impl UsedConstructors {
     fn of(prepared: &PreparedResults, results: &[(ResultConstructorId, u32)]) -> Self {
         let mut uses = Self { of_result: Vec::with_capacity(results.len()), ..Self::default() };
-        let mut known = vec![NONE; prepared.recipes().len()];
+        let mut existing = vec![NONE; prepared.recipes().len()];
         let mut totals = vec![usize::MAX; prepared.column_count()];
         for &(recipe, group) in results {
-            let used = &mut known[recipe as usize];
+            let used = &mut existing[recipe as usize];
             if *used == NONE {
                 *used = uses.begin(prepared, recipe, prepared.groups()[group as usize].bindings, &mut totals);
             }
@@ -257,14 +257,14 @@ pub(super) struct ResultNumbering {
 impl ResultNumbering {
     /// Names the results, and tells the queries with the number of each one's: [`ELSEWHERE`] where it has to be asked for
     /// by itself. The queries in `without`, bits, are left out.
-    pub fn name(&mut self, prepared: &PreparedResults, named: &mut ResultIds, without: &[u64], told: &mut impl ResultSink) {
+    pub fn name(&mut self, prepared: &PreparedResults, named: &mut ResultIds, without: &[u64], sink: &mut impl ResultSink) {
         let count = prepared.query_count();
         let mut results = std::mem::take(&mut self.results);
         if results.len() < count {
             results.resize(count, (0, 0));
         }
-        told.reserve(count);
-        let mut naming = NumberingRun { prepared, without, results: &mut results, result_count: 0, sink: told };
+        sink.reserve(count);
+        let mut naming = NumberingRun { prepared, without, results: &mut results, result_count: 0, sink };
         let mut start = 0;
         for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
             self.name_list(same, start, &mut naming);
@@ -336,9 +336,9 @@ impl ResultNumbering {
         by_set.clear();
         by_set.resize(groups.len(), 0);
         for (group, &set) in (0..).zip(&*set_of) {
-            let place = &mut starts[set as usize];
-            by_set[*place as usize] = group;
-            *place += 1;
+            let range = &mut starts[set as usize];
+            by_set[*range as usize] = group;
+            *range += 1;
         }
         // Where each set began there is now where it ends.
     }
@@ -374,19 +374,19 @@ struct NumberingRun<'a, H> {
 impl<H: ResultSink> NumberingRun<'_, H> {
     /// Names the results of all queries of groups with one set, none of which has to be asked for by itself. Nearly each
     /// query may or may not have the result of another, so there is no jump for that.
-    fn name_all(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, made: &mut [u32]) {
-        let Self { prepared, results, sink: told, .. } = self;
+    fn name_all(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, results_by_constructor: &mut [u32]) {
+        let Self { prepared, results, sink, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
         let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
-            told.push_all(selector.members(members), |member| {
-                let made = &mut made[member.row as usize];
-                let is_new = *made <= set.before;
+            sink.push_all(selector.members(members), |member| {
+                let results_by_constructor = &mut results_by_constructor[member.row as usize];
+                let is_new = *results_by_constructor <= set.before;
                 results[count as usize] = (set.first + member.row, group);
                 count += u32::from(is_new);
-                *made = if is_new { set.before + count } else { *made };
-                (*made).wrapping_add(shift)
+                *results_by_constructor = if is_new { set.before + count } else { *results_by_constructor };
+                (*results_by_constructor).wrapping_add(shift)
             });
         }
         self.result_count = (set.base + count) as usize;
@@ -397,9 +397,9 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         &mut self,
         set: NewBindingSet,
         groups: impl Iterator<Item = (u32, MemberRange)>,
-        (made, numbers): (&mut [u32], &mut [u32]),
+        (results_of, numbers): (&mut [u32], &mut [u32]),
     ) {
-        let Self { prepared, results, sink: told, .. } = self;
+        let Self { prepared, results, sink, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
         let (shift, mut count) = (set.shift(), 0);
@@ -408,25 +408,25 @@ impl<H: ResultSink> NumberingRun<'_, H> {
             let (rows, first) = (selector.rows(members), members[0].row_index);
             let numbers = &mut numbers[..rows.len()];
             for (number, &row) in numbers.iter_mut().zip(rows) {
-                let made = &mut made[row as usize];
-                let is_new = *made <= set.before;
+                let results_by_constructor = &mut results_of[row as usize];
+                let is_new = *results_by_constructor <= set.before;
                 results[count as usize] = (set.first + row, group);
                 count += u32::from(is_new);
-                *made = if is_new { set.before + count } else { *made };
-                *number = (*made).wrapping_add(shift);
+                *results_by_constructor = if is_new { set.before + count } else { *results_by_constructor };
+                *number = (*results_by_constructor).wrapping_add(shift);
             }
-            told.push_all(members, |member| numbers[(member.row_index - first) as usize]);
+            sink.push_all(members, |member| numbers[(member.row_index - first) as usize]);
         }
         self.result_count = (set.base + count) as usize;
     }
 
     /// The same where there is one group: each of its recipes makes a result, numbered in the order of the recipes.
     fn name_only(&mut self, set: NewBindingSet, (group, members): (u32, MemberRange)) {
-        let Self { prepared, results, sink: told, .. } = self;
+        let Self { prepared, results, sink, .. } = self;
         let members = prepared.selector().members(members);
         let first = members[0].row_index;
         let results = &mut results[set.base as usize..];
-        told.push_all(members, |IndexedQuery { row, row_index, .. }| {
+        sink.push_all(members, |IndexedQuery { row, row_index, .. }| {
             results[(row_index - first) as usize] = (set.first + row, group);
             set.base + row_index - first
         });
@@ -434,7 +434,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
     }
 
     /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
-    fn name_some(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, made: &mut [u32]) {
+    fn name_some(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, results_by_constructor: &mut [u32]) {
         let Self { prepared, without, .. } = *self;
         let shift = set.shift();
         for (group, members) in groups {
@@ -446,13 +446,13 @@ impl<H: ResultSink> NumberingRun<'_, H> {
                 let recipe = set.first + member.row;
                 let mut number = UNASSEMBLED;
                 if !prepared.recipes().columns(recipe).iter().any(|&column| prepared.is_too_much(column)) {
-                    let made = &mut made[member.row as usize];
-                    if *made <= set.before {
+                    let results_by_constructor = &mut results_by_constructor[member.row as usize];
+                    if *results_by_constructor <= set.before {
                         self.results[self.result_count] = (recipe, group);
                         self.result_count += 1;
-                        *made = set.before + self.result_count as u32 - set.base;
+                        *results_by_constructor = set.before + self.result_count as u32 - set.base;
                     }
-                    number = (*made).wrapping_add(shift);
+                    number = (*results_by_constructor).wrapping_add(shift);
                 }
                 self.sink.push(member.query, number);
             }

@@ -38,13 +38,13 @@ pub(super) struct BatchResults {
 impl BatchRewriter {
     /// Finds what the results of the message last run are made of.
     pub(crate) fn find_results(&mut self, session: &mut Interpreter<'_>) {
-        let Self { bindings: found, meaning, selector, results, .. } = self;
+        let Self { bindings, meaning, selector, results, .. } = self;
         let prepared = &mut results.prepared;
         prepared.reset(&meaning.recipes, selector, meaning.columns.len());
-        found.walk(selector, |found, list, set, members| {
-            prepared.add_group(list, members, found.bindings(list).len() as u32, set);
+        bindings.walk(selector, |bindings, list, set, members| {
+            prepared.add_group(list, members, bindings.bindings(list).len() as u32, set);
         });
-        results.find_columns(found, meaning, session);
+        results.find_columns(bindings, meaning, session);
     }
 
     /// Is it certain that every query gets its result from here, none over a limit?
@@ -55,17 +55,17 @@ impl BatchRewriter {
     /// Tells the results that were found apart, and tells the queries with the number of each one's:
     /// [`super::ELSEWHERE`] where it has to be asked for by itself. Returns the numbers of those that are larger than
     /// allowed, ascending.
-    pub(crate) fn name_results(&mut self, bytes_max: usize, told: &mut QueryResults) -> Vec<u32> {
+    pub(crate) fn name_results(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
         let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, self.recent.changed(), told);
-        self.recent.note_named(told.queries.len());
+        namer.name(prepared, named, self.recent.changed(), sink);
+        self.recent.note_named(sink.queries.len());
         if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
     }
 
     /// The same where that is certain, and no result too large.
-    pub(crate) fn name_certain_results(&mut self, told: &mut impl ResultSink) {
+    pub(crate) fn name_certain_results(&mut self, sink: &mut impl ResultSink) {
         let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, &[], told);
+        namer.name(prepared, named, &[], sink);
     }
 
     /// Takes what was found, to be put together at any time.
@@ -88,7 +88,7 @@ impl BatchRewriter {
 
 impl BatchResults {
     /// Finds what the columns lead to that the recipes of the queries found need.
-    fn find_columns(&mut self, found: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
+    fn find_columns(&mut self, bindings: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
         let Self { prepared, columns, .. } = self;
         let mut at = 0;
         while let Some(&group) = prepared.groups().get(at) {
@@ -114,7 +114,7 @@ impl BatchResults {
             at += groups;
         }
         prepared.begin_columns();
-        columns.find(prepared, found, meaning, session);
+        columns.find(prepared, bindings, meaning, session);
     }
 
     /// Puts all results together; those that are too large are left empty.
@@ -158,8 +158,8 @@ impl PreparedResults {
         if named.len().saturating_mul(self.bytes_max()) <= SURELY {
             return 0;
         }
-        let is_made = |number: &usize| too_large.binary_search(&(*number as u32)).is_err();
-        (0..named.len()).filter(is_made).map(|number| named.size(self, number)).sum()
+        let fits = |number: &usize| too_large.binary_search(&(*number as u32)).is_err();
+        (0..named.len()).filter(fits).map(|number| named.size(self, number)).sum()
     }
 }
 
@@ -263,19 +263,19 @@ impl ResultWriter<'_> {
     /// Appends the result. `kept` has the fragments by binding, or nothing; `taken` bytes are gone to the sink.
     #[inline]
     fn append(&self, set: &[u64], kept: &mut [Fragment], taken: u64, out: &mut RunAppender<'_>) {
-        let Self { prepared, constructor: make, source, .. } = *self;
+        let Self { prepared, constructor, source, .. } = *self;
         if kept.is_empty() {
-            out.push_all(&make.form.prefix);
-            members(set).for_each(|binding| prepared.append_fragment(make, binding, source, out));
-            out.push_all(&make.form.suffix);
+            out.push_all(&constructor.form.prefix);
+            members(set).for_each(|binding| prepared.append_fragment(constructor, binding, source, out));
+            out.push_all(&constructor.form.suffix);
             return;
         }
         // Where the first result of the message begins: before all that is there, if some of it is gone.
         let first = self.base as i64 - taken as i64;
-        out.push_all(&make.form.prefix);
+        out.push_all(&constructor.form.prefix);
         for binding in members(set) {
             let Some(fragment) = kept.get_mut(binding as usize) else {
-                prepared.append_fragment(make, binding, source, out);
+                prepared.append_fragment(constructor, binding, source, out);
                 continue;
             };
             let start = first + i64::from(fragment.start);
@@ -284,10 +284,10 @@ impl ResultWriter<'_> {
                 continue;
             }
             let start = out.len() as i64 - first;
-            prepared.append_fragment(make, binding, source, out);
+            prepared.append_fragment(constructor, binding, source, out);
             *fragment = Fragment::of(start as u64, (out.len() as i64 - first) as u64);
         }
-        out.push_all(&make.form.suffix);
+        out.push_all(&constructor.form.suffix);
     }
 
     /// Appends the result, which may be larger than what is kept before it is handed over.

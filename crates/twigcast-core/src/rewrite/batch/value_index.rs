@@ -57,11 +57,11 @@ impl ValueIndex {
     pub fn equal(&mut self, (source, span): (&[u8], ByteRange), find: impl FnOnce(&str) -> EqualRows) -> EqualRows {
         let text = || std::str::from_utf8(span.of(source)).expect("the scanner accepts only UTF-8 and cuts at markup");
         let Some(key) = key(source, span) else { return find(text()) };
-        let Some(known) = self.cached.get_mut(slot(key)) else { return find(text()) };
-        if known.key != key {
-            *known = CachedValue { key, equal: find(text()) };
+        let Some(existing) = self.cached.get_mut(slot(key)) else { return find(text()) };
+        if existing.key != key {
+            *existing = CachedValue { key, equal: find(text()) };
         }
-        known.equal
+        existing.equal
     }
 }
 

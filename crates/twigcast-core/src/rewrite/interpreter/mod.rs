@@ -164,19 +164,19 @@ impl<'a> Interpreter<'a> {
                 }))
             }
             Instruction::Loop(each) => {
-                let mut found = false;
+                let mut any = false;
                 self.bindings(each, &mut |_| {
-                    found = true;
+                    any = true;
                     Ok(false)
                 })?;
-                Ok(found)
+                Ok(any)
             }
             Instruction::Markup(_) | Instruction::Value(_) | Instruction::Bindings { .. } => Ok(false),
         }
     }
 
     fn any_of(&mut self, mut ops: impl Iterator<Item = &'a Instruction>) -> Result<bool, ExtractError> {
-        ops.try_fold(false, |found, op| if found { Ok(true) } else { self.any_passes_in(op) })
+        ops.try_fold(false, |any, op| if any { Ok(true) } else { self.any_passes_in(op) })
     }
 
     /// Writes the items of an operation.

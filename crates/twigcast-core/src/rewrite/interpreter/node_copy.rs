@@ -38,8 +38,8 @@ impl<'a> NamespaceScopes<'a> {
         while declaring != 0 && declarations_on(message, declaring).is_empty() {
             declaring = document.nodes[declaring as usize].parent;
         }
-        if let Some(known) = self.inherited_by_node.get(&declaring) {
-            return Rc::clone(known);
+        if let Some(bound) = self.inherited_by_node.get(&declaring) {
+            return Rc::clone(bound);
         }
         let mut inherited = InheritedNamespaces::default();
         let mut ancestor = declaring;
@@ -152,8 +152,8 @@ impl<'a> Interpreter<'a> {
                 continue;
             }
             decided.push(prefix);
-            let known = std::str::from_utf8(prefix).ok().and_then(|prefix| self.bound_to(prefix));
-            if known != Some(&*self.uri(index)) {
+            let bound = std::str::from_utf8(prefix).ok().and_then(|prefix| self.bound_to(prefix));
+            if bound != Some(&*self.uri(index)) {
                 needed.push(NeededDeclaration::Declared(index));
             }
         }
@@ -181,7 +181,7 @@ impl<'a> Interpreter<'a> {
 
     /// What the constructors around bind a prefix to.
     fn bound_to(&self, prefix: &str) -> Option<&str> {
-        self.scope.iter().rev().find(|(known, _)| known == prefix).map(|(_, uri)| &**uri)
+        self.scope.iter().rev().find(|(bound, _)| bound == prefix).map(|(_, uri)| &**uri)
     }
 
     /// Adds an attribute to the start tag that is open.
@@ -215,19 +215,19 @@ impl<'a> Interpreter<'a> {
     }
 
     /// A prefix that is bound to a namespace in the open tag; declared there if need be.
-    fn prefix_for(&mut self, wanted: &'a str, uri: Cow<'a, str>) -> Result<Cow<'a, str>, ExtractError> {
-        if self.bound_to(wanted) == Some(&*uri) {
-            return Ok(Cow::Borrowed(wanted));
+    fn prefix_for(&mut self, preferred: &'a str, uri: Cow<'a, str>) -> Result<Cow<'a, str>, ExtractError> {
+        if self.bound_to(preferred) == Some(&*uri) {
+            return Ok(Cow::Borrowed(preferred));
         }
-        let known = self
+        let existing = self
             .scope
             .iter()
             .rev()
             .find(|(prefix, bound)| !prefix.is_empty() && *bound == uri && self.bound_to(prefix) == Some(&*uri));
-        if let Some((prefix, _)) = known {
+        if let Some((prefix, _)) = existing {
             return Ok(prefix.clone());
         }
-        let mut prefix = Cow::Borrowed(wanted);
+        let mut prefix = Cow::Borrowed(preferred);
         let mut number = 0;
         // What constructors around bind stays as it is: those inside count on it.
         while self.bound_to(&prefix).is_some() {
@@ -247,7 +247,7 @@ impl<'a> Interpreter<'a> {
 impl OpenTag<'_> {
     /// Is the attribute one of those that the query writes out?
     fn constructs(&self, uri: &str, local: &str) -> bool {
-        self.element.attributes.iter().any(|(known_uri, known)| **known_uri == *uri && **known == *local)
+        self.element.attributes.iter().any(|(other_uri, bound)| **other_uri == *uri && **bound == *local)
     }
 }
 

@@ -124,8 +124,8 @@ impl GroupSummary {
         let ([compared], [], []) = (&group.compared[..], &group.guards[..], &group.conditions[..]) else { return None };
         let template = group.template.as_ref().filter(|template| template.columns.len() <= BRIEF_COLUMNS)?;
         let mut columns = [NONE; BRIEF_COLUMNS];
-        for (place, path) in columns.iter_mut().zip(&template.columns) {
-            *place = path.id;
+        for (position, path) in columns.iter_mut().zip(&template.columns) {
+            *position = path.id;
         }
         Some(Self { source: group.source.id, compared: compared.id, skeleton: template.skeleton.id, columns })
     }
@@ -249,59 +249,59 @@ impl Interner {
     }
 
     fn constant(&mut self, constant: &Expr) -> Option<Arc<ComparedConstant>> {
-        let known = match constant {
+        let existing = match constant {
             Expr::Literal(text) => self.texts.get(text).copied(),
             Expr::Number(number) if !number.is_nan() => self.numbers.get(&bits(*number)).copied(),
             _ => return None,
         };
-        if let Some(known) = known.and_then(|id| self.constant_list.get(id)) {
-            return Some(Arc::clone(known));
+        if let Some(existing) = existing.and_then(|id| self.constant_list.get(id)) {
+            return Some(Arc::clone(existing));
         }
-        let (id, made) = self.constant_list.insert(|id| ComparedConstant { id });
+        let (id, outcome) = self.constant_list.insert(|id| ComparedConstant { id });
         match constant {
             Expr::Literal(text) => _ = self.texts.insert(text.clone(), id),
             Expr::Number(number) => _ = self.numbers.insert(bits(*number), id),
             _ => {}
         }
-        Some(made)
+        Some(outcome)
     }
 
     fn intern_group(&mut self, group: FamilyGroup) -> (FamilyGroupId, Arc<FamilyGroup>) {
         let mut key = vec![address(&group.source), address(&group.shape), group.compared.len(), group.guards.len()];
         key.extend(group.compared.iter().map(address));
         key.extend(group.guards.iter().chain(&group.conditions).map(address));
-        let known = self.groups.get(&key).and_then(|&id| Some((id, self.group_list.get(id)?)));
-        if let Some((id, known)) = known {
-            return (id, Arc::clone(known));
+        let existing = self.groups.get(&key).and_then(|&id| Some((id, self.group_list.get(id)?)));
+        if let Some((id, existing)) = existing {
+            return (id, Arc::clone(existing));
         }
         let brief = GroupSummary::of(&group).unwrap_or(GroupSummary::NONE);
-        let (id, made) = self.group_list.insert(|_| group);
+        let (id, outcome) = self.group_list.insert(|_| group);
         self.briefs.resize(self.group_list.objects.len(), GroupSummary::NONE);
         self.briefs[id as usize] = brief;
         self.groups.insert(key, id);
-        (id, made)
+        (id, outcome)
     }
 
     fn path(&mut self, path: &Arc<Expr>) -> Arc<SharedPath> {
-        let known = self.paths.get(&address(path)).and_then(|&id| self.path_list.get(id));
-        if let Some(known) = known {
-            return Arc::clone(known);
+        let existing = self.paths.get(&address(path)).and_then(|&id| self.path_list.get(id));
+        if let Some(existing) = existing {
+            return Arc::clone(existing);
         }
-        let (id, made) = self.path_list.insert(|id| SharedPath { id, path: Arc::clone(path) });
+        let (id, outcome) = self.path_list.insert(|id| SharedPath { id, path: Arc::clone(path) });
         self.paths.insert(address(path), id);
-        made
+        outcome
     }
 
     fn template(&mut self, body: &Instruction) -> Option<ResultTemplate> {
         let (skeleton, columns) = template::of(body)?;
         let text = format!("{skeleton:?}");
-        let known = self.skeletons.get(&text).and_then(|&id| self.skeleton_list.get(id));
-        let skeleton = match known {
-            Some(known) => Arc::clone(known),
+        let existing = self.skeletons.get(&text).and_then(|&id| self.skeleton_list.get(id));
+        let skeleton = match existing {
+            Some(existing) => Arc::clone(existing),
             None => {
-                let (id, made) = self.skeleton_list.insert(|id| Interned { id, object: skeleton });
+                let (id, outcome) = self.skeleton_list.insert(|id| Interned { id, object: skeleton });
                 self.skeletons.insert(text, id);
-                made
+                outcome
             }
         };
         Some(ResultTemplate { skeleton, columns: columns.iter().map(|path| self.path(path)).collect() })

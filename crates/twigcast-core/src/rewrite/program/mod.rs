@@ -170,8 +170,8 @@ impl Compiler<'_> {
                 BindingClause::Let { variable, value } => (*variable, false, value),
             };
             let value = self.bound(normalise(expr.clone()));
-            if let Some(known) = self.each.get_mut(variable.0 as usize) {
-                *known = each;
+            if let Some(existing) = self.each.get_mut(variable.0 as usize) {
+                *existing = each;
             }
             clauses.push(ClauseInstruction { variable, each, value, conditions: Vec::new() });
         }

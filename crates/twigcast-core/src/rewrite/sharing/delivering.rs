@@ -35,7 +35,7 @@ fn failed(error: ExtractError) -> GroupState {
 }
 
 /// `?` for what is `None` when there is no room.
-macro_rules! room {
+macro_rules! or_full {
     ($kept:expr) => {
         match $kept {
             Some(kept) => kept,
@@ -68,17 +68,17 @@ impl<'a> Interpreter<'a> {
     #[inline]
     fn deliver_brief(&mut self, member: FamilyRef) -> Option<SharedPayload> {
         let brief = self.interner.brief(member.group)?;
-        let place = match self.shared.look_up(brief, member.constant)? {
+        let position = match self.shared.look_up(brief, member.constant)? {
             SharedState::Nothing => return Some(Ok(None)),
-            SharedState::Made(made) => return Some(self.shared.outcome(made).map(Some)),
-            SharedState::Parts(place) => place,
+            SharedState::Made(outcome) => return Some(self.shared.outcome(outcome).map(Some)),
+            SharedState::Parts(range) => range,
         };
         let skeleton = self.interner.skeleton(brief.skeleton)?;
         self.output.begin();
-        let payload = self.write_template(skeleton, &place.1, place.2).map(|()| self.output.finish());
+        let payload = self.write_template(skeleton, &position.1, position.2).map(|()| self.output.finish());
         if self.shared.reserve(ENTRY_BYTES) {
-            let made = self.shared.outcome_of(&payload);
-            self.shared.brief_payloads.insert(place, made);
+            let outcome = self.shared.outcome_of(&payload);
+            self.shared.brief_payloads.insert(position, outcome);
         }
         Some(payload.map(Some))
     }
@@ -105,7 +105,7 @@ impl<'a> Interpreter<'a> {
         if !self.shared.groups.contains_key(&family.id) {
             self.begin(program);
             let state = match self.group_state(family) {
-                Ok(state) => room!(state),
+                Ok(state) => or_full!(state),
                 Err(error) => failed(error),
             };
             self.shared.groups.insert(family.id, state);
@@ -122,12 +122,12 @@ impl<'a> Interpreter<'a> {
             Some(GroupState::Failed(error)) => return Err(error.clone()),
             Some(GroupState::Never) | None => return Ok(Some(None)),
         };
-        let set = room!(self.shared.bindings_of(ready, family));
+        let set = or_full!(self.shared.bindings_of(ready, family));
         if set == EMPTY {
             return Ok(Some(None));
         }
-        if let Some(&made) = self.shared.payloads.get(&key(ready.payloads, set)) {
-            return self.shared.outcome(made).map(|number| Some(Some(number)));
+        if let Some(&outcome) = self.shared.payloads.get(&key(ready.payloads, set)) {
+            return self.shared.outcome(outcome).map(|number| Some(Some(number)));
         }
         self.begin(program);
         let written = match &family.group.template {
@@ -143,8 +143,8 @@ impl<'a> Interpreter<'a> {
         };
         let payload = written.map(|()| self.output.finish());
         if self.shared.reserve(ENTRY_BYTES) {
-            let made = self.shared.outcome_of(&payload);
-            self.shared.payloads.insert(key(ready.payloads, set), made);
+            let outcome = self.shared.outcome_of(&payload);
+            self.shared.payloads.insert(key(ready.payloads, set), outcome);
         }
         payload.map(|number| Some(Some(number)))
     }
@@ -206,24 +206,24 @@ impl<'a> Interpreter<'a> {
                 return Ok(Some(GroupState::Never));
             }
         }
-        let list = room!(self.list(&group.source)?);
+        let list = or_full!(self.list(&group.source)?);
         for path in &group.compared {
-            room!(self.table(list, path)?);
+            or_full!(self.table(list, path)?);
         }
         let mut others = NONE;
         for condition in &group.conditions {
-            let passing = room!(self.passing(list, condition, Some(others).filter(|&others| others != NONE))?);
-            others = if others == NONE { passing } else { room!(self.shared.both(others, passing)) };
+            let passing = or_full!(self.passing(list, condition, Some(others).filter(|&others| others != NONE))?);
+            others = if others == NONE { passing } else { or_full!(self.shared.both(others, passing)) };
         }
         if others == NONE && group.compared.is_empty() {
             let count = self.shared.lists[list as usize].len() as u32;
-            others = room!(self.shared.set_id((0..count).collect()));
+            others = or_full!(self.shared.set_id((0..count).collect()));
         }
         if !self.shared.reserve(2 * ENTRY_BYTES) {
             return Ok(None);
         }
         let columns = self.columns_of(list, family);
-        let made_of = match &group.template {
+        let outcome_of = match &group.template {
             Some(template) if columns != NONE => {
                 [&[list, template.skeleton.id], &self.shared.group_columns[columns as usize..]].concat()
             }
@@ -232,7 +232,7 @@ impl<'a> Interpreter<'a> {
                 vec![list, NONE, (shape >> 32) as u32, shape as u32]
             }
         };
-        let payloads = self.shared.payload_table(made_of);
+        let payloads = self.shared.payload_table(outcome_of);
         Ok(Some(GroupState::Ready(Ready { list, other_conditions: others, payloads, columns })))
     }
 
@@ -243,14 +243,14 @@ impl<'a> Interpreter<'a> {
         };
         let start = self.shared.group_columns.len();
         for path in &template.columns {
-            let place = key(list, path.id);
-            let column = match self.shared.columns.get(&place) {
-                Some(&known) => known,
+            let position = key(list, path.id);
+            let column = match self.shared.columns.get(&position) {
+                Some(&existing) => existing,
                 None => {
                     // What is too expensive for all bindings may do for those that pass; if not, they will tell.
-                    let made = self.column(list, path).unwrap_or_default();
-                    self.shared.columns.insert(place, made);
-                    made
+                    let outcome = self.column(list, path).unwrap_or_default();
+                    self.shared.columns.insert(position, outcome);
+                    outcome
                 }
             };
             let Some(column) = column else {
@@ -267,26 +267,26 @@ impl<'a> Interpreter<'a> {
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let mut ids = vec![list];
         for &node in nodes.iter() {
-            let found = self.evaluator.nodes(&path.path, Context::at(node))?;
-            ids.push(found.len() as u32);
-            for node in found {
+            let nodes_found = self.evaluator.nodes(&path.path, Context::at(node))?;
+            ids.push(nodes_found.len() as u32);
+            for node in nodes_found {
                 let NodeRef::Node(id) = node else { return Ok(None) };
                 ids.push(id);
             }
         }
-        if let Some(&known) = self.shared.column_ids.get(&ids) {
-            return Ok(Some(known));
+        if let Some(&existing) = self.shared.column_ids.get(&ids) {
+            return Ok(Some(existing));
         }
         if !self.shared.reserve(2 * ENTRY_BYTES + size_of_val(&ids[..]) + nodes.len() * size_of::<SharedRange>()) {
             return Ok(None);
         }
         let (first, bytes) = (self.shared.entries.len(), self.shared.bytes.len());
         let mut rest = &ids[1..];
-        while let Some((&count, found)) = rest.split_first() {
-            let (entry, others) = found.split_at(count as usize);
+        while let Some((&count, nodes_found)) = rest.split_first() {
+            let (entry, others) = nodes_found.split_at(count as usize);
             rest = others;
             match self.column_entry(entry) {
-                Some(place) => self.shared.entries.push(place),
+                Some(position) => self.shared.entries.push(position),
                 None => {
                     self.shared.entries.truncate(first);
                     self.shared.bytes.truncate(bytes);
@@ -306,9 +306,9 @@ impl<'a> Interpreter<'a> {
         let start = self.output.position();
         // What is too large here is too large where it is asked for, which then says so.
         nodes.iter().try_for_each(|&node| self.copy(NodeRef::Node(node))).ok()?;
-        let place = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
+        let position = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
         self.output.begin();
-        place
+        position
     }
 
     /// Appends the copy of an element to `kept`. Nothing else may be under construction.
@@ -352,9 +352,9 @@ impl<'a> Interpreter<'a> {
 
     /// The nodes of a binding path.
     fn list(&mut self, source: &'a SharedPath) -> Result<Option<NodeListId>, ExtractError> {
-        let known = self.shared.sources[source.id as usize];
-        if known != NONE {
-            return Ok(Some(known));
+        let existing = self.shared.sources[source.id as usize];
+        if existing != NONE {
+            return Ok(Some(existing));
         }
         let nodes: Rc<[NodeRef]> = self.evaluator.nodes(&source.path, Context::DOCUMENT)?.into();
         let shared = &mut self.shared;
@@ -376,21 +376,21 @@ impl<'a> Interpreter<'a> {
 
     /// The bindings from which a path leads to each of the constants.
     fn table(&mut self, list: NodeListId, path: &'a SharedPath) -> Result<Option<TableId>, ExtractError> {
-        let place = key(list, path.id);
-        if let Some(&known) = self.shared.tables.get(&place) {
-            return Ok(Some(known));
+        let position = key(list, path.id);
+        if let Some(&existing) = self.shared.tables.get(&position) {
+            return Ok(Some(existing));
         }
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let has_numbers = self.interner.has_numbers();
         let mut indices: FxHashMap<ConstantId, Vec<u32>> = FxHashMap::default();
         let mut last = (NodeRef::Node(NO_NODE), [None; 2]);
         for (index, &node) in nodes.iter().enumerate() {
-            for found in self.evaluator.nodes(&path.path, Context::at(node))? {
+            for nodes_found in self.evaluator.nodes(&path.path, Context::at(node))? {
                 // Siblings have the same parent, whose value may be long.
-                if last.0 != found {
-                    let value = self.evaluator.string_value(found)?;
+                if last.0 != nodes_found {
+                    let value = self.evaluator.string_value(nodes_found)?;
                     let number = if has_numbers { self.interner.number(number::parse(&value)) } else { None };
-                    last = (found, [self.interner.text(&value), number]);
+                    last = (nodes_found, [self.interner.text(&value), number]);
                 }
                 for constant in last.1.into_iter().flatten() {
                     let bindings = indices.entry(constant).or_default();
@@ -406,10 +406,10 @@ impl<'a> Interpreter<'a> {
         let table = self.shared.table_count;
         self.shared.table_count += 1;
         for (constant, bindings) in indices {
-            let set = room!(self.shared.set_id(bindings));
+            let set = or_full!(self.shared.set_id(bindings));
             self.shared.by_constant.insert(key(table, constant), set);
         }
-        self.shared.tables.insert(place, table);
+        self.shared.tables.insert(position, table);
         Ok(Some(table))
     }
 
@@ -421,8 +421,8 @@ impl<'a> Interpreter<'a> {
         left: Option<NodeSetId>,
     ) -> Result<Option<NodeSetId>, ExtractError> {
         let key = (list, Arc::as_ptr(condition));
-        if let Some(&known) = self.shared.passing.get(&key) {
-            return Ok(Some(known));
+        if let Some(&existing) = self.shared.passing.get(&key) {
+            return Ok(Some(existing));
         }
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let keeps = is_shared(condition);
@@ -433,7 +433,7 @@ impl<'a> Interpreter<'a> {
                 passing.push(index as u32);
             }
         }
-        let passing = room!(self.shared.set_id(passing));
+        let passing = or_full!(self.shared.set_id(passing));
         if keeps && self.shared.reserve(ENTRY_BYTES) {
             self.shared.passing.insert(key, passing);
         }

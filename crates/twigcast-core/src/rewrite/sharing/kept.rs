@@ -45,20 +45,20 @@ impl<'a> Interpreter<'a> {
     ) -> Result<(), ExtractError> {
         self.begin_content()?;
         let key = (Arc::as_ptr(result), list);
-        let mut places = self.shared.rendered.remove(&key).unwrap_or_else(|| vec![None; nodes.len()]);
+        let mut ranges = self.shared.rendered.remove(&key).unwrap_or_else(|| vec![None; nodes.len()]);
         let written = chosen.iter().try_for_each(|&index| {
-            let place = &mut places[index as usize];
-            if let Some((start, end)) = *place {
+            let position = &mut ranges[index as usize];
+            if let Some((start, end)) = *position {
                 return self.output.push(&self.shared.bytes[start..end]);
             }
             self.bind(variable, nodes[index as usize]);
             let start = self.output.position();
             self.op(result)?;
-            *place = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
+            *position = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
             Ok(())
         });
         self.after_value = false;
-        self.shared.rendered.insert(key, places);
+        self.shared.rendered.insert(key, ranges);
         written
     }
 
@@ -86,9 +86,9 @@ impl<'a> Interpreter<'a> {
         let start = self.output.position();
         nodes.iter().try_for_each(|&node| self.copy(node))?;
         if keeps && self.shared.reserve(ENTRY_BYTES) {
-            let place = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
-            if let Some(place) = place {
-                self.shared.path_bytes.insert(key, place);
+            let position = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
+            if let Some(position) = position {
+                self.shared.path_bytes.insert(key, position);
             }
         }
         Ok(())

@@ -188,8 +188,8 @@ impl Shared {
 
     /// The number of a set; `None`: there is no room for it.
     pub(in crate::rewrite) fn set_id(&mut self, set: Vec<u32>) -> Option<NodeSetId> {
-        if let Some(&known) = self.set_ids.get(&set[..]) {
-            return Some(known);
+        if let Some(&existing) = self.set_ids.get(&set[..]) {
+            return Some(existing);
         }
         if !self.reserve(ENTRY_BYTES + size_of_val(&set[..])) {
             return None;
@@ -216,8 +216,8 @@ impl Shared {
         *self.payload_tables.entry(key).or_insert(next)
     }
 
-    pub(in crate::rewrite) fn outcome(&self, made: SharedOutcome) -> Result<u32, ExtractError> {
-        match made {
+    pub(in crate::rewrite) fn outcome(&self, inserted: SharedOutcome) -> Result<u32, ExtractError> {
+        match inserted {
             SharedOutcome::Payload(number) => Ok(number),
             SharedOutcome::Failed(error) => Err(self.errors[error as usize].clone()),
         }
@@ -243,10 +243,10 @@ impl Shared {
         for (column, &path) in columns.iter_mut().zip(&brief.columns).take_while(|(_, path)| **path != NONE) {
             *column = (*self.columns.get(&key(list, path))?)?;
         }
-        let place = (brief.skeleton, columns, set);
-        Some(match self.brief_payloads.get(&place) {
-            Some(&made) => SharedState::Made(made),
-            None => SharedState::Parts(place),
+        let position = (brief.skeleton, columns, set);
+        Some(match self.brief_payloads.get(&position) {
+            Some(&outcome) => SharedState::Made(outcome),
+            None => SharedState::Parts(position),
         })
     }
 }
@@ -266,8 +266,8 @@ impl Shared {
         let mut set = ready.other_conditions;
         for (path, constant) in family.group.compared.iter().zip(&family.constants) {
             let table = *self.tables.get(&key(ready.list, path.id))?;
-            let found = self.by_constant.get(&key(table, constant.id)).copied().unwrap_or(EMPTY);
-            set = if set == NONE { found } else { self.both(set, found)? };
+            let nodes_found = self.by_constant.get(&key(table, constant.id)).copied().unwrap_or(EMPTY);
+            set = if set == NONE { nodes_found } else { self.both(set, nodes_found)? };
         }
         Some(set)
     }

@@ -250,8 +250,8 @@ impl Branches {
 
     fn intern(&mut self, spelling: BranchKey<'_>) -> BranchId {
         let hash = hash(spelling);
-        if let Some(&known) = self.ids_by_key.find(hash, |&id| self.spelling(id) == spelling) {
-            return known;
+        if let Some(&existing) = self.ids_by_key.find(hash, |&id| self.spelling(id) == spelling) {
+            return existing;
         }
         let (test, lead, others) = spelling;
         if self.entries.len() == 0 {
@@ -268,9 +268,9 @@ impl Branches {
                 self.entries.len() as BranchId - 1
             }
         };
-        let mut known = std::mem::take(&mut self.ids_by_key);
-        known.insert_unique(hash, id, |&other| self::hash(self.spelling(other)));
-        self.ids_by_key = known;
+        let mut existing = std::mem::take(&mut self.ids_by_key);
+        existing.insert_unique(hash, id, |&other| self::hash(self.spelling(other)));
+        self.ids_by_key = existing;
         id
     }
 
@@ -407,7 +407,7 @@ impl Dependencies {
         lead: BranchId,
         name: Name,
         holds: impl Fn(BranchId) -> bool,
-        found: &mut Vec<BranchId>,
+        result: &mut Vec<BranchId>,
     ) {
         let (start, end) = (self.starts[lead as usize], self.starts[lead as usize + 1]);
         for dependent in &self.dependents[start as usize..end as usize] {
@@ -415,7 +415,7 @@ impl Dependencies {
                 let id = dependent.branch & !HAS_MORE;
                 let is_more_asked = dependent.branch & HAS_MORE != 0;
                 if !is_more_asked || branches.refs_of(id).iter().all(|&other| holds(other)) {
-                    found.push(id);
+                    result.push(id);
                 }
             }
         }

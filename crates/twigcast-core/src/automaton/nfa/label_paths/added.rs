@@ -87,12 +87,12 @@ impl AddedScratch {
     }
 
     fn reaching(&mut self, tree: &PathTree, nfa: &Nfa, state: StateId) -> Range<usize> {
-        let mut known = state;
-        while self.reached[known as usize].call != self.call {
-            self.states_above.push(known);
-            known = nfa.states[known as usize].parent;
+        let mut existing = state;
+        while self.reached[existing as usize].call != self.call {
+            self.states_above.push(existing);
+            existing = nfa.states[existing as usize].parent;
         }
-        let mut reached = self.reached[known as usize].range();
+        let mut reached = self.reached[existing as usize].range();
         while let Some(next) = self.states_above.pop() {
             if !reached.is_empty() {
                 let start = self.nodes.len();

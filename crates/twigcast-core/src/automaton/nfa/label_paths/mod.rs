@@ -116,7 +116,7 @@ impl PathTree {
         let leaving = GroupedLists::new(bound, numbered);
         let mut tree = Self { names, ..Self::default() };
         let mut open = vec![(root, 0, None)];
-        while let Some((place, parent, step)) = open.pop() {
+        while let Some((position, parent, step)) = open.pop() {
             let node = tree.parents.len() as PathNode;
             tree.parents.push(parent);
             tree.ends.push(node + 1);
@@ -124,7 +124,7 @@ impl PathTree {
             let name = name.and_then(|name| tree.names.binary_search_by_key(&name, |&name| order(name)).ok());
             tree.name_of.push(name.map_or(u32::MAX, |name| name as u32));
             tree.steps.push(step.unwrap_or(u32::MAX));
-            let below = leaving.of(place).iter().rev();
+            let below = leaving.of(position).iter().rev();
             open.extend(below.map(|&step| (steps[step as usize].to, node, Some(step))));
         }
         tree.child_names = vec![0; tree.parents.len()];
@@ -166,8 +166,8 @@ impl PathTree {
         if self.names.len() <= NAME_BITS {
             return children.get((names & (bit - 1)).count_ones() as usize).copied();
         }
-        let place = children.partition_point(|&child| self.name_of[child as usize] < name);
-        children.get(place).copied().filter(|&child| self.name_of[child as usize] == name)
+        let position = children.partition_point(|&child| self.name_of[child as usize] < name);
+        children.get(position).copied().filter(|&child| self.name_of[child as usize] == name)
     }
 
     /// By node: the states that its label path reaches, as far as anything waits there. `None` if that takes more steps
@@ -390,10 +390,10 @@ mod tests {
                 assert_eq!(step.from, above);
                 let mut set = Vec::new();
                 nfa.step(&active[parent as usize], step.name, &mut set);
-                let mut found = reached.of(node).to_vec();
-                found.sort_unstable();
+                let mut result = reached.of(node).to_vec();
+                result.sort_unstable();
                 let waits = |id: &StateId| nfa.items(*id).next().is_some();
-                assert_eq!(found, set.iter().copied().filter(waits).collect::<Vec<_>>(), "node {node}");
+                assert_eq!(result, set.iter().copied().filter(waits).collect::<Vec<_>>(), "node {node}");
                 active.push(set);
             }
             assert!(tree.reached(&nfa, 0).is_none() || nfa.state_count() == 1);
