@@ -4,15 +4,15 @@
 //! - [`vocabulary`]: names as integers; grows at registration, read-only while scanning
 //! - [`scan`]: bytes to [`document`], rejecting what is not well-formed
 //! - [`query`]: text to algebra
-//! - [`certainty`]: what can be told of a query without a message
+//! - [`analysis`]: what can be told of a query without a message
 //! - [`automaton`], [`predicate`], [`twig`]: the shared structures that find the queries a message matches
 //! - [`eval`]: the full language on one document, for what the shared structures leave open and for node counts
 //! - [`explain`]: why a query matches a message, or not
-//! - [`extract`]: For-Where-Return results
+//! - [`rewrite`]: For-Where-Return results
 //! - [`stream`]: messages that travel parsed
 //! - [`engine`]: all of it behind one type
 //!
-//! [`instructions`]: what of it is made for several kinds of processor.
+//! [`simd`]: what of it is made for several kinds of processor.
 #![forbid(unsafe_code)]
 
 pub mod automaton;

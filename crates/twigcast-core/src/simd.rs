@@ -14,7 +14,7 @@ pub struct SimdKernels {
     pub(crate) append_members: AppendMembersFn,
 }
 
-/// What [`Instructions::choose`] chose.
+/// What [`SimdKernels::choose`] chose.
 static CHOSEN: OnceLock<SimdKernels> = OnceLock::new();
 
 impl SimdKernels {

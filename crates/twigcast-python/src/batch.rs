@@ -92,7 +92,7 @@ pub struct BatchOutput {
     pub shares: Vec<BatchChunk>,
     /// The slots that each message matched, one message after the other; queries where these are wanted in place of slots.
     pub matches: ThreadMatches<u32>,
-    /// Number of each match's payload, where payloads are wanted; [`Delivered::WHOLE`] for the message itself.
+    /// Number of each match's payload, where payloads are wanted; [`MessageDeliveries::WHOLE`] for the message itself.
     pub numbers: ThreadMatches<u32>,
     pub is_grouped: bool,
     /// What the slots stand for, where they are places in this.
@@ -108,7 +108,7 @@ pub struct BatchOutput {
 /// Match all rows, on several threads, against the population as it is at one moment.
 ///
 /// Keys are answered along with the slots, or queries, unless the population is of the version `known`: see
-/// [`KeysAtHand`]; for queries, [`core::Engine::version`]. A table that is right but too short gets the rest.
+/// [`KeyTableVersion`]; for queries, [`core::Engine::version`]. A table that is right but too short gets the rest.
 pub fn run(engine: &Engine, rows: &MessageRows<'_>, options: BatchOptions, threads: usize, previous: Option<KeyTableVersion>) -> BatchOutput {
     let core = engine.read();
     let mut answered = match_all(engine, &core, rows, options, threads);

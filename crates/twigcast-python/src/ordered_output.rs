@@ -243,7 +243,7 @@ impl OrderedPayloads<'_> {
     /// Put payloads with the others, and count on from them in the numbers of those that `numbers` means: [`WHOLE`] is
     /// none. The payloads are gone afterwards, but not their memory.
     ///
-    /// [`WHOLE`]: twigcast_core::engine::Delivered::WHOLE
+    /// [`WHOLE`]: twigcast_core::engine::MessageDeliveries::WHOLE
     pub fn put(&self, payloads: &mut Payloads, numbers: &mut [u32]) {
         if payloads.is_empty() {
             return;

@@ -122,7 +122,7 @@ enum CompiledEntry {
     Other(u32),
 }
 
-/// An [`Entry`] in four bytes: what it is in three bits, a number in the others.
+/// An [`CompiledEntry`] in four bytes: what it is in three bits, a number in the others.
 #[derive(Clone, Copy, Debug)]
 struct PackedEntry(u32);
 

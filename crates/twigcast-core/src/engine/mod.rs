@@ -97,7 +97,7 @@ pub struct Engine {
     /// By query: what it has in common with others that rewrite. Apart, so that delivering stays in the cache; only as
     /// long as such queries ask for.
     families: Vec<FamilyRef>,
-    /// The queries that are in no other shared structure: see [`crate::extract::guided`].
+    /// The queries that are in no other shared structure: see [`crate::rewrite::batch`].
     classes: QueryCatalog,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
@@ -113,7 +113,7 @@ pub struct Engine {
     dead: Vec<u32>,
     /// Additions and removals so far.
     changes: u64,
-    /// Names that queries mentioned when this was last looked at (see [`renewal`]).
+    /// Names that queries mentioned when this was last looked at (see [`vocabulary_gc`]).
     names_in_use: usize,
     /// Tells this engine from others, so that a matcher notices when it is handed another one.
     identity: u64,

@@ -119,7 +119,7 @@ impl PreparedDeliveries {
         self.after_immediate(self.subscribed.deliver(immediate), results)
     }
 
-    /// [`Self::tell`] where each query has one subscription, of its own number.
+    /// [`Self::deliver`] where each query has one subscription, of its own number.
     fn deliver_in_order(&self) -> ExpandedDeliveries {
         let mut delivered = MessageDeliveries::default();
         let results = with_in_order(|in_order| {
@@ -152,7 +152,7 @@ impl PreparedDeliveries {
         self.remaining as usize + self.single().results.len()
     }
 
-    /// Matching subscriptions, in no order, with the number of each one's result; [`Delivered::WHOLE`] where the message
+    /// Matching subscriptions, in no order, with the number of each one's result; [`MessageDeliveries::WHOLE`] where the message
     /// itself is delivered.
     pub fn deliveries(&self) -> (&[Slot], &[u32]) {
         let MessageDeliveries { slots, numbers, .. } = &self.named.get_or_init(|| self.deliver()).delivered;

@@ -1,6 +1,6 @@
 //! Who subscribes to which query: what turns the queries that a message matched into keys.
 //!
-//! Kept so that an answer can hold on to it as it was when it was given: see [`Pages`].
+//! Kept so that an answer can hold on to it as it was when it was given: see [`CowTable`].
 
 use std::sync::Arc;
 

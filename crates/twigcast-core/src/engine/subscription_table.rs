@@ -19,7 +19,7 @@ pub type Slot = u32;
 const AS_PATH: StringId = u32::MAX;
 /// In place of a query's context: nobody subscribes to it any more.
 const UNUSED: u32 = u32::MAX;
-/// Queries that share an entry of [`Registry::plain`]: those of one word of a set.
+/// Queries that share an entry of [`SubscriptionTable::plain`]: those of one word of a set.
 const BLOCK: usize = 64;
 
 /// Free slots are left free until there are more than this, and one of so many: tables of keys that were made once are then

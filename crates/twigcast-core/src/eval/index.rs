@@ -105,7 +105,7 @@ impl<'a> Evaluator<'a> {
         Ok(selected.into())
     }
 
-    /// See [`Index::before`]. Whatever lies before an ancestor and is not around it, is not around its descendant either.
+    /// See [`StepIndex::before`]. Whatever lies before an ancestor and is not around it, is not around its descendant either.
     fn last_before_each(&self, nodes: &[NodeId]) -> Box<[u32]> {
         let mut before: Vec<u32> = Vec::with_capacity(nodes.len());
         for (index, &node) in nodes.iter().enumerate() {

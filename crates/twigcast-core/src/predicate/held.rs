@@ -149,7 +149,7 @@ impl AtomLevels {
         slice(content, range).iter().for_each(|&atom| *self.word(atom) |= CONTENT);
     }
 
-    /// Does [`Keys::hold`] tell the truth? If not, keys that do not hold may seem to.
+    /// Does [`HeldConditions::hold`] tell the truth? If not, keys that do not hold may seem to.
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.has_all && self.open.len() < DEEP

@@ -16,7 +16,7 @@ pub struct TriggerTable {
     buckets: Box<[(PackedCondition, u32)]>,
     keys: u32,
     /// Lists: the number of words; how many of them are queries of which nothing else is asked; these queries; then the
-    /// other [`Waiting`]s as [`Waiting::write`] puts them, those that ask for nothing but a branch first. Each lies in a
+    /// other [`Waiter`]s as [`Waiter::write`] puts them, those that ask for nothing but a branch first. Each lies in a
     /// block of the power of two of words that it needs.
     lists: Vec<u32>,
     /// First free block by the logarithm of its size; a free block begins with the next one.

@@ -7,7 +7,7 @@ use super::packed::{self, PackedCondition, QUERIES_MAX};
 /// A trigger and its packed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexedTrigger {
-    /// See [`super::key::pack`].
+    /// See [`super::packed::pack`].
     pub key: PackedCondition,
     /// What waits for it.
     pub waiting: Waiter,

@@ -4,7 +4,7 @@
 //! move to the earliest clause after which they can be decided, and an expression that speaks about one `for` variable
 //! becomes relative to that variable's node. Running it (`run.rs`) walks the bindings and writes the result; elements of
 //! the message are copied as they stand there, with the namespace declarations that they need and the place they come
-//! to does not have (`copy.rs`). Nothing is parsed or serialised again. A [`Session`] runs many programs on one message;
+//! to does not have (`copy.rs`). Nothing is parsed or serialised again. A [`Interpreter`] runs many programs on one message;
 //! what they have in common is found when they are compiled (`family.rs`) and computed once a message (`shared.rs`).
 //! Results go one after the other to one buffer, and from there on before it grows large (`output.rs`).
 

@@ -56,7 +56,7 @@ impl Payloads {
     }
 
     /// The bytes of all results, where no sink took any, and where each ends. Behind the last end there may be bytes of
-    /// no meaning; memory given to [`Self::with_room`] with those is ready the sooner.
+    /// no meaning; memory given to [`Self::with_memory`] with those is ready the sooner.
     pub fn into_parts(mut self) -> (Vec<u8>, Vec<u64>) {
         self.drop_open();
         (self.bytes.into_memory(), self.ends)

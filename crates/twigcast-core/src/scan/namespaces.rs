@@ -73,7 +73,7 @@ impl PrefixBindings {
         self.default = NamespaceId::NONE;
     }
 
-    /// How many bindings there are: what [`Bindings::truncate`] takes.
+    /// How many bindings there are: what [`PrefixBindings::truncate`] takes.
     #[inline(always)]
     pub fn count(&self) -> u32 {
         self.stack.len() as u32

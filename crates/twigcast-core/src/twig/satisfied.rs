@@ -86,7 +86,7 @@ impl SatisfiedBranches {
         self.above.truncate(kept);
     }
 
-    /// Take a known shape in hand: [`Self::here`] and [`Self::holds`] then tell what holds at its elements.
+    /// Take a known shape in hand: [`Self::at_shape`] and [`Self::holds`] then tell what holds at its elements.
     pub fn take_in_hand(&mut self, shapes: &Shapes, bound: usize, shape: ShapeId) {
         if self.in_hand == Some(shape) {
             return;

@@ -1,11 +1,11 @@
 //! Data structures and conversions that know nothing of queries or messages.
 //!
 //! - [`chunked`]: a growing sequence in chunks
-//! - [`hashed`]: an index by hash into rows that are kept elsewhere
-//! - [`local_names`]: names of up to 16 bytes as two integers
+//! - [`hash_index`]: an index by hash into rows that are kept elsewhere
+//! - [`packed_name`]: names of up to 16 bytes as two integers
 //! - [`number`]: numbers as XPath reads, writes and rounds them
-//! - [`pages`]: a copy-on-write table
-//! - [`texts`]: an arena of short strings
+//! - [`cow_table`]: a copy-on-write table
+//! - [`string_arena`]: an arena of short strings
 
 pub(crate) mod chunked;
 pub(crate) mod hash_index;

@@ -7,7 +7,7 @@
 //!
 //! A state is made of two parts. The NFA states that the last element led to are listed with the state; those that stay
 //! active below an element whatever follows, the descendant-children, are a set shared by all states that have the same
-//! ones ([`lasting`]). What leads on from a state is prepared when something first does: most states are reached by
+//! ones ([`descendant_sets`]). What leads on from a state is prepared when something first does: most states are reached by
 //! elements without children.
 
 mod descendant_sets;
@@ -110,7 +110,7 @@ struct StatePart {
     is_undecided: bool,
 }
 
-/// A [`Segment`] that grows.
+/// A [`StatePart`] that grows.
 #[derive(Debug, Default)]
 struct StatePartBuilder {
     members: Vec<StateId>,
@@ -318,7 +318,7 @@ impl LazyDfa {
         self.lists.get(acceptance.accepts)
     }
 
-    /// What else is to be decided at a state, by the index that [`Told::undecided`] tells.
+    /// What else is to be decided at a state, by the index that [`Acceptance::undecided`] tells.
     #[inline]
     pub fn undecided(&self, index: u32) -> &StateDecisions {
         &self.undecided[index as usize]
@@ -332,7 +332,7 @@ impl LazyDfa {
     /// The state after an element named `name` below an element of state `from`.
     ///
     /// # Errors
-    /// [`BudgetReached`] when a state would have to be made and the cache is full. The caller then clears the cache or
+    /// [`CacheFull`] when a state would have to be made and the cache is full. The caller then clears the cache or
     /// runs the NFA itself.
     #[inline]
     pub fn next(
@@ -442,7 +442,7 @@ impl LazyDfa {
     /// equal lists: what very many elements have in common is kept no more often than there would be states.
     ///
     /// # Errors
-    /// [`BudgetReached`] when it would have to be found out and the cache is full.
+    /// [`CacheFull`] when it would have to be found out and the cache is full.
     pub fn stateless_acceptance(
         &mut self,
         nfa: &Nfa,

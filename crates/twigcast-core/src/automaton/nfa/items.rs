@@ -25,7 +25,7 @@ pub(super) struct AcceptEntry {
     item: AcceptItem,
     state: StateId,
     next: u32,
-    /// The item before this one in its list; [`NO_ITEM`] or [`KNOWN_BY_STATE`] for the first.
+    /// The item before this one in its list; [`NO_ITEM`] or [`STATE_HELD`] for the first.
     previous: u32,
 }
 

@@ -4,7 +4,7 @@ use super::{NO_ITEM, StateId};
 
 #[derive(Clone, Debug)]
 pub(super) struct NfaState {
-    /// [`NO_ITEM`], an only acceptance marked [`SOLE`], or the head of the state's item list.
+    /// [`NO_ITEM`], an only acceptance marked `SOLE`, or the head of the state's item list.
     pub(super) items: u32,
     /// The state that the one edge into this state leaves.
     pub(super) parent: StateId,

@@ -36,7 +36,7 @@ pub(in crate::engine) struct LookupRequest<'a> {
     /// The places of what waits for them.
     pub(super) positions: &'a [u32],
     /// In place of these: where the list begins of what waits at elements of this shape (see
-    /// [`crate::predicate::narrowed`]).
+    /// [`crate::predicate::shape_lists`]).
     pub(super) shape_list: Option<u32>,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct AncestorConditions {
 /// How far it is known at the element in hand which further keys hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FurtherConditions {
-    /// Comparisons and negations aside, those hold of which [`Keys`] says so.
+    /// Comparisons and negations aside, those hold of which [`HeldConditions`] says so.
     Known,
     /// No others hold, and perhaps not all of them.
     Bounded,

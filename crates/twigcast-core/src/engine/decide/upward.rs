@@ -12,7 +12,7 @@ const FREE_LEVELS: usize = 128;
 ///
 /// The steps fall into parts at the `//` before them: within a part each step is the child of the one before. The last part
 /// ends at the element; of each other part the lowest place above the part below it is taken, since that leaves most room
-/// for those above. Where that is, is kept for the elements after this one (see [`super::lineage`]), by the number of the
+/// for those above. Where that is, is kept for the elements after this one (see [`super::ancestors`]), by the number of the
 /// trigger.
 pub(super) fn upward<'a>(
     evaluator: &Evaluator<'a>,

@@ -68,7 +68,7 @@ struct StateOrigin {
 /// before. Where a message leads along a transition of an earlier edition, the automaton of what came lately is led along
 /// once more, and the place that the transition led to takes the new state in. Only where another transition has led to it
 /// in this edition already, with a different state, they part. When that is worth it, it is found out for all places at
-/// once what is there (see [`ahead`]). Where queries only came, it is found out what these add (see [`coming`]).
+/// once what is there (see [`lookahead`]). Where queries only came, it is found out what these add (see [`update`]).
 #[derive(Debug, Default)]
 pub(super) struct ProductDfa {
     states: Vec<ProductState>,

@@ -1,7 +1,7 @@
 //! Where queries only came since, what is known of places stays, and it is found out what the new ones say there.
 //!
 //! That is as much work as there are new queries, however many came before. It is done for the places whose paths are
-//! known (see [`super::ahead`]). To all others the automaton of what came lately is led along anew, when a message leads
+//! known (see [`super::lookahead`]). To all others the automaton of what came lately is led along anew, when a message leads
 //! there.
 
 use super::lookahead::{BUDGET_PART, HAS_LOOKED};

@@ -27,7 +27,7 @@ pub use triggers::CompiledTrigger;
 enum TriggerHome {
     /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
     Item(Segment, u32),
-    /// In the table of an automaton's state where many wait (see [`Paths::crowded`]).
+    /// In the table of an automaton's state where many wait (see [`PathIndex::trigger_tables`]).
     TriggerTable(Segment, StateId),
     /// Nowhere yet, or no longer.
     Unregistered,

@@ -1,6 +1,6 @@
 //! Routing: which of several targets a message is for (Diao 2005, sections 7.3.1 and 7.3.2).
 //!
-//! A [`RoutingTable`] holds conjunctions of linear paths. Each distinct path is a query of one [`Engine`], shared by all
+//! A [`ConjunctionIndex`] holds conjunctions of linear paths. Each distinct path is a query of one [`Engine`], shared by all
 //! conjunctions that it is part of; a conjunction holds when all its paths match the message, wherever they do. It has
 //! *labels*, each of which stands for one target at a time: the caller says with each message which labels count and
 //! which target each stands for. Labels come in *label sets*, of which there are few, so that what a message asks for is

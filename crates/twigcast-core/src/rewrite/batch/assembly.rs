@@ -19,7 +19,7 @@ use super::binding_sets::for_each_member;
 /// Results whose parts are looked up before the first of them is put together.
 const AT_ONCE: usize = 64;
 
-/// Puts results together; see [`Joined::put_together`].
+/// Puts results together; see [`ResultAssembly::assemble`].
 pub(crate) type AssembleFn = fn(&ResultAssembly<'_>, usize, (SteppedMemory<'_>, u64), &mut [u64]) -> (usize, u32);
 
 /// The results of a message, to be put together.

@@ -32,7 +32,7 @@ pub(super) type MemberRange = (u32, u32);
 pub(crate) struct IndexedQuery {
     pub query: u32,
     pub row: u32,
-    /// Which of [`Selector::rows`] it is.
+    /// Which of [`ConditionIndex::rows`] it is.
     pub row_index: u32,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct ConditionRow {
 }
 
 impl ConditionRow {
-    /// Where the condition of a column is in [`Selector::table`].
+    /// Where the condition of a column is in [`ConditionIndex::table`].
     #[inline]
     pub fn position(self, column: BindingColumnId) -> usize {
         self.start as usize + column as usize
@@ -294,7 +294,7 @@ impl ConditionIndex {
         Some(ConditionRow { constant, start: (row as usize * self.table.columns) as u32 })
     }
 
-    /// By [`Row::place`], the condition that a column is equal to the constant of a row; [`Self::condition_count`] where no
+    /// By [`ConditionRow::position`], the condition that a column is equal to the constant of a row; [`Self::condition_count`] where no
     /// query asks for it. `None`: there would be hardly any.
     #[inline]
     pub fn table(&self) -> Option<&[BindingConditionId]> {

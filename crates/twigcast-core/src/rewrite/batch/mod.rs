@@ -76,7 +76,7 @@ impl BatchRewriter {
         self.is_ready
     }
 
-    /// Decides the queries of the classes on a message, but for those that [`Self::late`] tells; whether it could.
+    /// Decides the queries of the classes on a message, but for those that [`Self::recent`] tells; whether it could.
     pub(crate) fn run(
         &mut self,
         (engine, interner): (u64, &Interner),

@@ -29,7 +29,7 @@ pub(crate) trait ResultSink {
     /// Up to so many queries will be told.
     fn reserve(&mut self, count: usize);
 
-    /// A query gets a result, or has to ask [`ELSEWHERE`].
+    /// A query gets a result, or has to ask [`UNASSEMBLED`].
     fn push(&mut self, query: u32, number: u32);
 
     /// Queries get results.
@@ -44,7 +44,7 @@ pub(crate) trait ResultSink {
 pub(crate) struct QueryResults {
     pub queries: Vec<u32>,
     pub numbers: Vec<u32>,
-    /// Is any [`ELSEWHERE`]?
+    /// Is any [`UNASSEMBLED`]?
     pub has_unassembled: bool,
     /// How many there are so far; the lists are as long as they may get.
     count: usize,
@@ -255,7 +255,7 @@ pub(super) struct ResultNumbering {
 }
 
 impl ResultNumbering {
-    /// Names the results, and tells the queries with the number of each one's: [`ELSEWHERE`] where it has to be asked for
+    /// Names the results, and tells the queries with the number of each one's: [`UNASSEMBLED`] where it has to be asked for
     /// by itself. The queries in `without`, bits, are left out.
     pub fn name(&mut self, prepared: &PreparedResults, named: &mut ResultIds, without: &[u64], sink: &mut impl ResultSink) {
         let count = prepared.query_count();

@@ -53,7 +53,7 @@ impl BatchRewriter {
     }
 
     /// Tells the results that were found apart, and tells the queries with the number of each one's:
-    /// [`super::ELSEWHERE`] where it has to be asked for by itself. Returns the numbers of those that are larger than
+    /// [`super::UNASSEMBLED`] where it has to be asked for by itself. Returns the numbers of those that are larger than
     /// allowed, ascending.
     pub(crate) fn name_results(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
         let BatchResults { prepared, named, namer, .. } = &mut self.results;

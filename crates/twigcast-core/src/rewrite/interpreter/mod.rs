@@ -46,7 +46,7 @@ pub struct Interpreter<'a> {
     /// Whether anything is computed for several programs at once.
     pub(super) shares: bool,
     pub(super) shared: Shared,
-    /// What [`Op::Bindings`] is to write.
+    /// What [`Instruction::Bindings`] is to write.
     pub(super) bindings: Option<SharedBindings>,
     /// Nodes that may still be looked at by evaluators other than `evaluator`.
     visits_max: u64,

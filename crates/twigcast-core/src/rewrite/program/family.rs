@@ -15,9 +15,9 @@ use crate::query::ast::Expr;
 use super::{BoundExpr, ClauseCondition, ElementInstruction, FlwrLoop, Instruction, ContentPart};
 use super::template::{self, Skeleton};
 
-/// Number of a [`Group`] or a [`Constant`]; numbers of what is forgotten are used again.
+/// Number of a [`FamilyGroup`] or a [`ComparedConstant`]; numbers of what is forgotten are used again.
 pub(crate) type FamilyGroupId = u32;
-/// See [`GroupId`].
+/// See [`FamilyGroupId`].
 pub(crate) type ConstantId = u32;
 
 /// What the families of constants are applied to.
@@ -101,7 +101,7 @@ impl FamilyRef {
     pub const NONE: Self = Self { group: NONE, constant: NONE };
 }
 
-/// Returned paths of a [`Brief`] at most.
+/// Returned paths of a [`GroupSummary`] at most.
 pub(in crate::rewrite) const BRIEF_COLUMNS: usize = 3;
 
 /// A group in brief, if one path is compared and the result is of columns, in numbers: a session looks thousands of
@@ -367,7 +367,7 @@ fn only_loop(op: &Instruction) -> Option<&FlwrLoop> {
     }
 }
 
-/// An operation with [`Op::Bindings`] in place of the only loop.
+/// An operation with [`Instruction::Bindings`] in place of the only loop.
 fn shape(op: &Instruction) -> Instruction {
     match op {
         Instruction::Loop(each) => match &each.clauses[..] {

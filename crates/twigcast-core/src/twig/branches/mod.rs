@@ -28,7 +28,7 @@ pub struct BranchConjunction {
     rest: BranchRefs,
 }
 
-/// The others of [`All`]: up to two by themselves, which nearly all are, and more as the number of a list. There are
+/// The others of [`BranchConjunction`]: up to two by themselves, which nearly all are, and more as the number of a list. There are
 /// several of these for each query, so they are as small as can be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BranchRefs([BranchId; 2]);
@@ -85,7 +85,7 @@ fn hash(spelling: BranchKey<'_>) -> u64 {
     FixedState::default().hash_one(spelling)
 }
 
-/// Put branches in the order of [`All`]: lead and others.
+/// Put branches in the order of [`BranchConjunction`]: lead and others.
 fn in_order(branches: &mut Vec<BranchId>, from: usize) -> (BranchId, &[BranchId]) {
     if branches.len() > from + 1 {
         branches[from..].sort_unstable();

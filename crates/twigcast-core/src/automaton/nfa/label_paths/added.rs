@@ -12,7 +12,7 @@ use super::{PathNode, PathTree, name_bit};
 /// Room for so many nodes is kept.
 const NODES_KEPT: usize = 1 << 18;
 
-/// The label paths that reach a state, as a part of [`Added::nodes`].
+/// The label paths that reach a state, as a part of [`AddedScratch::nodes`].
 #[derive(Clone, Copy, Debug, Default)]
 struct ReachedPaths {
     /// Of which call it is; others are void.
