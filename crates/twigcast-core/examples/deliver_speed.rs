@@ -8,8 +8,8 @@ use std::time::Instant;
 use std::{env, fs};
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::rewrite::Payloads;
 use twigcast_core::limits::Limits;
+use twigcast_core::rewrite::Payloads;
 
 use measuring::{processor_seconds, read_folder};
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use quick_xml::events::Event;
 use twigcast_core::document::Document;
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, RecordOptions};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 const PASSES: usize = 40;
@@ -79,7 +79,11 @@ fn main() -> std::io::Result<()> {
     let bytes: usize = messages.iter().map(Vec::len).sum();
     println!("{} of {count} messages, {} bytes each", messages.len(), bytes / messages.len().max(1));
     for (label, vocabulary) in [("no name known", &Vocabulary::new()), ("every name known", &names)] {
-        for options in [RecordOptions { attributes: false, text: false }, RecordOptions { attributes: true, text: false }, RecordOptions::ALL] {
+        for options in [
+            RecordOptions { attributes: false, text: false },
+            RecordOptions { attributes: true, text: false },
+            RecordOptions::ALL,
+        ] {
             time(&format!("{label}, {options:?}"), &messages, |message| {
                 scanner.scan(message, vocabulary, &limits, options, &mut document).expect("checked before");
                 std::hint::black_box(&document);

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use twigcast_core::document::{Document, Message};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, RecordOptions};
-use twigcast_core::stream::decode::{CheckLevel, Decoder, DecodeOptions};
+use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{NameEncoding, encode};
 use twigcast_core::vocabulary::Vocabulary;
@@ -47,8 +47,11 @@ fn main() {
     for options in [RecordOptions::ALL, RecordOptions { attributes: false, text: false }] {
         let text = best(|| messages.iter().for_each(|source| scan(source, options, black_box(&mut document))));
         println!("{options:?}: text {:.2} us", per_message(text));
-        for (what, names) in [("in full", NameEncoding::InFull), ("once", NameEncoding::Once), ("by number", NameEncoding::By(&dictionary))]
-        {
+        for (what, names) in [
+            ("in full", NameEncoding::InFull),
+            ("once", NameEncoding::Once),
+            ("by number", NameEncoding::By(&dictionary)),
+        ] {
             let streams: Vec<Vec<u8>> = messages
                 .iter()
                 .map(|source| {

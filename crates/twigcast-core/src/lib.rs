@@ -15,20 +15,20 @@
 //! [`simd`]: what of it is made for several kinds of processor.
 #![forbid(unsafe_code)]
 
-pub mod automaton;
 pub mod analysis;
+pub mod automaton;
 pub mod document;
 pub mod engine;
 pub mod error;
 pub mod eval;
 pub mod explain;
-pub mod rewrite;
-pub mod simd;
 pub mod limits;
 pub mod plan;
 pub mod predicate;
 pub mod query;
+pub mod rewrite;
 pub mod scan;
+pub mod simd;
 pub mod snapshot;
 pub mod stream;
 pub mod twig;

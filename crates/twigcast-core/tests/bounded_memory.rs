@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::rewrite::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::Dialect;
+use twigcast_core::rewrite::Payloads;
 
 static ALONE: Mutex<()> = Mutex::new(());
 

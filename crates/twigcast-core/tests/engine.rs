@@ -7,7 +7,7 @@ use twigcast_core::engine::{AddError, Engine, Matcher, QueryContext};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{self, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, RecordOptions};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::snapshot;
 use twigcast_core::vocabulary::Vocabulary;
 

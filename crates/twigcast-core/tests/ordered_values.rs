@@ -7,7 +7,7 @@ use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, RecordOptions};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 struct Random(u64);
@@ -68,7 +68,9 @@ fn oracle(text: &str, source: &str) -> bool {
     let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
     let Ok(Query::XPath(expr)) = query::parse(text, &options, &mut vocabulary) else { panic!("{text}") };
     let mut document = Document::default();
-    Scanner::default().scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect("well-formed");
+    Scanner::default()
+        .scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document)
+        .expect("well-formed");
     let message = Message { source: source.as_bytes(), document: &document };
     Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect("within the limits")
 }

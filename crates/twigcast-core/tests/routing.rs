@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::routing::{ConjunctionId, RouteLabel, ConjunctionIndex, Targets};
+use twigcast_core::engine::routing::{ConjunctionId, ConjunctionIndex, RouteLabel, Targets};
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, RecordOptions};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{NameEncoding, encode};
 use twigcast_core::vocabulary::Vocabulary;
@@ -91,7 +91,9 @@ fn change(random: &mut Random, table: &mut ConjunctionIndex, expected: &mut Conj
 fn streams(message: &str) -> [(Vec<u8>, Dictionary); 3] {
     let mut document = Document::default();
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
-    Scanner::new().scan(message.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect("well-formed");
+    Scanner::new()
+        .scan(message.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document)
+        .expect("well-formed");
     let message = Message { source: message.as_bytes(), document: &document };
     let dictionary = Dictionary::new(["a", "x", "c"]).expect("names");
     [

@@ -1,6 +1,6 @@
 //! Spans: what goes down the trees, with a message or with silence.
 
-use super::primitives::{NUMBER_BYTES_MAX, FrameReader, put_number, put_signed, put_text};
+use super::primitives::{FrameReader, NUMBER_BYTES_MAX, put_number, put_signed, put_text};
 use super::{BODY_BYTES_MAX, BROKERS_MAX, NAME_BYTES_MAX, PacketError, REDUCED_BYTES_MAX};
 
 /// All there is to know of the numbers of a root above `after` up to `upto`.

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use twigcast_core::engine as core;
-use twigcast_core::engine::{MessageDeliveries, Matcher};
+use twigcast_core::engine::{Matcher, MessageDeliveries};
 use twigcast_core::error::MessageError;
 use twigcast_core::rewrite::Payloads;
 
-use crate::ordered_output::{self, ThreadMatches, OrderedOutput, ThreadPayloads, Matches, OrderedPayloads};
-use crate::keys::{GroupBuffers, KeyBuffers, KeyTableVersion};
 use crate::engine_handle::{Engine, key_of};
+use crate::keys::{GroupBuffers, KeyBuffers, KeyTableVersion};
+use crate::ordered_output::{self, Matches, OrderedOutput, OrderedPayloads, ThreadMatches, ThreadPayloads};
 
 /// Messages that a thread takes at a time.
 const SHARE: usize = 4;
@@ -109,7 +109,13 @@ pub struct BatchOutput {
 ///
 /// Keys are answered along with the slots, or queries, unless the population is of the version `known`: see
 /// [`KeyTableVersion`]; for queries, [`core::Engine::version`]. A table that is right but too short gets the rest.
-pub fn run(engine: &Engine, rows: &MessageRows<'_>, options: BatchOptions, threads: usize, previous: Option<KeyTableVersion>) -> BatchOutput {
+pub fn run(
+    engine: &Engine,
+    rows: &MessageRows<'_>,
+    options: BatchOptions,
+    threads: usize,
+    previous: Option<KeyTableVersion>,
+) -> BatchOutput {
     let core = engine.read();
     let mut answered = match_all(engine, &core, rows, options, threads);
     let Some(previous) = previous else { return answered };
@@ -130,9 +136,16 @@ pub fn run(engine: &Engine, rows: &MessageRows<'_>, options: BatchOptions, threa
     answered
 }
 
-fn match_all(engine: &Engine, core: &core::Engine, rows: &MessageRows<'_>, options: BatchOptions, threads: usize) -> BatchOutput {
+fn match_all(
+    engine: &Engine,
+    core: &core::Engine,
+    rows: &MessageRows<'_>,
+    options: BatchOptions,
+    threads: usize,
+) -> BatchOutput {
     let rewrites = options.deliver && core.has_rewriting();
-    let work = BatchWork { engine, core, rows, options, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
+    let work =
+        BatchWork { engine, core, rows, options, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
     let threads = threads.min(rows.count.div_ceil(work.share)).clamp(1, THREADS_MAX);
     let buffers = engine.buffers();
     let bytes = if rewrites { buffers.payloads.take() } else { Vec::new() };
@@ -142,15 +155,27 @@ fn match_all(engine: &Engine, core: &core::Engine, rows: &MessageRows<'_>, optio
         (shares, matches.slots.into(), matches.payloads.into(), ThreadPayloads::of(payloads))
     } else {
         let lists = (buffers.matches.take(), buffers.matches.take());
-        let ((parts, payloads), matches_found, numbers) = ordered_output::in_order(lists, &buffers.scratch, |in_order| {
-            ordered_output::in_one_buffer(bytes, |together| on_threads(threads, &|| work.take_gathered(in_order, together)))
-        });
+        let ((parts, payloads), matches_found, numbers) =
+            ordered_output::in_order(lists, &buffers.scratch, |in_order| {
+                ordered_output::in_one_buffer(bytes, |together| {
+                    on_threads(threads, &|| work.take_gathered(in_order, together))
+                })
+            });
         let mut shares: Vec<BatchChunk> = parts.into_iter().flatten().collect();
         shares.sort_unstable_by_key(|share| share.number);
         (shares, matches_found, numbers, payloads)
     };
     let is_grouped = options.grouped;
-    BatchOutput { shares, matches: matches_found, numbers, is_grouped, keys: None, more_keys: None, groups: None, payloads }
+    BatchOutput {
+        shares,
+        matches: matches_found,
+        numbers,
+        is_grouped,
+        keys: None,
+        more_keys: None,
+        groups: None,
+        payloads,
+    }
 }
 
 /// Do the same work on so many threads, this one among them. Where the system gives no more threads, those that there

@@ -5,10 +5,10 @@ use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine::MessageDeliveries;
 use twigcast_core::error::MessageErrorKind;
 
-use crate::batch::{BatchOutput, BatchChunk};
-use crate::errors;
+use crate::batch::{BatchChunk, BatchOutput};
 use crate::buffers::{ByteBuffer, Int32Buffer};
 use crate::engine_handle::Engine;
+use crate::errors;
 
 /// See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]

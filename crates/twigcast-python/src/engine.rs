@@ -16,6 +16,7 @@ use twigcast_core::snapshot;
 use crate::answer::Answer;
 use crate::batch;
 use crate::batch_result::BatchResult;
+use crate::engine_handle::{Engine, key_of, slots_of};
 use crate::errors;
 use crate::keys::{GroupBuffers, KeyBuffers, KeyTableVersion};
 use crate::limits;
@@ -23,7 +24,6 @@ use crate::pairs::{KeyQueryPair, pair, refusals};
 use crate::payloads::PythonSink;
 use crate::queries;
 use crate::results::Results;
-use crate::engine_handle::{Engine, key_of, slots_of};
 use crate::stream::{NameDictionary, with_dictionary};
 
 impl Engine {

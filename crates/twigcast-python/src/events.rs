@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use twigcast_core::document::{Document, Message, NodeKind};
 use twigcast_core::eval::{Evaluator, NodeRef};
-use twigcast_core::scan::{Scanner, RecordOptions};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 use crate::{errors, limits};

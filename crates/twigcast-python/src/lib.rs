@@ -3,22 +3,22 @@
 mod answer;
 mod batch;
 mod batch_result;
+mod borrowed_bytes;
+mod buffers;
 mod engine;
+mod engine_handle;
 mod errors;
 mod events;
-mod ordered_output;
-mod simd;
 mod keys;
-mod borrowed_bytes;
 mod limits;
-mod buffers;
+mod ordered_output;
 mod packets;
 mod pairs;
 mod payloads;
 mod queries;
 mod results;
 mod routing;
-mod engine_handle;
+mod simd;
 mod stream;
 
 use pyo3::prelude::*;
@@ -31,9 +31,11 @@ mod _core {
     #[pymodule_export]
     use super::batch_result::BatchResult;
     #[pymodule_export]
-    use super::events::scan_events;
-    #[pymodule_export]
     use super::buffers::{ByteBuffer, Int32Buffer};
+    #[pymodule_export]
+    use super::engine_handle::Engine;
+    #[pymodule_export]
+    use super::events::scan_events;
     #[pymodule_export]
     use super::packets::{SpanCodec, packet_frames, packet_of};
     #[pymodule_export]
@@ -42,8 +44,6 @@ mod _core {
     use super::results::Results;
     #[pymodule_export]
     use super::routing::{ConjunctionIndex, LabelRequest};
-    #[pymodule_export]
-    use super::engine_handle::Engine;
     #[pymodule_export]
     use super::stream::{NameDictionary, ParsedMessage};
 

@@ -32,8 +32,11 @@ pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<FrameTuple>>
 }
 
 fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
-    let matches_found =
-        if packet.len() < LARGE_BYTES { twigcast_packets::frames(packet) } else { py.detach(|| twigcast_packets::frames(packet)) };
+    let matches_found = if packet.len() < LARGE_BYTES {
+        twigcast_packets::frames(packet)
+    } else {
+        py.detach(|| twigcast_packets::frames(packet))
+    };
     matches_found.map_err(refused)
 }
 
@@ -185,7 +188,11 @@ impl SpanCodec {
     }
 
     /// Strings that are mostly those of the last message.
-    fn repeated_strings<'py>(&self, py: Python<'py>, values: [&str; REPEATED_STRINGS]) -> [Bound<'py, PyAny>; REPEATED_STRINGS] {
+    fn repeated_strings<'py>(
+        &self,
+        py: Python<'py>,
+        values: [&str; REPEATED_STRINGS],
+    ) -> [Bound<'py, PyAny>; REPEATED_STRINGS] {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = last.iter_mut();
         values.map(|value| match kept.next() {

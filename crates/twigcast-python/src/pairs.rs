@@ -24,7 +24,11 @@ pub fn pair(item: &Bound<'_, PyAny>) -> PyResult<Option<KeyQueryPair>> {
 }
 
 /// Places and errors of what was refused, as Python is told.
-pub fn refusals<'py>(py: Python<'py>, pairs: &[KeyQueryPair], refused: Vec<(usize, AddError)>) -> PyResult<Bound<'py, PyList>> {
+pub fn refusals<'py>(
+    py: Python<'py>,
+    pairs: &[KeyQueryPair],
+    refused: Vec<(usize, AddError)>,
+) -> PyResult<Bound<'py, PyList>> {
     let answer = PyList::empty(py);
     for (index, error) in refused {
         let (key, query) = &pairs[index];

@@ -10,8 +10,8 @@ use twigcast_core::engine::{KeySnapshot, PreparedDeliveries};
 use twigcast_core::rewrite::{ExtractError, Payloads};
 
 use crate::batch_result::{numbers as numbers_as_bytes, payload_offsets};
+use crate::buffers::{BufferPool, ByteBuffer};
 use crate::ordered_output::ThreadPayloads;
-use crate::buffers::{ByteBuffer, BufferPool};
 
 /// Bytes of memory that are kept for the next result, about.
 const MEMORY_MAX: usize = 1 << 16;
@@ -129,12 +129,11 @@ impl Results {
         let immediate: Vec<PyBackedBytes> = self.immediate.extract(py)?;
         let source = self.source.as_bytes(py);
         let mut payloads = Payloads::default().with_memory(self.pool.take());
-        py.detach(|| self.prepared.write_all(source, immediate.iter().map(|result| &result[..]), &mut payloads)).map_err(
-            |error| match error {
+        py.detach(|| self.prepared.write_all(source, immediate.iter().map(|result| &result[..]), &mut payloads))
+            .map_err(|error| match error {
                 ExtractError::NoMemory { .. } => PyMemoryError::new_err(error.to_string()),
                 error => PyRuntimeError::new_err(error.to_string()),
-            },
-        )?;
+            })?;
         let ThreadPayloads { bytes, ends } = ThreadPayloads::of(payloads);
         Ok((ByteBuffer::new(bytes, &self.pool), payload_offsets(py, &ends)?))
     }

@@ -8,8 +8,8 @@ use pyo3::types::PyBytes;
 use twigcast_core::document::{Document, Message};
 use twigcast_core::error::{MessageError, MessageErrorKind};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, RecordOptions};
-use twigcast_core::stream::decode::{CheckLevel, Decoder, DecodeOptions};
+use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{NameEncoding, encode, encode_naming};
 use twigcast_core::stream::text::{TextTooLong, text};
@@ -134,8 +134,14 @@ impl ParsedMessage {
 
 fn read(stream: &[u8], dictionary: &Dictionary, limits: &Limits) -> Result<ParsedMessage, MessageError> {
     let (mut decoder, mut document, vocabulary) = (Decoder::new(), Document::default(), Vocabulary::new());
-    let reading =
-        DecodeOptions { dictionary, vocabulary: &vocabulary, identity: 0, limits, record: RecordOptions::ALL, checks: CheckLevel::All };
+    let reading = DecodeOptions {
+        dictionary,
+        vocabulary: &vocabulary,
+        identity: 0,
+        limits,
+        record: RecordOptions::ALL,
+        checks: CheckLevel::All,
+    };
     decoder.decode(stream, reading, &mut document)?;
     Ok(ParsedMessage { source: decoder.source().to_vec(), document, bytes_max: limits.message_bytes_max })
 }

@@ -69,13 +69,17 @@ pub(super) fn reached(from: NodeKinds, axis: Axis, test: &NodeTest) -> NodeKinds
 fn along(from: NodeKinds, axis: Axis) -> NodeKinds {
     let whenever = |some: NodeKinds, then: NodeKinds| if from.has(some) { then } else { NodeKinds::NONE };
     match axis {
-        Axis::Child => whenever(NodeKinds::ELEMENT, NodeKinds::CONTENT) | whenever(NodeKinds::DOCUMENT, NodeKinds::OUTERMOST),
+        Axis::Child => {
+            whenever(NodeKinds::ELEMENT, NodeKinds::CONTENT) | whenever(NodeKinds::DOCUMENT, NodeKinds::OUTERMOST)
+        }
         Axis::Descendant => whenever(NodeKinds::PARENTS, NodeKinds::CONTENT),
         Axis::DescendantOrSelf => from | whenever(NodeKinds::PARENTS, NodeKinds::CONTENT),
         Axis::SelfAxis => from,
         Axis::Attribute => whenever(NodeKinds::ELEMENT, NodeKinds::ATTRIBUTE),
         Axis::Namespace => whenever(NodeKinds::ELEMENT, NodeKinds::NAMESPACE),
-        Axis::Parent => whenever(NodeKinds::INNER, NodeKinds::ELEMENT) | whenever(NodeKinds::OUTERMOST, NodeKinds::PARENTS),
+        Axis::Parent => {
+            whenever(NodeKinds::INNER, NodeKinds::ELEMENT) | whenever(NodeKinds::OUTERMOST, NodeKinds::PARENTS)
+        }
         Axis::Ancestor => above(from),
         Axis::AncestorOrSelf => from | above(from),
         Axis::FollowingSibling | Axis::PrecedingSibling => whenever(NodeKinds::CONTENT, NodeKinds::CONTENT),

@@ -120,7 +120,11 @@ fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
         }
     }
     let non_positional = || predicates.iter().filter(|predicate| !is_positional(predicate));
-    if predicates.len() > 1 && conditions::exclude_each_other(non_positional(), all_nodes) { AbstractNodes::NONE } else { nodes }
+    if predicates.len() > 1 && conditions::exclude_each_other(non_positional(), all_nodes) {
+        AbstractNodes::NONE
+    } else {
+        nodes
+    }
 }
 
 /// Is the predicate true of one node of whatever there is: the first, or the last?
@@ -227,10 +231,14 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
         (Function::Not, [argument]) => return AbstractValue::Boolean(argument.truth().map(|truth| !truth)),
         (Function::Position | Function::Last, _) => return AbstractValue::Number(size),
         (Function::Count, [AbstractValue::Nodes(nodes)]) => return AbstractValue::Number(nodes.count()),
-        (Function::Sum, [AbstractValue::Nodes(nodes)]) if nodes.is_none() => return AbstractValue::Number(AbstractNumber::Is(0.0)),
+        (Function::Sum, [AbstractValue::Nodes(nodes)]) if nodes.is_none() => {
+            return AbstractValue::Number(AbstractNumber::Is(0.0));
+        }
         // Both ask the message, whatever the argument.
         (Function::Lang, _) => return AbstractValue::Boolean(None),
-        (Function::Id, _) => return AbstractValue::Nodes(AbstractNodes { kinds: NodeKinds::ELEMENT, ..AbstractNodes::ANY }),
+        (Function::Id, _) => {
+            return AbstractValue::Nodes(AbstractNodes { kinds: NodeKinds::ELEMENT, ..AbstractNodes::ANY });
+        }
         (Function::Contains | Function::StartsWith, [_, part]) if part.is_empty_text() => {
             return AbstractValue::Boolean(Some(true));
         }

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::util::number;
 use crate::query::ast::{CompareOp, Expr, Function};
 use crate::query::functions::ExprType;
+use crate::util::number;
 
 use super::kinds::NodeKinds;
 

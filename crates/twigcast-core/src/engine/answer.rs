@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::subscribers::{SubscribersByQuery, Subscribers};
 use super::query_set::{self, QuerySet};
+use super::subscribers::{Subscribers, SubscribersByQuery};
 use super::{Engine, Matcher, Slot};
 
 /// An answer of less than one in so many subscriptions is put in order by sorting.
@@ -241,7 +241,8 @@ mod tests {
                 assert!(slots.is_sorted());
                 let mut keys: Vec<_> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
                 keys.sort_unstable();
-                let expected_keys: Vec<_> = expected.iter().filter(|(_, matches)| **matches).map(|(key, _)| &**key).collect();
+                let expected_keys: Vec<_> =
+                    expected.iter().filter(|(_, matches)| **matches).map(|(key, _)| &**key).collect();
                 assert_eq!(keys, expected_keys);
             }
         }

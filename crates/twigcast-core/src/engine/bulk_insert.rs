@@ -47,8 +47,10 @@ impl Engine {
         replace: bool,
     ) -> Vec<(usize, AddError)> {
         let mut refused = Vec::new();
-        let mut block =
-            ParseBlock { parsed: (0..BLOCK.min(pairs_given.len())).map(|_| ParsedSubscription::default()).collect(), ..ParseBlock::default() };
+        let mut block = ParseBlock {
+            parsed: (0..BLOCK.min(pairs_given.len())).map(|_| ParsedSubscription::default()).collect(),
+            ..ParseBlock::default()
+        };
         for (number, pairs) in pairs_given.chunks(BLOCK).enumerate() {
             self.renew_if_due();
             let (identity, id) = (self.identity, self.registry.intern_context(context));

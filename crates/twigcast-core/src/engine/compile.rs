@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::compiled::{CompiledQuery, EvaluationSource, EvaluationPlan, Registrations};
+use super::compiled::{CompiledQuery, EvaluationPlan, EvaluationSource, Registrations};
 use super::query_index::Segment;
-use super::{Engine, ScanNeeds, QueryContext, QueryWarning};
+use super::{Engine, QueryContext, QueryWarning, ScanNeeds};
 use crate::analysis;
 use crate::error::QueryError;
-use crate::rewrite::Program;
-use crate::rewrite::program::family::FamilyRef;
 use crate::limits::Limits;
 use crate::plan::{self, Action, Route, Verify};
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
 use crate::query::{self, Dialect, ParseOptions, Query, normal};
+use crate::rewrite::Program;
+use crate::rewrite::program::family::FamilyRef;
 
 impl Engine {
     pub(super) fn compile(&mut self, text: &str, context: u32) -> Result<UnregisteredQuery, QueryError> {

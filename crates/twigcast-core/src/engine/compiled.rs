@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::query_index::{Segment, Registration, Slab};
-use super::{ScanNeeds, QueryWarning};
+use super::query_index::{Registration, Segment, Slab};
+use super::{QueryWarning, ScanNeeds};
 use crate::automaton::nfa::{AcceptItem, sole_item, state_of_sole};
-use crate::util::chunked::Chunked;
-use crate::rewrite::Program;
 use crate::query::ast::Expr;
+use crate::rewrite::Program;
+use crate::util::chunked::Chunked;
 
 /// What of a query is kept for evaluating it by itself.
 #[derive(Clone, Debug)]
@@ -53,13 +53,18 @@ impl CompiledQuery {
             return None;
         }
         match (&self.registrations, self.needs) {
-            (&Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(_))), needs) if needs == ScanNeeds::default() => {
+            (&Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(_))), needs)
+                if needs == ScanNeeds::default() =>
+            {
                 Some(CompiledEntry::Path(layer, item))
             }
-            (&Registrations::One(Registration::Trigger(number)), ScanNeeds { attributes: true, text, rewrites: false }) => {
-                Some(CompiledEntry::Trigger { number, text })
+            (
+                &Registrations::One(Registration::Trigger(number)),
+                ScanNeeds { attributes: true, text, rewrites: false },
+            ) => Some(CompiledEntry::Trigger { number, text }),
+            (&Registrations::One(Registration::Twig(number)), needs) if needs == ScanNeeds::default() => {
+                Some(CompiledEntry::Twig(number))
             }
-            (&Registrations::One(Registration::Twig(number)), needs) if needs == ScanNeeds::default() => Some(CompiledEntry::Twig(number)),
             _ => None,
         }
     }
@@ -204,7 +209,10 @@ impl CompiledQueries {
             Some(path) => self.set(query, path),
             None => {
                 let registrations = Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)));
-                self.put(query, CompiledQuery { registrations, evaluation: None, needs: ScanNeeds::default(), warning: None });
+                self.put(
+                    query,
+                    CompiledQuery { registrations, evaluation: None, needs: ScanNeeds::default(), warning: None },
+                );
             }
         }
     }
@@ -217,7 +225,10 @@ impl CompiledQueries {
     fn other(&self, query: u32) -> Option<&CompiledQuery> {
         match self.entry(query) {
             CompiledEntry::Other(number) => self.evaluated.get(number),
-            CompiledEntry::Vacant | CompiledEntry::Path(..) | CompiledEntry::Trigger { .. } | CompiledEntry::Twig(_) => None,
+            CompiledEntry::Vacant
+            | CompiledEntry::Path(..)
+            | CompiledEntry::Trigger { .. }
+            | CompiledEntry::Twig(_) => None,
         }
     }
 
@@ -227,7 +238,10 @@ impl CompiledQueries {
             CompiledEntry::Path(layer, item) => Some((layer, item)),
             CompiledEntry::Other(number) => match self.evaluated.get(number)?.as_entry()? {
                 CompiledEntry::Path(layer, item) => Some((layer, item)),
-                CompiledEntry::Vacant | CompiledEntry::Trigger { .. } | CompiledEntry::Twig(_) | CompiledEntry::Other(_) => None,
+                CompiledEntry::Vacant
+                | CompiledEntry::Trigger { .. }
+                | CompiledEntry::Twig(_)
+                | CompiledEntry::Other(_) => None,
             },
             CompiledEntry::Vacant | CompiledEntry::Trigger { .. } | CompiledEntry::Twig(_) => None,
         }
@@ -237,7 +251,9 @@ impl CompiledQueries {
     pub(super) fn registrations(&self, query: u32) -> Option<Registrations> {
         match self.entry(query) {
             CompiledEntry::Vacant => None,
-            CompiledEntry::Path(layer, item) => Some(Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)))),
+            CompiledEntry::Path(layer, item) => {
+                Some(Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query))))
+            }
             CompiledEntry::Trigger { number, .. } => Some(Registrations::One(Registration::Trigger(number))),
             CompiledEntry::Twig(number) => Some(Registrations::One(Registration::Twig(number))),
             CompiledEntry::Other(number) => self.evaluated.get(number).map(|other| other.registrations.clone()),
@@ -249,7 +265,9 @@ impl CompiledQueries {
         match self.entry(query) {
             CompiledEntry::Vacant => {}
             CompiledEntry::Path(layer, item) => {
-                if let Registration::Item(layer, item, _) = to(Registration::Item(layer, item, AcceptItem::Accept(query))) {
+                if let Registration::Item(layer, item, _) =
+                    to(Registration::Item(layer, item, AcceptItem::Accept(query)))
+                {
                     self.put_path(query, layer, item);
                 }
             }
@@ -263,7 +281,11 @@ impl CompiledQueries {
             }
             CompiledEntry::Other(number) => {
                 let Some(other) = self.evaluated.get_mut(number) else { return };
-                other.registrations.as_mut_slice().iter_mut().for_each(|registration| *registration = to(*registration));
+                other
+                    .registrations
+                    .as_mut_slice()
+                    .iter_mut()
+                    .for_each(|registration| *registration = to(*registration));
             }
         }
     }

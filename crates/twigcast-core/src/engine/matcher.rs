@@ -2,20 +2,20 @@
 
 use super::Engine;
 use super::decide::{Decisions, MessageRun};
-use super::stream_matcher::{StreamProgress, StreamMatcher};
+use super::early_stop::{MatchObserver, NoObserver};
 use super::path_cache::PathCache;
+use super::product::{ProductDfa, ProductStateId, SegmentCaches};
 use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
-use super::product::{SegmentCaches, ProductStateId, ProductDfa};
-use super::early_stop::{NoObserver, MatchObserver};
+use super::stream_matcher::{StreamMatcher, StreamProgress};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
+use crate::predicate::shape_lists::ShapeWaitLists;
 use crate::rewrite::Payloads;
 use crate::rewrite::batch::BatchRewriter;
-use crate::predicate::shape_lists::ShapeWaitLists;
-use crate::scan::{Scanner, RecordOptions};
-use crate::stream::decode::{CheckLevel, Decoder, DecodeOptions};
+use crate::scan::{RecordOptions, Scanner};
+use crate::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use crate::stream::dictionary::Dictionary;
 use crate::twig::conditions::ConditionDecisions;
 use crate::twig::satisfied::SatisfiedBranches;
@@ -374,7 +374,12 @@ fn values_max(engine: &Engine, message: Message<'_>) -> u64 {
     engine.limits.query_visits_max as u64 + VALUES_TIMES * all
 }
 
-fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, options: RecordOptions, checks: CheckLevel) -> DecodeOptions<'a> {
+fn reading<'a>(
+    engine: &'a Engine,
+    dictionary: &'a Dictionary,
+    options: RecordOptions,
+    checks: CheckLevel,
+) -> DecodeOptions<'a> {
     let Engine { vocabulary, limits, identity, .. } = engine;
     DecodeOptions { dictionary, vocabulary, identity: *identity, limits, record: options, checks }
 }

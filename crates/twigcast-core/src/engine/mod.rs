@@ -4,26 +4,26 @@
 //! [`Matcher`] holds what one thread changes while it matches. A matcher follows the engine's changes by itself, before
 //! the next message, so a change counts from the next message on and never stops anybody.
 
-mod bulk_insert;
 mod answer;
-mod subscribers;
-mod compiled;
+mod bulk_insert;
 mod compile;
+mod compiled;
 mod decide;
-mod stream_matcher;
-mod path_cache;
+mod early_stop;
 mod matcher;
-mod slot_order;
-mod query_index;
+mod node_selection;
+mod path_cache;
 mod prepared_deliveries;
+mod product;
+mod query_index;
 mod query_set;
+pub mod routing;
+mod slot_order;
+mod stream_matcher;
 mod subscribe;
+mod subscribers;
 mod subscription_table;
 mod vocabulary_gc;
-pub mod routing;
-mod node_selection;
-mod product;
-mod early_stop;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,28 +32,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
-use crate::rewrite::program::family::FamilyRef;
-use crate::rewrite::batch::QueryCatalog;
-use crate::rewrite::{Interner, Program};
 use crate::limits::Limits;
 use crate::plan::LinearStep;
 use crate::query::Dialect;
+use crate::rewrite::batch::QueryCatalog;
+use crate::rewrite::program::family::FamilyRef;
+use crate::rewrite::{Interner, Program};
 use crate::scan::RecordOptions;
 use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
 pub use answer::{Answer, KeySnapshot};
+pub use compile::{QueryCheck, check};
 use compiled::CompiledQueries;
 pub use compiled::EvaluationSource;
-pub use compile::{QueryCheck, check};
 pub use matcher::Matcher;
-use query_index::QueryIndex;
+pub use node_selection::{MessageDeliveries, SelectedNode};
 pub use prepared_deliveries::PreparedDeliveries;
+use query_index::QueryIndex;
 pub use query_set::QuerySet;
 pub(crate) use query_set::{AppendMembersFn, append_members};
 use subscription_table::SubscriptionTable;
 pub use subscription_table::{QueryContext, Slot};
-pub use node_selection::{MessageDeliveries, SelectedNode};
 
 /// What matching a query asks of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,7 +218,13 @@ impl Engine {
         matcher.with_stream(self, (stream, dictionary), options, |matcher, source| matcher.run(self, source, true))
     }
 
-    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], options: RecordOptions, marks: bool) -> Result<(), MessageError> {
+    fn run_wanting(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        options: RecordOptions,
+        marks: bool,
+    ) -> Result<(), MessageError> {
         self.catch_up(matcher);
         matcher.scan(self, source, options)?;
         if !self.warm.load(Ordering::Relaxed) {

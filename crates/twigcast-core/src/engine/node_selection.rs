@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::subscribers::{SubscribersByQuery, Subscribers};
 use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
 use super::query_set::QuerySet;
+use super::subscribers::{Subscribers, SubscribersByQuery};
 use super::subscription_table::Slot;
 use super::{Engine, EvaluationSource, Matcher};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
-use crate::rewrite::program::family::FamilyRef;
-use crate::rewrite::batch::{UNASSEMBLED, BatchRewriter, QueryResults};
-use crate::rewrite::{ExtractError, Payloads, Interpreter};
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
+use crate::rewrite::batch::{BatchRewriter, QueryResults, UNASSEMBLED};
+use crate::rewrite::program::family::FamilyRef;
+use crate::rewrite::{ExtractError, Interpreter, Payloads};
 use crate::scan::RecordOptions;
 use crate::scan::position::Locator;
 use crate::vocabulary::Vocabulary;
@@ -271,13 +271,21 @@ impl Engine {
         }
         self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut deliveries);
         let others = payloads.len() as u32;
-        let subscribed = SubscribersAtMatch { subscribers: Arc::clone(self.registry.subscribers()), is_plain: self.registry.is_all_plain() };
+        let subscribed = SubscribersAtMatch {
+            subscribers: Arc::clone(self.registry.subscribers()),
+            is_plain: self.registry.is_all_plain(),
+        };
         Ok(PreparedDeliveries::new(deliveries, others, (prepared.unwrap_or_default(), named), subscribed))
     }
 
     /// Tell what the queries that the guide has decided are to get, by number of result, but for those that have to be
     /// asked `elsewhere`. Returns the numbers of results that are too large, ascending.
-    fn deliver_batch_results(&self, guide: &mut BatchRewriter, delivered: &mut MessageDeliveries, elsewhere: &mut Vec<u32>) -> Vec<u32> {
+    fn deliver_batch_results(
+        &self,
+        guide: &mut BatchRewriter,
+        delivered: &mut MessageDeliveries,
+        elsewhere: &mut Vec<u32>,
+    ) -> Vec<u32> {
         let bytes_max = self.limits.result_bytes_max;
         let (book, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
         let mut deliveries = QueryResults::default();
@@ -305,7 +313,8 @@ impl Engine {
         session: &mut Interpreter<'a>,
         delivered: &mut MessageDeliveries,
     ) {
-        let is_delivered = |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
+        let is_delivered =
+            |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
         let others = matched.iter().filter(|query| !is_delivered(query));
         let mut several = Vec::new();
         for query in others.chain(unassembled.iter().copied()) {

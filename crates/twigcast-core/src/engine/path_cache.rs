@@ -1,8 +1,8 @@
 //! What a matcher has learnt of one layer of the population, and where in the message in hand it has to decide.
 
-use super::decide::{Decisions, ValueLookups, MessageRun};
-use super::query_index::{PathIndex, QueryIndex};
+use super::decide::{Decisions, MessageRun, ValueLookups};
 use super::early_stop::MatchObserver;
+use super::query_index::{PathIndex, QueryIndex};
 use crate::automaton::dfa::LazyDfa;
 use crate::document::NodeId;
 use crate::twig::memo::Memo;

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard};
 
-use super::subscribers::{SubscribersByQuery, Subscribers};
-use super::slot_order::{SPARSE, put_in_order, with_in_order};
-use super::subscription_table::Slot;
 use super::node_selection::MessageDeliveries;
+use super::slot_order::{SPARSE, put_in_order, with_in_order};
+use super::subscribers::{Subscribers, SubscribersByQuery};
+use super::subscription_table::Slot;
 use crate::rewrite::batch::QueryResults;
-use crate::rewrite::{ExtractError, ResultIds, Payloads, PreparedResults};
+use crate::rewrite::{ExtractError, Payloads, PreparedResults, ResultIds};
 
 /// Only laying out writes; if that ends in a panic, some entries are where they were and some are not, and nobody may put
 /// results together from them.
@@ -83,7 +83,8 @@ impl PreparedDeliveries {
     ) -> Self {
         let count = immediate.slots.len() + if named.is_none() { subscribed.count(&prepared) } else { 0 };
         let (prepared, too_large) = (RwLock::new(prepared), Vec::new());
-        let mut prepared_deliveries = Self { immediate, remaining, prepared, too_large, subscribed, count, named: OnceLock::new() };
+        let mut prepared_deliveries =
+            Self { immediate, remaining, prepared, too_large, subscribed, count, named: OnceLock::new() };
         if let Some((delivered, results, too_large)) = named {
             let single = prepared_deliveries.after_immediate(delivered, results);
             prepared_deliveries.count = single.delivered.slots.len();
@@ -233,8 +234,8 @@ mod tests {
 
     use super::super::{Engine, Matcher, QueryContext};
     use crate::document::Message;
-    use crate::rewrite::{ExtractError, Payloads};
     use crate::limits::Limits;
+    use crate::rewrite::{ExtractError, Payloads};
 
     /// Where elements nest deeply in themselves, each path leads from each binding to nearly all that is below: what that
     /// means is not found out beyond bounds, nor what is below looked at; and the next message is decided as ever.
@@ -281,7 +282,8 @@ mod tests {
         }
         let mut matcher = Matcher::new();
         let mut immediate = |xml: &str| {
-            let prepared_deliveries = engine.prepare(&mut matcher, xml.as_bytes(), &mut Payloads::default()).expect("well-formed");
+            let prepared_deliveries =
+                engine.prepare(&mut matcher, xml.as_bytes(), &mut Payloads::default()).expect("well-formed");
             let (slots, numbers) = prepared_deliveries.deliveries();
             (slots.to_vec(), numbers.to_vec(), prepared_deliveries.result_count())
         };
@@ -374,10 +376,12 @@ mod tests {
         let text = "for $v in //i return <r>{ $v/a }</r>";
         engine.add("one", text, &QueryContext::default(), false).expect(text);
         let xml = b"<m><i><a/><a/></i></m>";
-        let prepared_deliveries = engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
+        let prepared_deliveries =
+            engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
         assert_eq!(prepared_deliveries.write(0, xml, &mut Vec::new()), b"<r><a/><a/></r>");
         let panics = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
-        let write_all = || prepared_deliveries.write_all(xml, [].into_iter(), &mut Payloads::default()).expect("there is memory");
+        let write_all =
+            || prepared_deliveries.write_all(xml, [].into_iter(), &mut Payloads::default()).expect("there is memory");
         assert!(!panics(&write_all));
         assert!(panics(&|| {
             let _laying_out = prepared_deliveries.prepared.write();
@@ -394,7 +398,8 @@ mod tests {
         let text = "for $v in //i return <r>{ $v/a }</r>";
         engine.add("one", text, &QueryContext::default(), false).expect(text);
         let xml = b"<m><i><a/></i></m>";
-        let prepared_deliveries = engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
+        let prepared_deliveries =
+            engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
         // So often that there are not as many addresses.
         let (immediate, count) = (vec![0; 1 << 26], 1 << 22);
         let mut payloads = Payloads::default();

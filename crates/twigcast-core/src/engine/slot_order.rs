@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::query_set::QuerySet;
 use super::subscription_table::Slot;
-use crate::rewrite::batch::{ResultSink, IndexedQuery};
+use crate::rewrite::batch::{IndexedQuery, ResultSink};
 
 /// Where fewer than one slot in so many has a delivery, sorting is faster than setting a bit for each.
 pub(super) const SPARSE: usize = 64;

@@ -1,7 +1,7 @@
 //! Paths that ask for nothing but structure, led along an element stream: no document is made of it.
 
-use super::product::{SegmentCaches, NOWHERE, DOCUMENT_STATE, ProductStateId, ProductDfa};
 use super::early_stop::MatchObserver;
+use super::product::{DOCUMENT_STATE, NOWHERE, ProductDfa, ProductStateId, SegmentCaches};
 use crate::stream::element_walker::{ElementVisitor, VisitNext};
 use crate::vocabulary::Name;
 

@@ -9,9 +9,9 @@ use super::subscription_table::{QueryContext, Slot};
 use super::{AddError, Engine, QueryWarning};
 use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
 use crate::error::QueryError;
-use crate::rewrite::program::family::FamilyRef;
 use crate::plan::LinearStep;
 use crate::query::{ParseOptions, plain, plain::PathSpelling};
+use crate::rewrite::program::family::FamilyRef;
 
 /// Queries that come or go before they are merged into the bulk, at the least.
 const COMPACTED_MIN: usize = 1024;
@@ -77,7 +77,8 @@ impl Engine {
     pub(super) fn query_for(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
         let mut steps = std::mem::take(&mut self.steps);
         let declared = Arc::clone(self.registry.context(context));
-        let options = ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
+        let options =
+            ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
         let query = match plain::read(text, &options, &mut self.vocabulary, &mut steps) {
             Some(spelling) => Ok(self.path_query(text, context, &PlainPath { steps: &steps, spelling, in_bulk: None })),
             None => self.other_query(text, context),

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::util::cow_table::CowTable;
 use super::subscription_table::Slot;
-use crate::util::string_arena::{StringId, StringArena};
+use crate::util::cow_table::CowTable;
+use crate::util::string_arena::{StringArena, StringId};
 
 pub(super) const NONE: u32 = u32::MAX;
 /// Marks a query's subscription as its only one.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
-use super::subscribers::{SubscribersByQuery, NONE, SOLE};
-use crate::util::string_arena::{ArenaSpace, StringId, StringArena};
-use crate::util::chunked::Chunked;
+use super::subscribers::{NONE, SOLE, SubscribersByQuery};
 use crate::query::Dialect;
+use crate::util::chunked::Chunked;
+use crate::util::string_arena::{ArenaSpace, StringArena, StringId};
 
 /// Number of a subscription: small, stable while it lives, used again afterwards.
 pub type Slot = u32;

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::compiled::CompiledQueries;
-use super::query_index::{Segment, QueryIndex};
+use super::query_index::{QueryIndex, Segment};
 use super::{Engine, NEXT_IDENTITY};
 use crate::automaton::nfa::AcceptItem;
 use crate::error::QueryError;
-use crate::rewrite::Interner;
-use crate::rewrite::program::family::FamilyRef;
-use crate::rewrite::batch::QueryCatalog;
 use crate::query::{ParseOptions, plain};
+use crate::rewrite::Interner;
+use crate::rewrite::batch::QueryCatalog;
+use crate::rewrite::program::family::FamilyRef;
 use crate::vocabulary::Vocabulary;
 
 /// Names beyond four times those that are in use before it is worth the work.
@@ -89,7 +89,8 @@ impl Engine {
     fn compile_as(&mut self, query: u32, text: &str, context: u32) -> Result<(), QueryError> {
         let mut steps = Vec::new();
         let declared = Arc::clone(self.registry.context(context));
-        let options = ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
+        let options =
+            ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
         if plain::read(text, &options, &mut self.vocabulary, &mut steps).is_none() {
             let compiled = self.compile(text, context)?;
             self.register_as(query, context, compiled);

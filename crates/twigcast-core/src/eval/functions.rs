@@ -8,8 +8,8 @@ use crate::document::{Attribute, NO_NODE, NodeId, NodeKind};
 use crate::query::ast::{Expr, Function, PathStart};
 use crate::vocabulary::NamespaceId;
 
-use crate::util::number::{self, SPACES};
 use super::{Context, EvalError, Evaluator, NodeRef, Value};
+use crate::util::number::{self, SPACES};
 
 impl<'a> Evaluator<'a> {
     /// The value of a function call.
@@ -77,8 +77,7 @@ impl<'a> Evaluator<'a> {
             Function::Boolean => self.boolean(&arguments[0], context),
             Function::Not => Ok(!self.boolean(&arguments[0], context)?),
             Function::Contains | Function::StartsWith
-                if self.has_grams()
-                    && self.is_nowhere(&arguments[1], &arguments[0], self.is_in_tree(context.node)) =>
+                if self.has_grams() && self.is_nowhere(&arguments[1], &arguments[0], self.is_in_tree(context.node)) =>
             {
                 Ok(false)
             }

@@ -120,7 +120,12 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The nodes from which an expression leads to a target; nothing if that cannot be taken backwards.
-    fn sources(&self, set: &'a Expr, domain: TableDomain, target: PathTarget<'_>) -> Result<Option<NodeBits>, EvalError> {
+    fn sources(
+        &self,
+        set: &'a Expr,
+        domain: TableDomain,
+        target: PathTarget<'_>,
+    ) -> Result<Option<NodeBits>, EvalError> {
         match set {
             Expr::Path(path) => self.path_sources(path, domain, target),
             Expr::Union(operands) => {
@@ -137,7 +142,12 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn path_sources(&self, path: &'a Path, domain: TableDomain, target: PathTarget<'_>) -> Result<Option<NodeBits>, EvalError> {
+    fn path_sources(
+        &self,
+        path: &'a Path,
+        domain: TableDomain,
+        target: PathTarget<'_>,
+    ) -> Result<Option<NodeBits>, EvalError> {
         match &path.start {
             PathStart::Context => self.step_sources(&path.steps, domain, target),
             PathStart::Filter { primary, predicates } if dependence_of_all(predicates) == Dependence::Node => {
@@ -162,7 +172,12 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The nodes from which steps lead to a target.
-    fn step_sources(&self, steps: &'a [Step], domain: TableDomain, target: PathTarget<'_>) -> Result<Option<NodeBits>, EvalError> {
+    fn step_sources(
+        &self,
+        steps: &'a [Step],
+        domain: TableDomain,
+        target: PathTarget<'_>,
+    ) -> Result<Option<NodeBits>, EvalError> {
         let Some(hops) = reversible(steps, domain) else { return Ok(None) };
         let mut reached: Option<NodeBits> = None;
         for (hop, contexts) in hops.iter().rev() {
@@ -190,7 +205,12 @@ impl<'a> Evaluator<'a> {
 
     /// The nodes that pass the test and the predicates of a hop, and from which it goes on: all that `reached` holds or, at
     /// the last hop, that satisfy the target.
-    fn passing(&self, hop: &Hop<'a>, reached: Option<&NodeBits>, target: PathTarget<'_>) -> Result<NodeBits, EvalError> {
+    fn passing(
+        &self,
+        hop: &Hop<'a>,
+        reached: Option<&NodeBits>,
+        target: PathTarget<'_>,
+    ) -> Result<NodeBits, EvalError> {
         let document = self.message.document;
         let domain = if hop.axis == Axis::Attribute { TableDomain::Attributes } else { TableDomain::Tree };
         let bound = self.bound(domain);
@@ -199,7 +219,9 @@ impl<'a> Evaluator<'a> {
         for number in 0..bound as u32 {
             let passes = match (domain, &hop.step.test) {
                 (TableDomain::Tree, test) => self.node_passes(test, number),
-                (TableDomain::Attributes, NodeTest::Name(name)) => name.accepts(document.attributes[number as usize].name),
+                (TableDomain::Attributes, NodeTest::Name(name)) => {
+                    name.accepts(document.attributes[number as usize].name)
+                }
                 (TableDomain::Attributes, test) => *test == NodeTest::Node,
             };
             if !passes || reached.is_some_and(|reached| !reached.contains(number)) {

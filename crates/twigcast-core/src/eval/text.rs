@@ -4,12 +4,12 @@
 
 use std::borrow::Cow;
 
-use crate::document::{Attribute, NamespaceDeclaration, NodeId, NodeKind, ByteRange};
+use crate::document::{Attribute, ByteRange, NamespaceDeclaration, NodeId, NodeKind};
 use crate::query::ast::{Expr, Function};
 use crate::vocabulary::{NamespaceId, XML_NAMESPACE};
 
 use super::node::XML_DECLARATION;
-use super::texts::{TextRange, MessageText};
+use super::texts::{MessageText, TextRange};
 use super::{BarePath, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, bare};
 use crate::util::number;
 
@@ -188,7 +188,12 @@ impl<'a> Evaluator<'a> {
 
     /// Does a text contain another one, which the query gives as `part`? Where it occurs in the message is remembered, if
     /// many overlapping parts of that are asked.
-    pub(super) fn contains(&self, reading: &BorrowedText<'_>, part: &'a Expr, expected: &str) -> Result<bool, EvalError> {
+    pub(super) fn contains(
+        &self,
+        reading: &BorrowedText<'_>,
+        part: &'a Expr,
+        expected: &str,
+    ) -> Result<bool, EvalError> {
         let Some(range) = &reading.range else {
             self.note_search(reading.text.len());
             return Ok(reading.text.contains(expected));

@@ -2,8 +2,8 @@
 
 use crate::document::NodeKind;
 use crate::eval::{EvalError, Evaluator, NodeRef, Value};
-use crate::util::number;
 use crate::query::ast::CompareOp;
+use crate::util::number;
 
 use super::location::{location, shortened};
 use super::report::{Hint, HintKind};

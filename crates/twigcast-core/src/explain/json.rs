@@ -19,7 +19,9 @@
 
 use std::fmt::Write;
 
-use super::report::{AbsentName, Detail, Example, Explanation, Hint, OperandReport, PathReport, NodeLocation, StepReport, Verdict};
+use super::report::{
+    AbsentName, Detail, Example, Explanation, Hint, NodeLocation, OperandReport, PathReport, StepReport, Verdict,
+};
 
 /// An explanation as a JSON object.
 pub fn explanation(explanation: &Explanation) -> String {

@@ -29,7 +29,13 @@ pub(super) fn location(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<NodeL
         NodeRef::Namespace { owner, .. } => ("namespace", document.nodes[owner as usize].span.start),
     };
     let (line, column) = position::locate(message.source, start as usize);
-    Ok(NodeLocation { path: path_of(evaluator, node), kind, line, column, value: shortened(&evaluator.string_value(node)?) })
+    Ok(NodeLocation {
+        path: path_of(evaluator, node),
+        kind,
+        line,
+        column,
+        value: shortened(&evaluator.string_value(node)?),
+    })
 }
 
 /// A path to a node, names as written, with positions where there are several.

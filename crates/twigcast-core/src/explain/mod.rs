@@ -6,9 +6,9 @@
 
 mod comparison;
 pub mod json;
+mod location;
 mod names;
 mod paths;
-mod location;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -19,16 +19,17 @@ use std::collections::BTreeMap;
 use crate::document::{Document, Message};
 use crate::error::{MessageError, QueryError};
 use crate::eval::{Context, EvalError, Evaluator, Value};
-use crate::util::number;
 use crate::limits::Limits;
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
 use crate::query::{Dialect, ParseOptions, Query, display, parse};
-use crate::scan::{Scanner, RecordOptions};
+use crate::scan::{RecordOptions, Scanner};
+use crate::util::number;
 use crate::vocabulary::Vocabulary;
 
 pub use report::{
-    AbsentName, Detail, Example, Explanation, Hint, HintKind, OperandReport, PathReport, NodeLocation, StepReport, Verdict,
+    AbsentName, Detail, Example, Explanation, Hint, HintKind, NodeLocation, OperandReport, PathReport, StepReport,
+    Verdict,
 };
 
 /// Selected nodes that are listed.

@@ -3,8 +3,8 @@
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
-use super::names::{self, NameCensus};
 use super::location::{location, shortened};
+use super::names::{self, NameCensus};
 use super::report::{Example, Hint, HintKind, PathReport, StepReport, Verdict};
 use super::{Explainer, report};
 

@@ -93,11 +93,23 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    fn operand(&self, expr: &'a Expr, context: Context, depth: usize, look_into: bool) -> Result<OperandReport, EvalError> {
+    fn operand(
+        &self,
+        expr: &'a Expr,
+        context: Context,
+        depth: usize,
+        look_into: bool,
+    ) -> Result<OperandReport, EvalError> {
         let value = self.evaluator.value(expr, context)?;
         let (kind, text) = shown(&value);
         let Value::Nodes(nodes) = value else {
-            return Ok(OperandReport { text: self.text(expr), kind, count: 1, values: vec![(text, None)], empty: None });
+            return Ok(OperandReport {
+                text: self.text(expr),
+                kind,
+                count: 1,
+                values: vec![(text, None)],
+                empty: None,
+            });
         };
         let mut values = Vec::new();
         for &node in nodes.iter().take(VALUES_MAX) {
@@ -168,7 +180,11 @@ impl<'a> Explainer<'a> {
                 function_text =
                     format_args!("{}(., ...)", if function == Function::Contains { "contains" } else { "starts-with" })
             );
-            hints.push(Hint { kind: HintKind::FirstNodeOnly, message, location: Some(location(&self.evaluator, node)?) });
+            hints.push(Hint {
+                kind: HintKind::FirstNodeOnly,
+                message,
+                location: Some(location(&self.evaluator, node)?),
+            });
         }
         Ok(hints)
     }

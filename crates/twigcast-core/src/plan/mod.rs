@@ -14,13 +14,13 @@
 //! The query matches a message when any of its routes does.
 
 mod condition;
-mod value_condition;
 mod path;
 mod trigger;
+mod value_condition;
 
 use crate::query::ast::{Axis, Expr, NameTest, Step};
 
-pub use value_condition::{Constant, Distance, ValueCondition, ConditionValue, number_key};
+pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
 
 /// One step of a route's linear path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

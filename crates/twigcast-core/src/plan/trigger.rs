@@ -1,8 +1,8 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
 use super::condition::{as_path, is_structural};
-use super::value_condition::{self, Distance, ValueCondition, ConditionValue};
 use super::path::{Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
+use super::value_condition::{self, ConditionValue, Distance, ValueCondition};
 use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash};
 use crate::query::ast::{Axis, Expr, PathStart, Step};
 
@@ -153,7 +153,11 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
     // Of the others, those come first that hold most seldom.
     keys.sort_by_key(|key| std::cmp::Reverse((key.value.selectivity(), key.distance == Distance::Up(0))));
     let key = (keys[0].value.selectivity() > 0).then(|| keys.remove(0));
-    Some(TriggerChoice { path: linear(&spine[..=end]), key, verify: Verify { also: keys, shapes, ..Verify::default() } })
+    Some(TriggerChoice {
+        path: linear(&spine[..=end]),
+        key,
+        verify: Verify { also: keys, shapes, ..Verify::default() },
+    })
 }
 
 /// Where the element of step `at` is, seen from that of step `end`, if the path alone tells.
@@ -171,7 +175,14 @@ fn fixed_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
 
 /// A trigger with the given condition as key and all the rest verified upwards, from the last step that asks for values
 /// (`valued`).
-fn verified_trigger(spine: &Trunk, valued: usize, at: usize, which: usize, value: ConditionValue, covers: bool) -> TriggerChoice {
+fn verified_trigger(
+    spine: &Trunk,
+    valued: usize,
+    at: usize,
+    which: usize,
+    value: ConditionValue,
+    covers: bool,
+) -> TriggerChoice {
     let mut spine = spine.clone();
     let condition = spine[at].conditions.remove(which);
     let mut shapes = Vec::new();

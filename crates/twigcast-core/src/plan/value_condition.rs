@@ -1,8 +1,8 @@
 //! Keys: the value conditions that one hash look-up decides for all queries at once.
 
 use super::condition;
-use crate::util::number;
 use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
+use crate::util::number;
 use crate::vocabulary::Name;
 
 /// A value condition on the trigger element or one of its ancestors.
@@ -138,8 +138,12 @@ pub(super) fn of_condition(expr: &Expr) -> Option<(ConditionValue, bool)> {
                     Some((ConditionValue::AttributeNumber(name, number_key(*number)?), true))
                 }
                 (Some(ConditionOperand::Text), Expr::Literal(text)) => Some((ConditionValue::Text(text.clone()), true)),
-                (Some(ConditionOperand::Text), Expr::Number(number)) => Some((ConditionValue::TextNumber(number_key(*number)?), true)),
-                (Some(ConditionOperand::Value), Expr::Literal(text)) => Some((ConditionValue::Value(text.clone()), true)),
+                (Some(ConditionOperand::Text), Expr::Number(number)) => {
+                    Some((ConditionValue::TextNumber(number_key(*number)?), true))
+                }
+                (Some(ConditionOperand::Value), Expr::Literal(text)) => {
+                    Some((ConditionValue::Value(text.clone()), true))
+                }
                 (Some(ConditionOperand::Value), Expr::Number(number)) => {
                     Some((ConditionValue::ValueNumber(number_key(*number)?), true))
                 }
@@ -168,7 +172,9 @@ fn compared(op: CompareOp, left: &Expr, right: &Expr) -> Option<(ConditionValue,
         _ => return None,
     };
     match (operand, constant) {
-        (ConditionOperand::Attribute(name), constant) => Some((ConditionValue::AttributeCompared(name, op, constant), true)),
+        (ConditionOperand::Attribute(name), constant) => {
+            Some((ConditionValue::AttributeCompared(name, op, constant), true))
+        }
         // Whatever is no number is unequal to all numbers: that would be most values.
         (ConditionOperand::Value, Constant::Number(bits)) if op != CompareOp::NotEqual => {
             Some((ConditionValue::ValueOrdered(op, bits), true))

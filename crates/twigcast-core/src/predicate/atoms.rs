@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 use super::attributes::{AttributeAtoms, AttributeValue};
 use super::comparisons::{self, Comparisons};
 use super::packed::{self, AtomId};
-use super::values::{NONE, ComparedValues};
+use super::values::{ComparedValues, NONE};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
-use crate::util::number;
 use crate::eval::text::visits_of;
-use crate::plan::{Constant, ConditionValue, number_key};
+use crate::plan::{ConditionValue, Constant, number_key};
+use crate::util::number;
 use crate::vocabulary::Name;
 
 #[derive(Clone, Debug)]
@@ -72,7 +72,9 @@ impl Atoms {
             }
             ConditionValue::AttributeExists(name) => self.attributes.set(*name, AttributeValue::Any, id),
             ConditionValue::AttributeText(name, text) => self.attributes.set(*name, AttributeValue::Text(text), id),
-            ConditionValue::AttributeNumber(name, bits) => self.attributes.set(*name, AttributeValue::Number(*bits), id),
+            ConditionValue::AttributeNumber(name, bits) => {
+                self.attributes.set(*name, AttributeValue::Number(*bits), id)
+            }
             ConditionValue::Text(text) => self.texts.set_text(text, id),
             ConditionValue::TextNumber(bits) => self.texts.set_number(*bits, id),
             ConditionValue::Value(text) => {
@@ -159,7 +161,8 @@ impl Atoms {
     /// How many times an atom that is an attribute's value is asked for; `None` for atoms of other kinds.
     pub fn uses_of_value(&self, id: AtomId) -> Option<u32> {
         let atom = self.entry(id)?;
-        matches!(atom.value, ConditionValue::AttributeText(..) | ConditionValue::AttributeNumber(..)).then_some(atom.uses)
+        matches!(atom.value, ConditionValue::AttributeText(..) | ConditionValue::AttributeNumber(..))
+            .then_some(atom.uses)
     }
 
     /// Append the attribute atoms that one attribute satisfies.
@@ -287,7 +290,9 @@ fn holds(message: Message<'_>, element: NodeId, value: &ConditionValue, visits: 
     match value {
         ConditionValue::AttributeExists(name) => any(*name, &|_| true),
         ConditionValue::AttributeText(name, text) => any(*name, &|value| *value == **text),
-        ConditionValue::AttributeNumber(name, bits) => any(*name, &|value| number_key(number::parse(value)) == Some(*bits)),
+        ConditionValue::AttributeNumber(name, bits) => {
+            any(*name, &|value| number_key(number::parse(value)) == Some(*bits))
+        }
         ConditionValue::AttributeCompared(name, op, constant) => {
             any(*name, &|value| comparisons::holds(*op, value, constant))
         }
@@ -297,7 +302,10 @@ fn holds(message: Message<'_>, element: NodeId, value: &ConditionValue, visits: 
                 && comparisons::holds(*op, &string_value(message, element, visits), &Constant::Number(*bits))
         }
         // Not of these, and never asked.
-        ConditionValue::Text(_) | ConditionValue::TextNumber(_) | ConditionValue::Value(_) | ConditionValue::ValueNumber(_) => false,
+        ConditionValue::Text(_)
+        | ConditionValue::TextNumber(_)
+        | ConditionValue::Value(_)
+        | ConditionValue::ValueNumber(_) => false,
     }
 }
 

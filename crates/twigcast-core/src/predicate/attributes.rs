@@ -2,7 +2,7 @@
 
 use super::comparisons::Comparisons;
 use super::packed::AtomId;
-use super::values::{NONE, ComparedValues};
+use super::values::{ComparedValues, NONE};
 use crate::document::{Attribute, Message};
 use crate::plan::Constant;
 use crate::query::ast::CompareOp;
@@ -64,7 +64,13 @@ impl AttributeAtoms {
         if at == END {
             at = self.tests.len() as u32;
             let next = std::mem::replace(&mut self.by_local[local], at);
-            self.tests.push(AttributeTests { name, next, exists: NONE, values: ComparedValues::default(), comparisons: None });
+            self.tests.push(AttributeTests {
+                name,
+                next,
+                exists: NONE,
+                values: ComparedValues::default(),
+                comparisons: None,
+            });
         }
         &mut self.tests[at as usize]
     }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::packed::AtomId;
-use crate::util::number;
 use crate::plan::{Constant, number_key};
 use crate::query::ast::CompareOp;
+use crate::util::number;
 
 /// The atoms that compare the attributes of one name, or string-values.
 #[derive(Clone, Debug, Default)]

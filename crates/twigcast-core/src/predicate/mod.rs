@@ -7,12 +7,12 @@
 pub mod atoms;
 mod attributes;
 mod comparisons;
-pub mod packed;
 pub mod held;
+pub mod packed;
 pub mod shape_lists;
-pub mod trigger_table;
 #[cfg(test)]
 mod tests;
+pub mod trigger_table;
 mod values;
 pub mod waiters;
 mod word_table;

@@ -6,9 +6,9 @@
 
 use super::packed::PackedCondition;
 use super::trigger_table::TriggerTable;
-use super::waiters::{WaiterKind, WaitList, MultiConditionWaiters, Waiter};
-use crate::util::hash_index::{HashIndex, SeededHasher};
+use super::waiters::{MultiConditionWaiters, WaitList, Waiter, WaiterKind};
 use crate::twig::shapes::ShapeId;
+use crate::util::hash_index::{HashIndex, SeededHasher};
 
 /// Lists of which less than a quarter falls away are gone through each time, if they are longer than this.
 const KEPT_WORDS_MAX: usize = 64;
@@ -119,7 +119,12 @@ impl ShapeWaitLists {
 
     /// Remember what is left of what waits at some places of a table, which are those of the keys, at elements of a shape
     /// where a branch holds if `holds` says so; where it begins. `None` if it is to be gone through as it is.
-    pub fn insert(&mut self, sought: ShapeLookup<'_>, positions: &[u32], mut holds: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub fn insert(
+        &mut self,
+        sought: ShapeLookup<'_>,
+        positions: &[u32],
+        mut holds: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
         let (table, keys, shape) = sought;
         let hash = self.hashing.of(table.stamp(), shape, keys);
         let at = self.words.len();
@@ -149,7 +154,8 @@ impl ShapeWaitLists {
             let list = table.get(position);
             length += list.satisfied.len() + list.multi_condition.words.len();
             words.extend(list.satisfied());
-            for waiting in list.multi_condition.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get()))) {
+            for waiting in list.multi_condition.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get())))
+            {
                 let left = Waiter { below: None, ..waiting };
                 match left.kind() {
                     WaiterKind::Lone => words.push(left.query),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::packed::{self, AtomId, Distances, PackedCondition};
-use super::waiters::{IndexedTrigger, WaiterKind, WaitList, MultiConditionWaiters, Waiter};
+use super::waiters::{IndexedTrigger, MultiConditionWaiters, WaitList, Waiter, WaiterKind};
 
 /// What waits, by key: an open hash table of keys and lists. Tables are many and most look-ups go to one that is not in
 /// the processor's cache, so what counts is how few lines of it a look-up touches: a bit of the filter for a key that is
@@ -421,7 +421,10 @@ impl TriggerTable {
     #[inline]
     pub fn get<'a>(&'a self, position: &'a u32) -> WaitList<'a> {
         if position & LONE != 0 {
-            WaitList { satisfied: std::slice::from_ref(position), multi_condition: MultiConditionWaiters { words: &[] } }
+            WaitList {
+                satisfied: std::slice::from_ref(position),
+                multi_condition: MultiConditionWaiters { words: &[] },
+            }
         } else {
             self.list(*position)
         }

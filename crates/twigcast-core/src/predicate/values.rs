@@ -8,10 +8,10 @@
 use rustc_hash::FxHashMap;
 
 use super::packed::AtomId;
-use super::word_table::{WordAtoms, NO_ATOMS, WordTable, is_plain_integer, short, short_within, small_integer};
+use super::word_table::{NO_ATOMS, WordAtoms, WordTable, is_plain_integer, short, short_within, small_integer};
 use crate::document::ByteRange;
-use crate::util::number;
 use crate::plan::number_key;
+use crate::util::number;
 
 /// No atom has this number.
 pub(super) const NONE: AtomId = 0;

@@ -53,7 +53,9 @@ impl Waiter {
         match *self {
             Self { also: None, below: None, trigger: None, .. } => WaiterKind::Lone,
             Self { also: None, below: Some(_), trigger: None, .. } => WaiterKind::Below,
-            Self { also: Some(also), below: None, trigger: None, .. } if !packed::is_comparison(also.get()) => WaiterKind::Also,
+            Self { also: Some(also), below: None, trigger: None, .. } if !packed::is_comparison(also.get()) => {
+                WaiterKind::Also
+            }
             _ => WaiterKind::Other,
         }
     }

@@ -4,9 +4,9 @@
 //! token-based part. White space that only sets the query out (between tags, braces and the ends of the content) is
 //! dropped, as XQuery does by default; white space written as a reference or in CDATA stays.
 
-use super::flwr::{AttributeConstructor, ElementContent, ElementConstructor, ItemExpr, AttributeValuePart};
+use super::flwr::{AttributeConstructor, AttributeValuePart, ElementConstructor, ElementContent, ItemExpr};
 use super::lexer::TokenKind;
-use super::markup::{ConstantText, namespace_declarations, flush, line_ends, ncname_length, skip_space, space};
+use super::markup::{ConstantText, flush, line_ends, namespace_declarations, ncname_length, skip_space, space};
 use super::parser::{Parsed, Parser};
 use crate::error::QueryErrorKind;
 use crate::vocabulary::{Name, NamespaceId, XML_NAMESPACE, XMLNS_NAMESPACE};
@@ -95,8 +95,13 @@ impl<'a> Parser<'a, '_> {
         let (raw, position, empty) = self.attributes(&name)?;
         let element_name = self.constructed_name(name, true, &mut declarations)?;
         let attributes = self.resolve_attributes(raw, &mut declarations)?;
-        let mut element =
-            ElementConstructor { qname: name.text.into(), name: element_name, declarations, attributes, content: Vec::new() };
+        let mut element = ElementConstructor {
+            qname: name.text.into(),
+            name: element_name,
+            declarations,
+            attributes,
+            content: Vec::new(),
+        };
         let end = if empty { position } else { self.content(start, name.text, position, &mut element.content)? };
         self.declared.truncate(declared);
         self.in_output.truncate(in_output);
@@ -133,7 +138,9 @@ impl<'a> Parser<'a, '_> {
                 _ if uri == XMLNS_NAMESPACE => Some("no prefix can be bound to this namespace"),
                 "" => None,
                 _ if uri.is_empty() => Some("a prefix cannot be bound to no namespace"),
-                _ if declarations.iter().any(|(existing, _)| **existing == *prefix) => Some("the prefix is declared twice"),
+                _ if declarations.iter().any(|(existing, _)| **existing == *prefix) => {
+                    Some("the prefix is declared twice")
+                }
                 _ => None,
             };
             let twice = prefix.is_empty() && declarations.iter().any(|(existing, _)| existing.is_empty());

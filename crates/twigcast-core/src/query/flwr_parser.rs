@@ -1,10 +1,10 @@
 //! The grammar of For-Where-Return queries, apart from constructors (`constructor.rs`).
 
 use super::ast::{Axis, Expr, Path, PathStart, VariableId};
-use super::flwr::{BindingClause, FlwrExpr, IfExpr, ItemExpr, OrderKey, FlwrQuery, Variable};
+use super::flwr::{BindingClause, FlwrExpr, FlwrQuery, IfExpr, ItemExpr, OrderKey, Variable};
 use super::functions::ExprType;
 use super::hints;
-use super::lexer::{TokenKind, Lexer, Token, is_space};
+use super::lexer::{Lexer, Token, TokenKind, is_space};
 use super::parser::{Parsed, Parser};
 use super::refusals::any_of;
 use crate::error::QueryErrorKind;
@@ -162,7 +162,8 @@ impl<'a> Parser<'a, '_> {
     fn sequence(&mut self) -> Parsed<ItemExpr> {
         let open = self.token.start;
         self.advance();
-        let items = if self.token.kind == TokenKind::CloseParen { ItemExpr::Sequence(Vec::new()) } else { self.items()? };
+        let items =
+            if self.token.kind == TokenKind::CloseParen { ItemExpr::Sequence(Vec::new()) } else { self.items()? };
         self.close(TokenKind::CloseParen, open)?;
         if matches!(self.token.kind, TokenKind::OpenBracket | TokenKind::Slash | TokenKind::DoubleSlash) {
             let message = "a sequence takes no step or predicate here; write a | b for the nodes of both".into();
@@ -390,7 +391,9 @@ impl<'a> Parser<'a, '_> {
             {
                 format!("`{word} {{` is not supported; write a tag, text or {{ ... }} in a tag")
             }
-            "typeswitch" | "validate" | "try" | "switch" if matches!(next.kind, TokenKind::OpenParen | TokenKind::OpenBrace) => {
+            "typeswitch" | "validate" | "try" | "switch"
+                if matches!(next.kind, TokenKind::OpenParen | TokenKind::OpenBrace) =>
+            {
                 format!("`{word}` is not supported; write if (...) then ... else ...")
             }
             _ => return Ok(()),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::display::{Printed, Printer, Strength};
-use super::flwr::{BindingClause, ElementContent, ElementConstructor, FlwrExpr, ItemExpr, FlwrQuery, AttributeValuePart};
+use super::flwr::{
+    AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, FlwrQuery, ItemExpr,
+};
 use super::json::JsonWriter;
 use crate::vocabulary::{Name, Vocabulary};
 

@@ -45,7 +45,12 @@ impl Parser<'_, '_> {
     /// Can the current token start a step?
     pub(super) fn starts_step(&self) -> bool {
         match self.token.kind {
-            TokenKind::Star | TokenKind::NamespaceStar | TokenKind::LocalStar | TokenKind::At | TokenKind::Dot | TokenKind::DotDot => true,
+            TokenKind::Star
+            | TokenKind::NamespaceStar
+            | TokenKind::LocalStar
+            | TokenKind::At
+            | TokenKind::Dot
+            | TokenKind::DotDot => true,
             TokenKind::Name => self.lexer.peek() != b'(' || node_type(self.text_of(self.token)),
             _ => false,
         }

@@ -7,7 +7,7 @@
 //! condition is then necessary but not sufficient.
 
 use super::ast::{Axis, Expr, Function, NodeTest, Path, PathStart, Step, VariableId};
-use super::flwr::{BindingClause, ElementContent, FlwrExpr, ItemExpr, FlwrQuery, AttributeValuePart};
+use super::flwr::{AttributeValuePart, BindingClause, ElementContent, FlwrExpr, FlwrQuery, ItemExpr};
 use super::functions::ExprType;
 
 /// Parts that an expression may have after `let` variables were replaced by their values.
@@ -88,7 +88,9 @@ fn of_flwr(flwr: &FlwrExpr, exact: &mut bool) -> Expr {
                 clauses.values.push((*variable, value));
             }
             // The document node is always there and always one, so binding it is naming it.
-            BindingClause::For { variable, source } if clauses.resolved(source).is_some_and(|source| is_document(&source)) => {
+            BindingClause::For { variable, source }
+                if clauses.resolved(source).is_some_and(|source| is_document(&source)) =>
+            {
                 clauses.values.push((*variable, clauses.resolved(source)));
             }
             BindingClause::For { variable, source } => *exact &= clauses.bind(*variable, source),

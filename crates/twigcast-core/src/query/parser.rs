@@ -6,9 +6,9 @@
 
 use super::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart, VariableId};
 use super::flwr::Variable;
-use super::functions::{Signature, ExprType, signature_of};
+use super::functions::{ExprType, Signature, signature_of};
 use super::hints;
-use super::lexer::{TokenKind, Lexer, Token, first_forbidden_character};
+use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
 use super::operators::{Operator, combine, is_chain};
 use super::{Dialect, ParseOptions};
 use crate::error::{QueryError, QueryErrorKind};

@@ -1,7 +1,7 @@
 //! Errors of the parser: where, what construct, what was expected, what to write instead.
 
 use super::hints;
-use super::lexer::{TokenKind, Token};
+use super::lexer::{Token, TokenKind};
 use super::parser::Parser;
 use crate::error::{QueryError, QueryErrorKind};
 
@@ -128,9 +128,15 @@ impl Parser<'_, '_> {
             (TokenKind::Equal, TokenKind::Greater) if adjacent => Some(("=>", "write `>=`")),
             (TokenKind::Equal, TokenKind::Less) if adjacent => Some(("=<", "write `<=`")),
             (TokenKind::Less, TokenKind::Greater) if adjacent => Some(("<>", "write `!=`, or use dialect=\"legacy\"")),
-            (TokenKind::Less, TokenKind::Less) => Some(("<<", "XPath 1.0 cannot compare document order; use preceding::")),
-            (TokenKind::Greater, TokenKind::Greater) => Some((">>", "XPath 1.0 cannot compare document order; use following::")),
-            (TokenKind::Pipe, TokenKind::Pipe) if adjacent => Some(("||", "write `or`, or concat(a, b) to join strings")),
+            (TokenKind::Less, TokenKind::Less) => {
+                Some(("<<", "XPath 1.0 cannot compare document order; use preceding::"))
+            }
+            (TokenKind::Greater, TokenKind::Greater) => {
+                Some((">>", "XPath 1.0 cannot compare document order; use following::"))
+            }
+            (TokenKind::Pipe, TokenKind::Pipe) if adjacent => {
+                Some(("||", "write `or`, or concat(a, b) to join strings"))
+            }
             (TokenKind::DoubleSlash, TokenKind::Slash) if adjacent => Some(("///", "write `//`")),
             (TokenKind::DoubleSlash, TokenKind::DoubleSlash) => Some(("////", "write `//`")),
             (TokenKind::Slash, TokenKind::DoubleSlash) => Some(("/ //", "write `//`")),
@@ -150,7 +156,9 @@ impl Parser<'_, '_> {
             return self.error(token.start, QueryErrorKind::Syntax, message, expected);
         }
         let message = match token.kind {
-            TokenKind::End => format!("the query ends after {}, where {} is due", self.shown(previous), any_of(expected)),
+            TokenKind::End => {
+                format!("the query ends after {}, where {} is due", self.shown(previous), any_of(expected))
+            }
             _ => format!("{} stands where {} is due", self.shown(token), any_of(expected)),
         };
         self.error(token.start, QueryErrorKind::Syntax, message, expected)
@@ -190,11 +198,15 @@ impl Parser<'_, '_> {
             TokenKind::CloseParen | TokenKind::CloseBracket | TokenKind::CloseBrace => {
                 format!("`{text}` closes nothing that is open here")
             }
-            TokenKind::OpenParen if previous.kind == TokenKind::CloseParen || previous.kind == TokenKind::CloseBracket => {
+            TokenKind::OpenParen
+                if previous.kind == TokenKind::CloseParen || previous.kind == TokenKind::CloseBracket =>
+            {
                 "`(` follows a complete expression; an operator is missing".into()
             }
             TokenKind::OpenBracket => "a predicate cannot stand here; it follows a step or a parenthesis".into(),
-            TokenKind::OpenBrace => "`{` belongs to For-Where-Return queries, which start with `for`, `let` or a tag".into(),
+            TokenKind::OpenBrace => {
+                "`{` belongs to For-Where-Return queries, which start with `for`, `let` or a tag".into()
+            }
             TokenKind::Assign => "`:=` belongs to `let` in For-Where-Return queries".into(),
             TokenKind::Comma if self.flwr => "a sequence can stand only in `return` and in constructors; \
                  write a | b for the nodes of both, or two comparisons joined by `or`"
@@ -214,7 +226,9 @@ impl Parser<'_, '_> {
                 let quote = &rest[..1];
                 (format!("the string that starts here is not closed; {quote} is missing"), vec![quote])
             }
-            TokenKind::UnclosedComment => ("the comment that starts here is not closed; `:)` is missing".into(), vec![":)"]),
+            TokenKind::UnclosedComment => {
+                ("the comment that starts here is not closed; `:)` is missing".into(), vec![":)"])
+            }
             TokenKind::OpenParen if rest.starts_with("(:") => {
                 ("XPath 1.0 has no comments; leave `(: ... :)` out".into(), Vec::new())
             }

@@ -8,11 +8,11 @@
 //! what they have in common is found when they are compiled (`family.rs`) and computed once a message (`shared.rs`).
 //! Results go one after the other to one buffer, and from there on before it grows large (`output.rs`).
 
-mod run_buffer;
 pub(crate) mod batch;
+mod interpreter;
 mod output;
 pub(crate) mod program;
-mod interpreter;
+mod run_buffer;
 mod sharing;
 #[cfg(test)]
 mod tests;
@@ -21,12 +21,12 @@ use std::fmt;
 
 use crate::eval::EvalError;
 
-pub use program::family::Interner;
 pub(crate) use batch::AssembleFn;
-pub use batch::{ResultIds, PreparedResults};
+pub use batch::{PreparedResults, ResultIds};
+pub use interpreter::Interpreter;
 pub use output::{Payloads, Sink};
 pub use program::Program;
-pub use interpreter::Interpreter;
+pub use program::family::Interner;
 
 /// A delivery was rejected: the message matches, but the query makes no result of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! never in memory twice.
 
 use super::ExtractError;
-use super::run_buffer::{RunBuffer, RunAppender, SteppedMemory};
+use super::run_buffer::{RunAppender, RunBuffer, SteppedMemory};
 
 /// Bytes that wait for a sink before they are handed over.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;

@@ -321,7 +321,9 @@ mod tests {
                 let enough = random.below(2 * plain.len() + 1);
                 let position = buffer.append_in_steps((most, enough), 1_000, |mut out, first| {
                     let bytes_left = out.bytes_after(0);
-                    assert!(bytes_left >= most + STEP && bytes_left <= most + STEP + enough.saturating_sub(plain.len()));
+                    assert!(
+                        bytes_left >= most + STEP && bytes_left <= most + STEP + enough.saturating_sub(plain.len())
+                    );
                     let mut end = 0;
                     for &(start, bytes, constant) in &pieces {
                         end = out.push_short(end, &ShortConstant::new(&source[..constant]).expect("it is short"));

@@ -4,10 +4,10 @@ use crate::document::{Document, Message};
 use crate::error::QueryError;
 use crate::limits::Limits;
 use crate::query::{Dialect, ParseOptions, Query, matching::matching_condition, parse};
-use crate::scan::{Scanner, RecordOptions};
+use crate::scan::{RecordOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
-use super::{ExtractError, Interner, Payloads, Program, Interpreter};
+use super::{ExtractError, Interner, Interpreter, Payloads, Program};
 
 const NAMESPACES: [(&str, &str); 3] = [("p", "urn:p"), ("q", "urn:q"), ("d", "urn:d")];
 

@@ -4,8 +4,8 @@
 //! These are short and their lengths hard to predict, so a loop over their bytes costs a branch misprediction each. The
 //! searches by [`lanes`] have no branch that depends on where among sixteen bytes they end.
 
-use crate::util::packed_name::PackedName;
 use crate::scan::lanes::{self, LANES};
+use crate::util::packed_name::PackedName;
 
 /// May start a name (the colon is handled by the caller).
 pub const NAME_START: u8 = 1;
@@ -156,7 +156,11 @@ mod tests {
                     let expected = |class_stops: bool| if class_stops { position } else { length };
                     let end = expected(!is(b, NAME));
                     assert_eq!(name_end(&source, 0), end, "name, {b} at {position} of {length}");
-                    assert_eq!(name_at(&source, 0), (end, PackedName::of(&source[..end])), "{b} at {position} of {length}");
+                    assert_eq!(
+                        name_at(&source, 0),
+                        (end, PackedName::of(&source[..end])),
+                        "{b} at {position} of {length}"
+                    );
                     let control = b < 0x20 && !matches!(b, 0 | b'\t' | b'\n' | b'\r');
                     if !control {
                         assert_eq!(value_stop(&source, 0), expected(is(b, VALUE_STOP)), "value, {b} at {position}");

@@ -25,7 +25,7 @@ pub(crate) mod tags;
 #[cfg(test)]
 mod tests;
 
-use crate::document::{Document, NO_NODE, Node, NodeKind, ByteRange};
+use crate::document::{ByteRange, Document, NO_NODE, Node, NodeKind};
 use crate::error::MessageError;
 use crate::limits::Limits;
 use crate::scan::bytes::{SPACE, byte, is, plain_text_end, skip_spaces};
@@ -206,7 +206,8 @@ impl ScanPass<'_> {
             } else if rest.is_empty() {
                 return Err(self.no_root(at));
             } else {
-                let reason = format!("only markup may stand before the root element, found {}", describe_input(self.source, at));
+                let reason =
+                    format!("only markup may stand before the root element, found {}", describe_input(self.source, at));
                 return Err(Fault::malformed(at, reason));
             };
         }

@@ -1,9 +1,9 @@
 //! Names (XML 1.0, fifth edition; Namespaces in XML 1.0).
 
-use crate::util::packed_name::PackedName;
 use crate::scan::bytes::{NAME_START, byte, is, name_at};
 use crate::scan::characters::LegalText;
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
+use crate::util::packed_name::PackedName;
 
 /// Where a qualified name ends and where its colon stands.
 #[derive(Clone, Copy, Debug)]

@@ -98,7 +98,10 @@ impl PrefixBindings {
             self.default = id;
         } else {
             let fingerprint = if id == NamespaceId::UNKNOWN { self.hash.hash_one(value.as_bytes()) } else { 0 };
-            self.push(text, PrefixBinding { prefix, namespace: Namespace { id, fingerprint, uri }, hidden: NO_BINDING });
+            self.push(
+                text,
+                PrefixBinding { prefix, namespace: Namespace { id, fingerprint, uri }, hidden: NO_BINDING },
+            );
         }
         Ok(id)
     }
@@ -129,7 +132,8 @@ impl PrefixBindings {
         match &self.table {
             Some(table) => table.get(prefix).copied(),
             None => {
-                let binding_index = self.stack.iter().rposition(|binding| slice(text, binding.prefix).as_bytes() == prefix);
+                let binding_index =
+                    self.stack.iter().rposition(|binding| slice(text, binding.prefix).as_bytes() == prefix);
                 binding_index.map(|index| index as u32)
             }
         }

@@ -186,7 +186,10 @@ impl ScanPass<'_> {
         match byte(source, at) {
             b'>' => Ok(at + 1),
             b'[' => Err(Fault::conversion(start, "the DOCTYPE has an internal subset")),
-            _ => Err(Fault::malformed(at, format!("the DOCTYPE must end with \">\", found {}", describe_input(source, at)))),
+            _ => Err(Fault::malformed(
+                at,
+                format!("the DOCTYPE must end with \">\", found {}", describe_input(source, at)),
+            )),
         }
     }
 
@@ -203,7 +206,8 @@ impl ScanPass<'_> {
         let kind = if public { "public" } else { "system" };
         let quote = byte(self.source, at);
         if !matches!(quote, b'"' | b'\'') {
-            let reason = format!("the DOCTYPE needs a quoted {kind} identifier, found {}", describe_input(self.source, at));
+            let reason =
+                format!("the DOCTYPE needs a quoted {kind} identifier, found {}", describe_input(self.source, at));
             return Err(Fault::malformed(at, reason));
         }
         let start = at + 1;
@@ -213,7 +217,8 @@ impl ScanPass<'_> {
         let value = &self.source[start..start + length];
         match value.iter().position(|&b| public && !is_public_character(b)) {
             Some(bad) => {
-                let reason = format!("{} may not stand in a public identifier", describe_input(self.source, start + bad));
+                let reason =
+                    format!("{} may not stand in a public identifier", describe_input(self.source, start + bad));
                 Err(Fault::malformed(start + bad, reason))
             }
             None => Ok(start + length + 1),

@@ -52,7 +52,8 @@ pub fn check(checked: LegalText<'_>, at: usize, undeclared: impl FnOnce(usize, S
     }
     let name = &source[at + 1..end];
     if byte(source, end) != b';' {
-        let reason = format!("the reference \"&{}\" must end with \";\", found {}", shown(name), describe_input(source, end));
+        let reason =
+            format!("the reference \"&{}\" must end with \";\", found {}", shown(name), describe_input(source, end));
         return Err(Fault::malformed(at, reason));
     }
     match predefined(name) {

@@ -1,13 +1,13 @@
 //! Start and end tags: names, attributes, namespace declarations.
 
-use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, ByteRange};
-use crate::util::packed_name::PackedName;
+use crate::document::{Attribute, ByteRange, NamespaceDeclaration, Node, NodeId, NodeKind};
 use crate::scan::bytes::{NAME_START, SPACE, byte, is, skip_spaces, value_stop};
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::lanes::{self, LANES};
 use crate::scan::names::{QName, keyed_qname, qname};
 use crate::scan::namespaces::Namespace;
 use crate::scan::{ScanPass, references, span};
+use crate::util::packed_name::PackedName;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
 /// Up to this many attributes of one tag are compared pair by pair; more are sorted.
@@ -179,7 +179,13 @@ impl ScanPass<'_> {
     }
 
     #[inline(never)]
-    fn attribute(&mut self, owner: NodeId, tag: (usize, QName), start: usize, seen: &mut AttributesSeen) -> ScanResult<usize> {
+    fn attribute(
+        &mut self,
+        owner: NodeId,
+        tag: (usize, QName),
+        start: usize,
+        seen: &mut AttributesSeen,
+    ) -> ScanResult<usize> {
         let source = self.source;
         let (name, key) = keyed_qname(self.checked, start, "attribute").map_err(|fault| match byte(source, start) {
             0 => self.tag_fault(tag.0, tag.1, start),

@@ -1,6 +1,6 @@
 //! Accept and reject tables, spans, namespaces, limits, truncation.
 
-use super::{Scanner, RecordOptions};
+use super::{RecordOptions, Scanner};
 use crate::document::{Document, Message, NO_NODE, NodeKind};
 use crate::error::{MessageError, MessageErrorKind};
 use crate::limits::Limits;
@@ -369,8 +369,9 @@ fn depth_needs_no_stack() {
 #[test]
 fn a_scanner_forgets_the_message_before() {
     let (mut scanner, mut document, vocabulary) = (Scanner::new(), Document::default(), Vocabulary::new());
-    let mut scan =
-        |source: &str| scanner.scan(source.as_bytes(), &vocabulary, &Limits::default(), RecordOptions::ALL, &mut document);
+    let mut scan = |source: &str| {
+        scanner.scan(source.as_bytes(), &vocabulary, &Limits::default(), RecordOptions::ALL, &mut document)
+    };
     assert!(scan("<a xmlns:p='u' xmlns='v' p:x='' q:y=''>").is_err());
     assert!(scan("<a>text <p:b/>").is_err());
     scan("<a>x</a>").expect("well-formed");

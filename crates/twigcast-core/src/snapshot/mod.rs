@@ -205,7 +205,8 @@ fn check(data: &[u8]) -> Result<&[u8], SnapshotError> {
     if !data.starts_with(MAGIC) {
         return Err(SnapshotError::NotASnapshot);
     }
-    let mut header = SnapshotReader { rest: data.get(8..HEADER_BYTES).ok_or(SnapshotError::Damaged("its header is cut"))? };
+    let mut header =
+        SnapshotReader { rest: data.get(8..HEADER_BYTES).ok_or(SnapshotError::Damaged("its header is cut"))? };
     let version = header.u32()?;
     if version != VERSION {
         return Err(SnapshotError::Version(version));

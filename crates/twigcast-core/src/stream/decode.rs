@@ -4,13 +4,13 @@ use super::dictionary::Dictionary;
 use super::element_walker::ElementWalker;
 use super::header::{StreamHeader, parts};
 use super::reader::StreamReader;
-use super::section::{SectionReader, StringCursor, ResolvedName};
+use super::section::{ResolvedName, SectionReader, StringCursor};
 use crate::document::{Document, NodeId};
 use crate::error::{MessageError, MessageErrorKind};
 use crate::limits::Limits;
 use crate::scan::characters::{self, LegalText};
 use crate::scan::fault::Fault;
-use crate::scan::{Scanner, RecordOptions};
+use crate::scan::{RecordOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 /// What of a stream is checked. Its structure always is as far as it is read, so that nothing can be read that is none.
@@ -100,7 +100,12 @@ impl Decoder {
     /// # Errors
     /// The bytes are no stream of this version or name another dictionary; what they say is no well-formed message, or
     /// one over a limit. Then `document` holds nothing of use.
-    pub fn decode(&mut self, stream: &[u8], reading: DecodeOptions<'_>, document: &mut Document) -> Result<(), MessageError> {
+    pub fn decode(
+        &mut self,
+        stream: &[u8],
+        reading: DecodeOptions<'_>,
+        document: &mut Document,
+    ) -> Result<(), MessageError> {
         self.open(stream, reading, document)?.read(usize::MAX).map(|_| ())
     }
 

@@ -1,7 +1,7 @@
 //! The elements of a stream, one after the other, to somebody who asks for nothing else: nothing is recorded, and of the
 //! stream nothing but the structure and the names is read.
 
-use super::section::{SectionResult, SectionReader, StringCursor, item, too_deep, wrong};
+use super::section::{SectionReader, SectionResult, StringCursor, item, too_deep, wrong};
 use super::{COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, PROCESSING_INSTRUCTION, TEXT};
 use crate::error::MessageError;
 use crate::scan::ScanPass;
@@ -100,7 +100,11 @@ impl ElementWalker<'_> {
         }
         if declares {
             let bindings = &self.pass.bindings;
-            self.scopes.push(NamespaceScope { depth: self.depth, bindings: bindings.count(), default: bindings.default });
+            self.scopes.push(NamespaceScope {
+                depth: self.depth,
+                bindings: bindings.count(),
+                default: bindings.default,
+            });
             self.structure.declarations(&mut self.pass, 0)?;
         }
         self.depth += 1;

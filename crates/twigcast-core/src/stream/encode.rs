@@ -10,7 +10,7 @@ use super::{
     COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, ITEM_BITS, MAGIC, NAME_END,
     PROCESSING_INSTRUCTION, REMEMBERED, SPELLED_OUT, TEXT, WITH_DICTIONARY, number,
 };
-use crate::document::{Message, NamespaceDeclaration, NodeId, NodeKind, ByteRange};
+use crate::document::{ByteRange, Message, NamespaceDeclaration, NodeId, NodeKind};
 
 /// Magic bytes, flags, a dictionary's id, five lengths.
 const HEADER_BYTES_MAX: usize = 3 + 1 + 8 + 5 * 5;

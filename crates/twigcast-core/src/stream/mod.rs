@@ -31,10 +31,10 @@
 
 pub mod decode;
 pub mod dictionary;
-pub mod encode;
 pub(crate) mod element_walker;
-mod number;
+pub mod encode;
 mod header;
+mod number;
 pub mod reader;
 mod section;
 #[cfg(test)]

@@ -1,18 +1,19 @@
 //! The items of a stream, one after the other, into a document.
 
 use super::section::{
-    SectionResult, SectionReader, StringCursor, ResolvedName, StreamFault, checked_reference, item, too_deep, too_many_attributes, wrong,
+    ResolvedName, SectionReader, SectionResult, StreamFault, StringCursor, checked_reference, item, too_deep,
+    too_many_attributes, wrong,
 };
 use super::{
     COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, PROCESSING_INSTRUCTION, TEXT,
 };
-use crate::document::{Attribute, Document, Node, NodeId, NodeKind, ByteRange};
+use crate::document::{Attribute, ByteRange, Document, Node, NodeId, NodeKind};
 use crate::error::MessageError;
-use crate::util::packed_name::PackedName;
 use crate::scan::bytes::{byte, plain_text_end};
 use crate::scan::fault::{Fault, ScanResult};
 use crate::scan::tags::OpenElement;
 use crate::scan::{ScanPass, leaf};
+use crate::util::packed_name::PackedName;
 use crate::vocabulary::{Name, NamespaceId};
 
 /// A stream on its way into a document.

@@ -2,7 +2,7 @@
 
 use super::decode::malformed;
 use super::{FIRST_NAME, ITEM_BITS, NAME_END, REMEMBERED, SPELLED_OUT, number};
-use crate::document::{NodeId, ByteRange};
+use crate::document::{ByteRange, NodeId};
 use crate::error::MessageError;
 use crate::scan::bytes::{NAME_START, byte, is, name_at, value_stop};
 use crate::scan::characters::LegalText;

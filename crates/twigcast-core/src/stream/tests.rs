@@ -1,11 +1,11 @@
-use super::decode::{CheckLevel, Decoder, DecodeOptions};
+use super::decode::{CheckLevel, DecodeOptions, Decoder};
 use super::dictionary::{Dictionary, DictionaryError};
 use super::encode::{NameEncoding, encode};
 use super::text::{TextTooLong, text};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::limits::Limits;
-use crate::scan::{Scanner, RecordOptions};
+use crate::scan::{RecordOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 const MESSAGES: [&str; 9] = [
@@ -31,7 +31,8 @@ fn scanned(source: &str) -> Document {
 fn decoded(stream: &[u8], dictionary: &Dictionary) -> Result<(Vec<u8>, Document), MessageError> {
     let mut decoder = Decoder::new();
     // One message before, so that nothing of it may show.
-    let before = encode(Message { source: b"<b p='1'>x</b>", document: &scanned("<b p='1'>x</b>") }, NameEncoding::Once);
+    let before =
+        encode(Message { source: b"<b p='1'>x</b>", document: &scanned("<b p='1'>x</b>") }, NameEncoding::Once);
     let mut document = Document::default();
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
     let reading = DecodeOptions {
@@ -164,7 +165,8 @@ fn what_both_ends_know_is_no_part_of_the_message() {
         let message_bytes_max = stream.len().checked_add_signed(more).expect("a few bytes");
         let limits = Limits { message_bytes_max, ..Limits::default() };
         let (dictionary, identity, options, checks) = (&large, 0, RecordOptions::ALL, CheckLevel::All);
-        let reading = DecodeOptions { dictionary, vocabulary: &vocabulary, identity, limits: &limits, record: options, checks };
+        let reading =
+            DecodeOptions { dictionary, vocabulary: &vocabulary, identity, limits: &limits, record: options, checks };
         let verdict = Decoder::new().decode(&stream, reading, &mut Document::default());
         assert_eq!(verdict.is_ok(), is_taken, "{verdict:?}");
     }

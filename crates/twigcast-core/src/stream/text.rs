@@ -1,6 +1,6 @@
 //! A document back to the text of a message.
 
-use crate::document::{Message, NodeId, NodeKind, ByteRange};
+use crate::document::{ByteRange, Message, NodeId, NodeKind};
 
 /// The text would be longer than allowed; it holds as many bytes at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,8 @@ impl StructuralConditions {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
         let required = RequiredNames::of(expr);
-        self.entries.insert(id, StructuralCondition { expr: expr.clone(), required, spelled: spelled.clone(), uses: 1 });
+        self.entries
+            .insert(id, StructuralCondition { expr: expr.clone(), required, spelled: spelled.clone(), uses: 1 });
         self.by_spelling.insert(spelled, id);
         id
     }

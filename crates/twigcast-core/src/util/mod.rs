@@ -8,8 +8,8 @@
 //! - [`string_arena`]: an arena of short strings
 
 pub(crate) mod chunked;
-pub(crate) mod hash_index;
-pub(crate) mod packed_name;
-pub mod number;
 pub(crate) mod cow_table;
+pub(crate) mod hash_index;
+pub mod number;
+pub(crate) mod packed_name;
 pub(crate) mod string_arena;

@@ -195,7 +195,9 @@ mod tests {
     fn name(state: &mut u64) -> String {
         let length = 1 + random(state, 40);
         let odd = random(state, length);
-        (0..length).map(|position| if position == odd { char::from(b'a' + random(state, 20) as u8) } else { 'a' }).collect()
+        (0..length)
+            .map(|position| if position == odd { char::from(b'a' + random(state, 20) as u8) } else { 'a' })
+            .collect()
     }
 
     #[test]

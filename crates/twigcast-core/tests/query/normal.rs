@@ -5,7 +5,7 @@ use twigcast_core::eval::{Context, Evaluator, NodeRef, Value};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::ast::Expr;
 use twigcast_core::query::normal::{is_positional, normalise, normalise_condition};
-use twigcast_core::scan::{Scanner, RecordOptions};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 use super::hostile::Random;
@@ -207,7 +207,12 @@ fn normal_forms_have_the_same_value_at_every_node() {
                 let value = evaluator.value(&expr, context);
                 let described = || format!("seed {seed}: {text} is {} on {xml} at {node}", shown(&normal, &vocabulary));
                 assert_eq!(evaluator.value(&normal, context), value, "{}", described());
-                assert_eq!(evaluator.boolean(&condition, context), evaluator.boolean(&expr, context), "{}", described());
+                assert_eq!(
+                    evaluator.boolean(&condition, context),
+                    evaluator.boolean(&expr, context),
+                    "{}",
+                    described()
+                );
                 selecting += usize::from(matches!(value, Ok(Value::Nodes(nodes)) if !nodes.is_empty()));
             }
         }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::{MessageDeliveries, Engine, Matcher, QueryContext, Slot};
+use twigcast_core::engine::{Engine, Matcher, MessageDeliveries, QueryContext, Slot};
 use twigcast_core::eval::{Context, Evaluator};
-use twigcast_core::rewrite::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, RecordOptions};
+use twigcast_core::rewrite::Payloads;
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 pub(super) fn context() -> QueryContext {

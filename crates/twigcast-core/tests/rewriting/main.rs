@@ -1,16 +1,16 @@
 //! Many For-Where-Return queries at once, however they are decided and delivered, against each query by itself.
 
 mod checking;
-mod simd;
 mod making;
+mod simd;
 mod values;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use twigcast_core::engine::{Engine, Matcher};
-use twigcast_core::rewrite::{Payloads, Sink};
 use twigcast_core::limits::Limits;
+use twigcast_core::rewrite::{Payloads, Sink};
 
 use checking::{All, alone, check, context, delivered, key, prepared};
 use making::{Random, element, query_text};

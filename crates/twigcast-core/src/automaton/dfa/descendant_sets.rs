@@ -5,8 +5,8 @@
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
-use super::list_pool::{ListRange, ListPool};
-use super::{StatePartBuilder, LazyEdgeFilter, StatePart, mixed};
+use super::list_pool::{ListPool, ListRange};
+use super::{LazyEdgeFilter, StatePart, StatePartBuilder, mixed};
 use crate::automaton::nfa::{Nfa, StateId};
 use crate::vocabulary::Name;
 
@@ -99,7 +99,8 @@ impl DescendantSets {
                 collected.push(nfa, star);
             }
         }
-        let set = DescendantSet { members, before, labelled: lists.add(&self.grown), stars: collected.keep(lists), hash };
+        let set =
+            DescendantSet { members, before, labelled: lists.add(&self.grown), stars: collected.keep(lists), hash };
         self.sets.push(set);
         let id = self.sets.len() as DescendantSetId;
         let sets = &self.sets;

@@ -12,8 +12,8 @@
 
 mod descendant_sets;
 mod list_pool;
-mod transitions;
 mod state_decisions;
+mod transitions;
 
 use std::num::NonZeroU32;
 
@@ -21,10 +21,10 @@ use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
 use self::descendant_sets::{DescendantSetId, DescendantSets};
-use self::list_pool::{ListRange, ListPool};
-pub(crate) use self::transitions::Transitions;
+use self::list_pool::{ListPool, ListRange};
 pub use self::state_decisions::StateDecisions;
-use super::nfa::{EdgeFilter, INITIAL, AcceptItem, Nfa, NfaVersion, StateId};
+pub(crate) use self::transitions::Transitions;
+use super::nfa::{AcceptItem, EdgeFilter, INITIAL, Nfa, NfaVersion, StateId};
 use crate::predicate::waiters::IndexedTrigger;
 use crate::vocabulary::Name;
 
@@ -415,7 +415,9 @@ impl LazyDfa {
         let sorted = &mut scratch.sorted;
         let is_same = |&id: &DfaId| {
             let other: &StateRecord = &states[id as usize];
-            other.hash == hash && other.descendant_set == descendants && are_same(lists.get(other.members), members, sorted)
+            other.hash == hash
+                && other.descendant_set == descendants
+                && are_same(lists.get(other.members), members, sorted)
         };
         if let Some(&id) = states_by_content.find(hash, is_same) {
             return id;
@@ -424,7 +426,13 @@ impl LazyDfa {
         let StatePart { members, accepts, is_undecided } = scratch.collected.keep(lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
         let Self { states, states_by_content, .. } = self;
-        states.push(StateRecord { acceptance: Acceptance { accepts, undecided }, members, descendant_set: descendants, exits: NOTHING, hash });
+        states.push(StateRecord {
+            acceptance: Acceptance { accepts, undecided },
+            members,
+            descendant_set: descendants,
+            exits: NOTHING,
+            hash,
+        });
         states_by_content.insert_unique(hash, id, |&id| states[id as usize].hash);
         id
     }

@@ -53,8 +53,10 @@ fn sorted(mut list: Vec<u32>) -> Vec<u32> {
 /// What a state accepts and which triggers wait there, by the DFA.
 fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<u32>) {
     let acceptance = dfa.acceptance(id);
-    let candidates =
-        acceptance.undecided().and_then(|index| dfa.undecided(index).unindexed.as_ref()).map(|others| others.candidates.clone());
+    let candidates = acceptance
+        .undecided()
+        .and_then(|index| dfa.undecided(index).unindexed.as_ref())
+        .map(|others| others.candidates.clone());
     (sorted(dfa.accepts(acceptance).to_vec()), sorted(candidates.unwrap_or_default()))
 }
 

@@ -88,7 +88,8 @@ impl EdgeLabels {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.labels.capacity() * size_of::<EdgeLabel>() + self.ids.capacity() * (size_of::<(EdgeLabel, EdgeLabelId)>() + 1)
+        self.labels.capacity() * size_of::<EdgeLabel>()
+            + self.ids.capacity() * (size_of::<(EdgeLabel, EdgeLabelId)>() + 1)
     }
 }
 

@@ -17,12 +17,12 @@ use self::items::{AcceptEntry, NO_ITEM};
 pub use self::items::{sole_item, state_of_sole};
 use self::labels::{EdgeLabel, EdgeLabels, NameEdges};
 use self::state::{
-    EPSILON, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES, HAS_STAR,
-    IS_DESCENDANT, EdgeLabelId, NO_EDGE, STAR, NfaState,
+    EPSILON, EdgeLabelId, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES,
+    HAS_STAR, IS_DESCENDANT, NO_EDGE, NfaState, STAR,
 };
-use crate::util::chunked::Chunked;
 use crate::plan::LinearStep;
 use crate::query::ast::NameTest;
+use crate::util::chunked::Chunked;
 use crate::vocabulary::Name;
 
 /// Number of an NFA state.
@@ -393,7 +393,11 @@ impl Nfa {
         mut each: impl FnMut(StateId),
     ) {
         let state = &self.states[id as usize];
-        for (flag, label) in [(HAS_NAMES, edges_by_name.name), (HAS_NAMESPACES, edges_by_name.namespace), (HAS_LOCALS, edges_by_name.local)] {
+        for (flag, label) in [
+            (HAS_NAMES, edges_by_name.name),
+            (HAS_NAMESPACES, edges_by_name.namespace),
+            (HAS_LOCALS, edges_by_name.local),
+        ] {
             if label == NO_EDGE || filter.is_some_and(|filter| !filter.may_leave(id, label)) || !state.has(flag) {
                 continue;
             }

@@ -139,7 +139,9 @@ impl AncestorStack {
 
     /// The highest level known to satisfy an atom (0: none), and up to which level was looked.
     pub(super) fn satisfying(&self, atom: AtomId) -> (Level, Level) {
-        let Some(&SatisfyingAncestor { level, checked_level, when }) = self.satisfying.get(&atom) else { return (0, 0) };
+        let Some(&SatisfyingAncestor { level, checked_level, when }) = self.satisfying.get(&atom) else {
+            return (0, 0);
+        };
         let same = self.same_since(when);
         (if level <= same { level } else { 0 }, checked_level.min(same))
     }

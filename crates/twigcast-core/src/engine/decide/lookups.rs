@@ -53,7 +53,11 @@ impl ValueLookups {
     #[inline]
     pub(in crate::engine) fn request(&self, index: usize) -> LookupRequest<'_> {
         let ElementLookup { keys, positions_end, shape_list, .. } = &self.elements[index];
-        LookupRequest { keys: &self.keys[keys.clone()], positions: &self.positions[keys.start..*positions_end], shape_list: *shape_list }
+        LookupRequest {
+            keys: &self.keys[keys.clone()],
+            positions: &self.positions[keys.start..*positions_end],
+            shape_list: *shape_list,
+        }
     }
 }
 
@@ -79,7 +83,8 @@ impl MessageRun<'_, '_> {
         }
         positions.resize(positions.len().max(keys.len()), 0);
         let seen = elements.iter().zip(tables.clone());
-        let seen = seen.fold(0, |seen, (element, (_, keyed))| seen ^ keyed.prefetch_filter(&keys[element.keys.clone()]));
+        let seen =
+            seen.fold(0, |seen, (element, (_, keyed))| seen ^ keyed.prefetch_filter(&keys[element.keys.clone()]));
         std::hint::black_box(seen);
         for (element, (node, keyed)) in elements.iter_mut().zip(tables.clone()) {
             let start = element.keys.start;
@@ -112,7 +117,12 @@ impl MessageRun<'_, '_> {
 
     /// By what it is found what is left at elements of a shape, where that may be known.
     #[inline]
-    fn shape_lookup<'k>(&self, node: NodeId, keyed: &'k TriggerTable, keys: &'k [PackedCondition]) -> Option<ShapeLookup<'k>> {
+    fn shape_lookup<'k>(
+        &self,
+        node: NodeId,
+        keyed: &'k TriggerTable,
+        keys: &'k [PackedCondition],
+    ) -> Option<ShapeLookup<'k>> {
         if keys.is_empty() || !keyed.asks_branches() {
             return None;
         }

@@ -1,28 +1,28 @@
 //! What remains to be decided where the automaton accepts: twigs, triggers, whole expressions.
 
-mod trigger_tables;
 mod ancestors;
 mod lookups;
+mod satisfied_atoms;
 mod simulation;
+mod trigger_tables;
 mod triggers;
 mod twigs;
 mod upward;
-mod satisfied_atoms;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::trigger_tables::AncestorConditions;
 use self::ancestors::AncestorStack;
 pub(super) use self::lookups::{LookupRequest, ValueLookups};
 use self::satisfied_atoms::SatisfiedAtoms;
+use self::trigger_tables::AncestorConditions;
 use super::Engine;
 use super::query_index::{PathIndex, QueryIndex};
 use super::query_set::QuerySet;
 use crate::automaton::dfa::StateDecisions;
 use crate::document::{Message, NodeId};
 use crate::eval::{EvalError, Evaluator};
-use crate::predicate::packed::{AtomId, PackedCondition};
 use crate::predicate::held::AtomLevels;
+use crate::predicate::packed::{AtomId, PackedCondition};
 use crate::predicate::shape_lists::ShapeWaitLists;
 use crate::predicate::waiters::Waiter;
 use crate::twig::conditions::ConditionDecisions;

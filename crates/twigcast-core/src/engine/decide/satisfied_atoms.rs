@@ -70,7 +70,13 @@ impl MessageRun<'_, '_> {
     }
 
     /// Append the keys of a table that an element's text satisfies.
-    fn own_values(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, keys: &mut Vec<PackedCondition>) {
+    fn own_values(
+        &self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        keys: &mut Vec<PackedCondition>,
+    ) {
         if keyed.distances().content() {
             let atoms = self.content_atoms(decisions, node);
             keys.extend(decisions.content_atoms.of(atoms).iter().map(|&atom| packed::pack_content(atom)));

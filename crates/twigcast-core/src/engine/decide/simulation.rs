@@ -1,7 +1,7 @@
 //! The NFA itself, for messages whose automaton does not fit the cache.
 
 use super::{Decisions, MessageRun};
-use crate::automaton::nfa::{INITIAL, AcceptItem, StateId};
+use crate::automaton::nfa::{AcceptItem, INITIAL, StateId};
 use crate::document::{NodeId, NodeKind};
 use crate::engine::query_index::PathIndex;
 

@@ -7,10 +7,10 @@ use crate::automaton::nfa::StateId;
 use crate::document::NodeId;
 use crate::engine::query_index::PathIndex;
 use crate::plan::Distance;
-use crate::predicate::packed::{self, AtomId, PackedCondition};
 use crate::predicate::held::HeldConditions;
+use crate::predicate::packed::{self, AtomId, PackedCondition};
 use crate::predicate::trigger_table::TriggerTable;
-use crate::predicate::waiters::{WaitList, MultiConditionWaiters, Waiter};
+use crate::predicate::waiters::{MultiConditionWaiters, WaitList, Waiter};
 use crate::twig::branches::BranchId;
 use crate::twig::shapes::{NO_SHAPE, ShapeId};
 
@@ -66,7 +66,13 @@ impl Decisions {
 impl MessageRun<'_, '_> {
     /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies. `asked`:
     /// what [`Self::look_up`] found for the element.
-    pub(super) fn decide_keyed(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>) {
+    pub(super) fn decide_keyed(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        asked: LookupRequest<'_>,
+    ) {
         let uses_lookups = !keyed.distances().union(keyed.comparisons()).is_own();
         if !uses_lookups && asked.is_empty() {
             return;
@@ -99,7 +105,13 @@ impl MessageRun<'_, '_> {
     }
 
     /// The rest of [`Self::decide_keyed`] where ancestors have keys to be looked up.
-    fn decide_with_ancestors(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, further: FurtherConditions) {
+    fn decide_with_ancestors(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        further: FurtherConditions,
+    ) {
         self.move_to(decisions, node);
         let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
         if let Some(&range) = decisions.above_range.get(&site) {
@@ -122,7 +134,13 @@ impl MessageRun<'_, '_> {
     }
 
     /// Let through what waits for keys that ancestors satisfy, and note what may hold at a sibling.
-    fn decide_ancestor_conditions(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, further: FurtherConditions) {
+    fn decide_ancestor_conditions(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        further: FurtherConditions,
+    ) {
         let mut asked_above = std::mem::take(&mut decisions.ancestor_conditions);
         asked_above.clear();
         self.keys_above(decisions, keyed, &mut asked_above);
@@ -185,7 +203,14 @@ impl MessageRun<'_, '_> {
     }
 
     /// Let through what waits for the keys that an element has.
-    fn decide_conditions(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>, further: FurtherConditions) {
+    fn decide_conditions(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        asked: LookupRequest<'_>,
+        further: FurtherConditions,
+    ) {
         if let Some(start) = asked.shape_list {
             let mut list = self.narrowed.get(start);
             if further == FurtherConditions::Known {
@@ -207,7 +232,13 @@ impl MessageRun<'_, '_> {
     }
 
     /// Let through what waits for a key that an element has.
-    fn decide_list(&mut self, decisions: &mut Decisions, node: NodeId, mut list: WaitList<'_>, further: FurtherConditions) {
+    fn decide_list(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        mut list: WaitList<'_>,
+        further: FurtherConditions,
+    ) {
         decisions.accept(list);
         // Those come first that ask for a single thing; where queries came one by one, they are not in order.
         loop {
@@ -278,7 +309,13 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    pub(super) fn decide_trigger_table(&mut self, decisions: &mut Decisions, node: NodeId, paths: &PathIndex, state: StateId) {
+    pub(super) fn decide_trigger_table(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        paths: &PathIndex,
+        state: StateId,
+    ) {
         if let Some(table) = paths.trigger_tables.get(&state) {
             self.decide_alone(decisions, node, table);
         }

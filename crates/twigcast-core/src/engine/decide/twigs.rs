@@ -10,7 +10,13 @@ use crate::twig::shapes::{NO_SHAPE, ShapeId};
 use crate::twig::{Twig, TwigCondition};
 
 impl<'a> MessageRun<'a, '_> {
-    pub(super) fn decide_twigs(&mut self, decisions: &mut Decisions, node: NodeId, state: &StateDecisions, memo: &mut Memo) {
+    pub(super) fn decide_twigs(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        state: &StateDecisions,
+        memo: &mut Memo,
+    ) {
         let shape = self.shape_of[node as usize];
         let Some(others) = &state.unindexed else { return };
         if shape == NO_SHAPE || state.asks_branches() && !self.satisfied.is_decided(shape) {

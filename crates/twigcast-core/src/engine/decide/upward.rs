@@ -1,6 +1,6 @@
 //! Testing a trigger's candidates: from the accepting element upwards, one step of the path after the other.
 
-use super::ancestors::{Level, AncestorStack, UNKNOWN};
+use super::ancestors::{AncestorStack, Level, UNKNOWN};
 use crate::document::NodeId;
 use crate::eval::{EvalError, Evaluator, NodeRef};
 use crate::plan::StepCheck;

@@ -3,8 +3,8 @@
 //! Only for places to which there is but one way, which on ordinary feeds are nearly all: of others it is not known which
 //! of the ways a message comes.
 
-use super::{SegmentCaches, NOWHERE, DOCUMENT_STATE, StateOrigin, STATES_MAX, ProductStateId, UNLED, ProductDfa};
-use crate::automaton::nfa::label_paths::{AddedScratch, PathNode, PathTree, LabelPathStep};
+use super::{DOCUMENT_STATE, NOWHERE, ProductDfa, ProductStateId, STATES_MAX, SegmentCaches, StateOrigin, UNLED};
+use crate::automaton::nfa::label_paths::{AddedScratch, LabelPathStep, PathNode, PathTree};
 
 /// Before all places are looked at, as many transitions are led along as take about half the time of that: each as much as
 /// so many places, or half as many states, at once.
@@ -91,7 +91,10 @@ impl ProductDfa {
         for (node, &(id, kept_at)) in (1..).zip(&self.paths.nodes) {
             let state = &mut self.states[id as usize];
             if state.edition != self.edition {
-                let Ok(acceptances) = recent.dfa.stateless_acceptance(nfa, *population, reached.of(node), budget) else { return };
+                let Ok(acceptances) = recent.dfa.stateless_acceptance(nfa, *population, reached.of(node), budget)
+                else {
+                    return;
+                };
                 state.renew(self.edition, UNLED, acceptances);
                 self.transitions.set_at(kept_at, mark | id);
             }
@@ -107,7 +110,8 @@ impl ProductDfa {
     /// Find the paths to all places, as they are now.
     pub(super) fn find_paths(&mut self) {
         let is_only = |to: ProductStateId| to != NOWHERE && to != DOCUMENT_STATE && self.origins[to as usize].is_only;
-        let transitions = self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & STATES_MAX));
+        let transitions =
+            self.transitions.iter().map(|(kept_at, from, name, to)| (kept_at, from, name, to & STATES_MAX));
         let mut kept = vec![0; self.states.len()];
         let mut steps = Vec::with_capacity(self.transitions.len());
         for (kept_at, from, name, to) in transitions.filter(|&(.., to)| is_only(to)) {
@@ -122,7 +126,8 @@ impl ProductDfa {
         let before = std::mem::take(&mut self.paths);
         let mut added = before.added;
         added.clear();
-        self.paths = ProductPaths { tree, nodes, node_of, version: self.version, has_paths: true, is_broken: false, added };
+        self.paths =
+            ProductPaths { tree, nodes, node_of, version: self.version, has_paths: true, is_broken: false, added };
         for (state, _) in before.nodes.into_iter().filter(|&(state, _)| !self.paths.has(state)) {
             // On the path that was known until now.
             if let Some(StateOrigin { from, name, .. }) = self.origins.get(state as usize) {

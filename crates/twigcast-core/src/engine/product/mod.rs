@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 use self::lookahead::ProductPaths;
 use self::update::NewAcceptances;
 use super::Engine;
+use super::early_stop::{MatchObserver, ObserverNote};
 use super::path_cache::PathCache;
 use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
-use super::early_stop::{ObserverNote, MatchObserver};
-use crate::automaton::dfa::{CacheFull, DEAD, DfaId, START, Acceptance, Transitions};
+use crate::automaton::dfa::{Acceptance, CacheFull, DEAD, DfaId, START, Transitions};
 use crate::document::{Document, NodeId, NodeKind};
 use crate::vocabulary::Name;
 
@@ -126,7 +126,9 @@ impl ProductDfa {
             + self.fresh.len() * size_of::<(ProductStateId, Name)>()
             + self.led.len() * size_of::<ProductStateId>()
             + self.states.len()
-                * (size_of::<ProductState>() + size_of::<StateOrigin>() + 2 * size_of::<((DfaId, DfaId), ProductStateId)>())
+                * (size_of::<ProductState>()
+                    + size_of::<StateOrigin>()
+                    + 2 * size_of::<((DfaId, DfaId), ProductStateId)>())
             + self.transitions.len() * Transitions::BYTES
     }
 
@@ -180,7 +182,12 @@ impl ProductDfa {
     }
 
     #[inline(always)]
-    fn after(&mut self, layers: &mut SegmentCaches<'_>, from: ProductStateId, name: Name) -> Result<ProductStateId, CacheFull> {
+    fn after(
+        &mut self,
+        layers: &mut SegmentCaches<'_>,
+        from: ProductStateId,
+        name: Name,
+    ) -> Result<ProductStateId, CacheFull> {
         let existing = self.transitions.get(from, name);
         match existing.map(|existing| existing ^ self.mark()) {
             Some(id) if id <= STATES_MAX => Ok(id),
@@ -269,7 +276,9 @@ impl ProductDfa {
     ) -> Result<ProductStateId, CacheFull> {
         if stale.is_some() && self.is_led_again_enough(layers) {
             self.prefetch(layers);
-            if let Some(existing) = self.transitions.get(from, name).filter(|existing| existing ^ self.mark() <= STATES_MAX) {
+            if let Some(existing) =
+                self.transitions.get(from, name).filter(|existing| existing ^ self.mark() <= STATES_MAX)
+            {
                 return Ok(existing & STATES_MAX);
             }
         }
@@ -342,7 +351,15 @@ impl ProductDfa {
             }
             None => {
                 let edition = self.edition;
-                let mut product_state = ProductState { seen: 0, main, recent, edition, acceptances: both_acceptances, is_open: false, notes: <_>::default() };
+                let mut product_state = ProductState {
+                    seen: 0,
+                    main,
+                    recent,
+                    edition,
+                    acceptances: both_acceptances,
+                    is_open: false,
+                    notes: <_>::default(),
+                };
                 product_state.renew(edition, recent, both_acceptances.1);
                 self.states.push(product_state);
                 self.origins.push(origin);

@@ -5,7 +5,10 @@
 //! there.
 
 use super::lookahead::{BUDGET_PART, HAS_LOOKED};
-use super::{ProductPaths, SegmentCaches, NOWHERE, DOCUMENT_STATE, STATE_BITS, STATES_MAX, ProductStateId, STALE, UNLED, ProductDfa};
+use super::{
+    DOCUMENT_STATE, NOWHERE, ProductDfa, ProductPaths, ProductStateId, STALE, STATE_BITS, STATES_MAX, SegmentCaches,
+    UNLED,
+};
 use crate::automaton::dfa::{DEAD, START};
 use crate::automaton::nfa::label_paths::PathNode;
 use crate::automaton::nfa::{AcceptItem, StateId};
@@ -105,7 +108,8 @@ impl ProductDfa {
     /// Tell places of what was added; whether that could be done for all whose paths are known. `None`: it is too much, as
     /// where very many queries select nearly everything, and some places were told.
     fn update_states(&mut self, layers: &mut SegmentCaches<'_>, added: &[(StateId, AcceptItem)]) -> Option<bool> {
-        let (mut new_acceptances, mut paths) = (std::mem::take(&mut self.new_acceptances), std::mem::take(&mut self.paths));
+        let (mut new_acceptances, mut paths) =
+            (std::mem::take(&mut self.new_acceptances), std::mem::take(&mut self.paths));
         let mut existing = std::mem::take(&mut paths.added);
         let bytes_max = layers.budget / BUDGET_PART;
         let mut is_complete = true;
@@ -133,7 +137,13 @@ impl ProductDfa {
     }
 
     /// Tell places what is new there; false: that takes more than so many bytes.
-    fn pass_on(&mut self, new_acceptances: &mut NewAcceptances, paths: &ProductPaths, layers: &mut SegmentCaches<'_>, bytes_max: usize) -> bool {
+    fn pass_on(
+        &mut self,
+        new_acceptances: &mut NewAcceptances,
+        paths: &ProductPaths,
+        layers: &mut SegmentCaches<'_>,
+        bytes_max: usize,
+    ) -> bool {
         let bytes_max = layers.recent.dfa.bytes() + bytes_max;
         for number in 0..new_acceptances.nodes.len() {
             let node = new_acceptances.nodes[number];

@@ -77,7 +77,8 @@ pub struct PathIndex {
 
 impl PathIndex {
     fn has_trigger_table(&self, state: StateId) -> bool {
-        self.trigger_tables.contains_key(&state) || self.waiting.get(&state).is_some_and(|&count| count >= TRIGGER_TABLE_MIN)
+        self.trigger_tables.contains_key(&state)
+            || self.waiting.get(&state).is_some_and(|&count| count >= TRIGGER_TABLE_MIN)
     }
 
     fn uncount(&mut self, state: StateId) {
@@ -252,12 +253,16 @@ impl QueryIndex {
             .nfa
             .items(state)
             .filter_map(|item| match item {
-                AcceptItem::Trigger(number) if self.triggers.get(number).is_some_and(CompiledTrigger::is_keyed) => Some(number),
+                AcceptItem::Trigger(number) if self.triggers.get(number).is_some_and(CompiledTrigger::is_keyed) => {
+                    Some(number)
+                }
                 _ => None,
             })
             .collect();
         for number in waiting {
-            let Some(TriggerHome::Item(_, item)) = self.triggers.get(number).map(|trigger| trigger.home) else { continue };
+            let Some(TriggerHome::Item(_, item)) = self.triggers.get(number).map(|trigger| trigger.home) else {
+                continue;
+            };
             // The new home first: a state without any use would be taken out.
             self.join_trigger_table(number, layer, state);
             self.paths_mut(layer).nfa.remove(item);
@@ -311,7 +316,10 @@ impl QueryIndex {
             Registration::Item(..) => false,
             Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Segment::Recent),
             Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
-                !matches!(trigger.home, TriggerHome::Item(Segment::Main, _) | TriggerHome::TriggerTable(Segment::Main, _))
+                !matches!(
+                    trigger.home,
+                    TriggerHome::Item(Segment::Main, _) | TriggerHome::TriggerTable(Segment::Main, _)
+                )
             }),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use super::{TriggerHome, QueryIndex};
-use crate::plan::{Distance, ValueCondition, StepCheck, Verify};
+use super::{QueryIndex, TriggerHome};
+use crate::plan::{Distance, StepCheck, ValueCondition, Verify};
 use crate::predicate::packed::{self, AtomId, PackedCondition};
 use crate::predicate::waiters::{IndexedTrigger, Waiter};
 use crate::twig::branches::BranchId;
@@ -94,7 +94,8 @@ impl QueryIndex {
         let first = also.next();
         let also = also.collect();
         let shapes = verify.shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect();
-        let rest = RemainingTests { also, below: Box::default(), shapes, upward: verify.upward.into(), whole: verify.whole };
+        let rest =
+            RemainingTests { also, below: Box::default(), shapes, upward: verify.upward.into(), whole: verify.whole };
         let rest = (!rest.is_empty()).then(|| Box::new(rest));
         CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Unregistered }
     }

@@ -14,9 +14,9 @@ mod target_run;
 use hashbrown::HashMap;
 
 use self::target_run::TargetRun;
+use super::early_stop::MatchObserver;
 use super::query_index::Slab;
 use super::query_set::QuerySet;
-use super::early_stop::MatchObserver;
 use super::{Engine, Matcher, QueryContext};
 use crate::error::{MessageError, QueryError};
 use crate::limits::Limits;

@@ -3,10 +3,10 @@
 //! Targets that are reached already are not looked for again: conjunctions that lead only to them are skipped, paths
 //! that lead only to such conjunctions count as decided, and where all targets are reached, matching ends.
 
-use super::{ConjunctionId, RouteLabel, RouteLabelSet, ConjunctionIndex, RouteLabelSetId, TARGETS_MAX, Targets};
+use super::{ConjunctionId, ConjunctionIndex, RouteLabel, RouteLabelSet, RouteLabelSetId, TARGETS_MAX, Targets};
 use crate::engine::decide::Decisions;
+use crate::engine::early_stop::{MatchObserver, ObserverNote};
 use crate::engine::query_set::QuerySet;
-use crate::engine::early_stop::{ObserverNote, MatchObserver};
 
 /// With more label sets than this, paths that lead nowhere any more are not told apart from others: that would cost more
 /// than it saves.

@@ -13,7 +13,7 @@ use crate::eval::{Context, Evaluator, NodeRef, Value};
 use crate::limits::Limits;
 use crate::query::ast::Expr;
 use crate::query::{Dialect, ParseOptions, Query, parse};
-use crate::scan::{Scanner, RecordOptions};
+use crate::scan::{RecordOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 /// Prefixes of the queries in these tests.

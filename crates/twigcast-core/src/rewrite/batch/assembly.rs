@@ -10,11 +10,11 @@ use std::array;
 
 use crate::simd::SimdKernels;
 
-use super::super::run_buffer::{STEP, ShortConstant, SteppedMemory};
 use super::super::output::Output;
-use super::prepared::{ColumnEntry, MatchedGroup, PreparedResults};
-use super::constructors::{FIRSTS, ConstructorForm, ResultConstructorId, ShortConstants};
+use super::super::run_buffer::{STEP, ShortConstant, SteppedMemory};
 use super::binding_sets::for_each_member;
+use super::constructors::{ConstructorForm, FIRSTS, ResultConstructorId, ShortConstants};
+use super::prepared::{ColumnEntry, MatchedGroup, PreparedResults};
 
 /// Results whose parts are looked up before the first of them is put together.
 const AT_ONCE: usize = 64;

@@ -1,11 +1,13 @@
 //! What is found on the message in hand: bindings, and which of them satisfy which conditions.
 
-use crate::document::{Message, NodeId, NodeKind, ByteRange};
+use crate::document::{ByteRange, Message, NodeId, NodeKind};
 
 use super::super::program::family::Interner;
-use super::data_guide::{BindingColumnId, GuideNodeId, DataGuide, BindingListId, PathResolution, ROOT, ValueColumn, ColumnStrand};
-use super::condition_index::{BindingConditionId, MemberRange, ConditionRow, ConditionIndex, BranchStack};
 use super::binding_sets::fill;
+use super::condition_index::{BindingConditionId, BranchStack, ConditionIndex, ConditionRow, MemberRange};
+use super::data_guide::{
+    BindingColumnId, BindingListId, ColumnStrand, DataGuide, GuideNodeId, PathResolution, ROOT, ValueColumn,
+};
 use super::value_index::{EqualRows, ValueIndex};
 
 /// Bindings of one path at most.
@@ -314,7 +316,13 @@ impl MessageBindings {
     }
 
     /// Notes the conditions that are satisfied by the values of a reading.
-    fn note(&mut self, meaning: &PathResolution, reading: &ValueColumn, selector: &ConditionIndex, message: Message<'_>) {
+    fn note(
+        &mut self,
+        meaning: &PathResolution,
+        reading: &ValueColumn,
+        selector: &ConditionIndex,
+        message: Message<'_>,
+    ) {
         let nodes = &message.document.nodes;
         self.at.clear();
         self.at.extend(self.equal.iter().map(|&(node, _)| node));
@@ -395,7 +403,11 @@ impl MessageBindings {
 
     /// Calls back with queries that have the same conditions, and the list and set of bindings that they match with; list
     /// by list.
-    pub fn walk(&mut self, selector: &ConditionIndex, mut matched: impl FnMut(&Self, BindingListId, &[u64], MemberRange)) {
+    pub fn walk(
+        &mut self,
+        selector: &ConditionIndex,
+        mut matched: impl FnMut(&Self, BindingListId, &[u64], MemberRange),
+    ) {
         let (mut stack, mut all) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.all));
         for &list in &self.active {
             let members = selector.unconditional(list);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::program::family::{ConstantId, Family, NONE, Interned};
 use super::super::program::Program;
+use super::super::program::family::{ConstantId, Family, Interned, NONE};
 use super::super::program::template::Skeleton;
 use super::linear_path::LinearPath;
 
@@ -242,7 +242,8 @@ impl QueryCatalog {
             return None;
         }
         let source = LinearPath::from_message(&group.source.path)?;
-        let path = |path: &super::super::program::family::SharedPath| Some((path.id, LinearPath::from_element(&path.path)?));
+        let path =
+            |path: &super::super::program::family::SharedPath| Some((path.id, LinearPath::from_element(&path.path)?));
         let compared: Vec<_> = group.compared.iter().map(|shared| path(shared)).collect::<Option<_>>()?;
         let columns: Vec<_> = template.columns.iter().map(|shared| path(shared)).collect::<Option<_>>()?;
         if columns.iter().any(|(_, path)| path.attribute.is_some()) {
@@ -323,7 +324,13 @@ impl QueryCatalog {
         }
     }
 
-    fn acquire_class(&mut self, source: BindingPathId, number: u32, path: LinearPath, constant: ConstantId) -> ConditionClassId {
+    fn acquire_class(
+        &mut self,
+        source: BindingPathId,
+        number: u32,
+        path: LinearPath,
+        constant: ConstantId,
+    ) -> ConditionClassId {
         let pair = self.acquire_pair(source, number, path);
         if let Some(&existing) = self.class_ids.get(&key(pair, constant)) {
             self.classes.use_again(existing);

@@ -37,7 +37,13 @@ pub(super) struct ColumnScratch {
 
 impl ColumnScratch {
     /// Finds what the columns that are asked for lead to.
-    pub fn find(&mut self, prepared: &mut PreparedResults, bindings: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
+    pub fn find(
+        &mut self,
+        prepared: &mut PreparedResults,
+        bindings: &MessageBindings,
+        meaning: &PathResolution,
+        session: &mut Interpreter<'_>,
+    ) {
         self.bytes_max.clear();
         self.bytes_max.resize(meaning.lists.len(), 0);
         self.limit(prepared, bindings, meaning);
@@ -183,7 +189,12 @@ fn run(nodes: &[Node], labels: &[GuideNodeId], first: usize, is_shared: bool) ->
 
 /// Adds a slice to an entry that has one or several, not ending where it begins; `false`: that makes too many bytes.
 #[inline]
-fn add_link(entry: &mut ColumnEntry, slice: Slice, (links, several): (&mut Vec<SliceLink>, &mut Vec<u32>), position: u32) -> bool {
+fn add_link(
+    entry: &mut ColumnEntry,
+    slice: Slice,
+    (links, several): (&mut Vec<SliceLink>, &mut Vec<u32>),
+    position: u32,
+) -> bool {
     if entry.bytes & SEVERAL == 0 {
         several.push(position);
         let first = links.len() as u32;

@@ -14,8 +14,8 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::super::program::family::{ConstantId, NONE};
-use super::catalog::{ConditionClass, ConditionClassId, QueryCatalog, key};
 use super::bindings::ConditionBindings;
+use super::catalog::{ConditionClass, ConditionClassId, QueryCatalog, key};
 use super::data_guide::{BindingColumnId, BindingListId, PathResolution};
 
 pub(super) type BindingConditionId = u32;
@@ -146,7 +146,12 @@ impl ConditionIndex {
     }
 
     /// Numbers the conditions, those that hold least often first.
-    fn number_conditions(&mut self, classes: &QueryCatalog, meaning: &PathResolution, how_often: impl Fn(&ConditionClass) -> u32) {
+    fn number_conditions(
+        &mut self,
+        classes: &QueryCatalog,
+        meaning: &PathResolution,
+        how_often: impl Fn(&ConditionClass) -> u32,
+    ) {
         let mut conditions: Vec<(u32, u64, BindingListId)> = Vec::new();
         for (_, class) in classes.classes.iter().filter(|(_, class)| class.pair != NONE) {
             let column = meaning.column_of_pair[class.pair as usize];
@@ -180,7 +185,13 @@ impl ConditionIndex {
         self.several_count
     }
 
-    fn sort(&mut self, classes: &QueryCatalog, meaning: &PathResolution, class: &ConditionClass, sorted: &mut SortedQueries) {
+    fn sort(
+        &mut self,
+        classes: &QueryCatalog,
+        meaning: &PathResolution,
+        class: &ConditionClass,
+        sorted: &mut SortedQueries,
+    ) {
         let list = meaning.list_of_source[class.source as usize];
         if list == NONE {
             return;
@@ -344,7 +355,8 @@ impl ConditionIndex {
             return satisfied.iter().for_each(|&condition| self.walk_wide(condition, held, stack, &mut bindings));
         }
         for &condition in satisfied {
-            let (ConditionBranch { members, below }, set) = (self.tops[condition as usize], held.narrow[condition as usize]);
+            let (ConditionBranch { members, below }, set) =
+                (self.tops[condition as usize], held.narrow[condition as usize]);
             if members.0 < members.1 {
                 bindings(&[set], members);
             }
@@ -417,7 +429,13 @@ impl ConditionIndex {
         }
     }
 
-    fn push_branches_wide(&self, (start, end): (u32, u32), set: &[u64], held: ConditionBindings<'_>, stack: &mut BranchStack) {
+    fn push_branches_wide(
+        &self,
+        (start, end): (u32, u32),
+        set: &[u64],
+        held: ConditionBindings<'_>,
+        stack: &mut BranchStack,
+    ) {
         stack.branches_visited += u64::from(end - start);
         for branch in start..end {
             let [first, second] = self.asks[branch as usize];

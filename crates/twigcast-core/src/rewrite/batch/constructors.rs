@@ -4,9 +4,9 @@ use std::array;
 
 use rustc_hash::FxHashMap;
 
-use super::super::run_buffer::{STEP, ShortConstant};
 use super::super::program::family::Interned;
-use super::super::program::template::{TemplatePiece, Skeleton};
+use super::super::program::template::{Skeleton, TemplatePiece};
+use super::super::run_buffer::{STEP, ShortConstant};
 use super::data_guide::{BindingColumnId, BindingListId};
 
 pub(super) type ResultConstructorId = u32;

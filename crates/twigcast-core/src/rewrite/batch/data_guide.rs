@@ -12,11 +12,11 @@ use rustc_hash::FxHashMap;
 use crate::query::ast::NameTest;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
-use super::super::program::family::{NONE, Interned};
+use super::super::program::family::{Interned, NONE};
 use super::super::program::template::Skeleton;
 use super::catalog::QueryCatalog;
-use super::linear_path::LinearPath;
 use super::constructors::ResultConstructors;
+use super::linear_path::LinearPath;
 
 pub(super) type GuideNodeId = u32;
 /// Numbers of lists of bindings, columns and results, on this guide.
@@ -303,7 +303,9 @@ impl PathResolution {
                 let depth = labels.list[binding as usize].depth;
                 let labels_reached = labels.follow(&pair.path, binding, left)?;
                 targets.extend(
-                    labels_reached.into_iter().map(|label| RelativeTarget { label, up: labels.list[label as usize].depth - depth }),
+                    labels_reached
+                        .into_iter()
+                        .map(|label| RelativeTarget { label, up: labels.list[label as usize].depth - depth }),
                 );
             }
             targets.sort_unstable_by_key(|target| (target.label, target.up));

@@ -9,19 +9,19 @@
 //! (`columns.rs`) and kept (`prepared.rs`). Each different pair of a set and something to make of it (`recipes.rs`) is one
 //! result (`naming.rs`, `sets.rs`), from pieces of the message (`results.rs`, `joined.rs`).
 
+mod assembly;
+mod binding_sets;
+mod bindings;
 mod catalog;
 mod columns;
-mod bindings;
-mod data_guide;
-mod assembly;
-mod recent_queries;
-mod linear_path;
-mod result_ids;
-mod prepared;
-mod constructors;
-mod results;
 mod condition_index;
-mod binding_sets;
+mod constructors;
+mod data_guide;
+mod linear_path;
+mod prepared;
+mod recent_queries;
+mod result_ids;
+mod results;
 mod value_index;
 
 use std::sync::Arc;
@@ -29,19 +29,19 @@ use std::sync::Arc;
 use crate::document::Message;
 
 use super::program::family::Interner;
-pub(crate) use catalog::QueryCatalog;
-use bindings::MessageBindings;
-use data_guide::{DataGuide, PathResolution};
 pub(crate) use assembly::AssembleFn;
+use bindings::MessageBindings;
+pub(crate) use catalog::QueryCatalog;
+use condition_index::ConditionIndex;
+pub(crate) use condition_index::IndexedQuery;
+use data_guide::{DataGuide, PathResolution};
+pub use prepared::PreparedResults;
 use recent_queries::RecentQueries;
 pub use result_ids::ResultIds;
 #[cfg(test)]
 pub(crate) use result_ids::start_last_round;
-pub(crate) use result_ids::{UNASSEMBLED, ResultSink, QueryResults};
-pub use prepared::PreparedResults;
+pub(crate) use result_ids::{QueryResults, ResultSink, UNASSEMBLED};
 use results::BatchResults;
-pub(crate) use condition_index::IndexedQuery;
-use condition_index::ConditionIndex;
 
 /// Larger messages are looked at query by query: their results are written as they are found.
 const NODES_MAX: usize = 1 << 16;
@@ -121,7 +121,10 @@ impl BatchRewriter {
     fn selector_of(&self, classes: &QueryCatalog, meaning: &PathResolution) -> ConditionIndex {
         ConditionIndex::of(classes, meaning, |class| {
             let condition = self.selector.condition(&self.meaning, class);
-            condition.and_then(|condition| self.bindings.how_often().get(condition as usize)).copied().unwrap_or_default()
+            condition
+                .and_then(|condition| self.bindings.how_often().get(condition as usize))
+                .copied()
+                .unwrap_or_default()
         })
     }
 

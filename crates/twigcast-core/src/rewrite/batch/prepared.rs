@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::document::NodeId;
 
-use super::super::run_buffer::{RUN, RunAppender, STEP};
-use super::super::program::family::NONE;
 use super::super::interpreter::Interpreter;
-use super::data_guide::{BindingColumnId, BindingListId};
-use super::result_ids::{ResultSink, NAMER, ResultIds};
-use super::constructors::{ConstructorForm, ResultConstructors};
-use super::condition_index::{MemberRange, ConditionIndex};
+use super::super::program::family::NONE;
+use super::super::run_buffer::{RUN, RunAppender, STEP};
 use super::binding_sets::members;
+use super::condition_index::{ConditionIndex, MemberRange};
+use super::constructors::{ConstructorForm, ResultConstructors};
+use super::data_guide::{BindingColumnId, BindingListId};
+use super::result_ids::{NAMER, ResultIds, ResultSink};
 
 /// Bytes that are put together for columns that lead to several slices, and of the message with them, at most.
 const JOINED_MAX: usize = 1 << 18;
@@ -354,7 +354,13 @@ impl PreparedResults {
 
     /// Appends what is made of one binding. `source` is what slices are of.
     #[inline]
-    pub(super) fn append_fragment(&self, constructor: ConstructorUse<'_>, binding: u32, source: &[u8], out: &mut RunAppender<'_>) {
+    pub(super) fn append_fragment(
+        &self,
+        constructor: ConstructorUse<'_>,
+        binding: u32,
+        source: &[u8],
+        out: &mut RunAppender<'_>,
+    ) {
         let ConstructorUse { form, starts } = constructor;
         let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
         let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);

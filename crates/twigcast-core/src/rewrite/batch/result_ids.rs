@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use super::super::run_buffer::RunBuffer;
 use super::super::program::family::NONE;
-use super::prepared::{MatchedGroup, ConstructorUse, PreparedResults};
-use super::constructors::ResultConstructorId;
-use super::condition_index::{IndexedQuery, MemberRange};
+use super::super::run_buffer::RunBuffer;
 use super::binding_sets::{BindingSets, members};
+use super::condition_index::{IndexedQuery, MemberRange};
+use super::constructors::ResultConstructorId;
+use super::prepared::{ConstructorUse, MatchedGroup, PreparedResults};
 
 /// Queries of each group from which on it pays to name the results of its recipes first.
 const MANY: usize = 32;
@@ -136,7 +136,13 @@ impl ResultIds {
 
     /// Puts a result together; nothing if there is none of this number. `message` is the one that it is made of, `memory` is
     /// for the bytes.
-    pub fn write<'a>(&self, prepared: &PreparedResults, number: usize, message: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
+    pub fn write<'a>(
+        &self,
+        prepared: &PreparedResults,
+        number: usize,
+        message: &[u8],
+        memory: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
         let Some((constructor, set)) = self.result(prepared, number) else { return &[] };
         let source = prepared.source(message);
         let mut buffer = RunBuffer::within(std::mem::take(memory));
@@ -203,7 +209,13 @@ impl UsedConstructors {
     }
 
     /// The number of another recipe used. `totals`: by column, bytes that it leads to, if that is known.
-    fn begin(&mut self, prepared: &PreparedResults, recipe: ResultConstructorId, bindings: u32, totals: &mut [usize]) -> u32 {
+    fn begin(
+        &mut self,
+        prepared: &PreparedResults,
+        recipe: ResultConstructorId,
+        bindings: u32,
+        totals: &mut [usize],
+    ) -> u32 {
         let recipes = prepared.recipes();
         let columns = recipes.columns(recipe);
         let form = recipes.form_of(recipe);
@@ -257,7 +269,13 @@ pub(super) struct ResultNumbering {
 impl ResultNumbering {
     /// Names the results, and tells the queries with the number of each one's: [`UNASSEMBLED`] where it has to be asked for
     /// by itself. The queries in `without`, bits, are left out.
-    pub fn name(&mut self, prepared: &PreparedResults, named: &mut ResultIds, without: &[u64], sink: &mut impl ResultSink) {
+    pub fn name(
+        &mut self,
+        prepared: &PreparedResults,
+        named: &mut ResultIds,
+        without: &[u64],
+        sink: &mut impl ResultSink,
+    ) {
         let count = prepared.query_count();
         let mut results = std::mem::take(&mut self.results);
         if results.len() < count {
@@ -374,7 +392,12 @@ struct NumberingRun<'a, H> {
 impl<H: ResultSink> NumberingRun<'_, H> {
     /// Names the results of all queries of groups with one set, none of which has to be asked for by itself. Nearly each
     /// query may or may not have the result of another, so there is no jump for that.
-    fn name_all(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, results_by_constructor: &mut [u32]) {
+    fn name_all(
+        &mut self,
+        set: NewBindingSet,
+        groups: impl Iterator<Item = (u32, MemberRange)>,
+        results_by_constructor: &mut [u32],
+    ) {
         let Self { prepared, results, sink, .. } = self;
         let selector = prepared.selector();
         let results = &mut results[set.base as usize..];
@@ -434,7 +457,12 @@ impl<H: ResultSink> NumberingRun<'_, H> {
     }
 
     /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
-    fn name_some(&mut self, set: NewBindingSet, groups: impl Iterator<Item = (u32, MemberRange)>, results_by_constructor: &mut [u32]) {
+    fn name_some(
+        &mut self,
+        set: NewBindingSet,
+        groups: impl Iterator<Item = (u32, MemberRange)>,
+        results_by_constructor: &mut [u32],
+    ) {
         let Self { prepared, without, .. } = *self;
         let shift = set.shift();
         for (group, members) in groups {

@@ -5,17 +5,17 @@
 //! *fragment*; where many results are made alike it is put together once, and copied as a whole where it is needed again.
 
 use super::super::ExtractError;
-use super::super::run_buffer::RunAppender;
-use super::super::program::family::NONE;
-use super::super::output::{CHUNK_BYTES, Output, Payloads};
 use super::super::interpreter::Interpreter;
+use super::super::output::{CHUNK_BYTES, Output, Payloads};
+use super::super::program::family::NONE;
+use super::super::run_buffer::RunAppender;
+use super::assembly::ResultAssembly;
+use super::binding_sets::members;
 use super::columns::ColumnScratch;
 use super::data_guide::PathResolution;
-use super::assembly::ResultAssembly;
-use super::result_ids::{ResultSink, ResultIds, ResultNumbering, QueryResults, UsedConstructors};
 use super::prepared::{ConstructorUse, PreparedResults};
-use super::binding_sets::members;
-use super::{MessageBindings, BatchRewriter};
+use super::result_ids::{QueryResults, ResultIds, ResultNumbering, ResultSink, UsedConstructors};
+use super::{BatchRewriter, MessageBindings};
 
 /// Fragments of which it is noted where they are, at most.
 const FRAGMENTS_MAX: usize = 1 << 20;
@@ -81,7 +81,11 @@ impl BatchRewriter {
 
     /// Puts the results that were found together. The numbers of those that are too large are known; where they would be
     /// is nothing.
-    pub(crate) fn write_results(&mut self, session: &mut Interpreter<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
+    pub(crate) fn write_results(
+        &mut self,
+        session: &mut Interpreter<'_>,
+        too_large: &[u32],
+    ) -> Result<(), ExtractError> {
         self.results.write(session, too_large)
     }
 }

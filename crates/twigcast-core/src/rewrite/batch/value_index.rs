@@ -7,7 +7,7 @@ use crate::document::ByteRange;
 use crate::util::number;
 
 use super::super::program::family::Interner;
-use super::condition_index::{ConditionRow, ConditionIndex};
+use super::condition_index::{ConditionIndex, ConditionRow};
 
 /// Places, a power of two.
 const SLOTS: usize = 256;

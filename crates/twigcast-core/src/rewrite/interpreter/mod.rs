@@ -8,18 +8,20 @@ use std::collections::HashSet;
 
 use crate::document::Message;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
-use crate::util::number;
 use crate::limits::Limits;
 use crate::query::ast::{Expr, VariableId};
+use crate::util::number;
 use crate::vocabulary::Vocabulary;
 
-use super::ExtractError;
 use self::node_copy::NamespaceScopes;
-use super::program::family::Interner;
 use self::order::{OrderValue, compare_keys};
+use super::ExtractError;
 use super::output::{Output, Payloads};
-use super::program::{BoundExpr, ClauseCondition, ElementInstruction, SortKey, FlwrLoop, Instruction, ContentPart, Program, is_path};
-use super::sharing::shared::{SharedBindings, Shared};
+use super::program::family::Interner;
+use super::program::{
+    BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction, Program, SortKey, is_path,
+};
+use super::sharing::shared::{Shared, SharedBindings};
 
 /// The value of a variable.
 #[derive(Clone, Debug)]
@@ -338,7 +340,12 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Goes through the bindings of the clauses from `first` on; whether to go on.
-    fn bind_from(&mut self, each: &'a FlwrLoop, first: usize, body: BindingVisitor<'a, '_>) -> Result<bool, ExtractError> {
+    fn bind_from(
+        &mut self,
+        each: &'a FlwrLoop,
+        first: usize,
+        body: BindingVisitor<'a, '_>,
+    ) -> Result<bool, ExtractError> {
         for (index, clause) in each.clauses.iter().enumerate().skip(first) {
             let variable = clause.variable.0 as usize;
             let value = self.value(&clause.value)?;

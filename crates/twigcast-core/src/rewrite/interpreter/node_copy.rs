@@ -15,7 +15,7 @@ use crate::document::{AttributeId, Message, NodeId, NodeKind};
 use crate::eval::NodeRef;
 
 use super::super::ExtractError;
-use super::{OpenTag, Interpreter};
+use super::{Interpreter, OpenTag};
 
 /// The namespace declarations in scope at an element: indices in [`crate::document::Document::declarations`].
 #[derive(Debug, Default)]

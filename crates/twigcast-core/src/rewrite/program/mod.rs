@@ -6,7 +6,9 @@ pub(super) mod template;
 use std::sync::Arc;
 
 use crate::query::ast::{CompareOp, Expr, VariableId};
-use crate::query::flwr::{BindingClause, ElementContent, ElementConstructor, FlwrExpr, ItemExpr, FlwrQuery, AttributeValuePart};
+use crate::query::flwr::{
+    AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, FlwrQuery, ItemExpr,
+};
 use crate::query::matching::{all_variables, free_variables, relative};
 use crate::query::normal::{normalise, normalise_condition};
 use crate::vocabulary::Vocabulary;
@@ -295,7 +297,9 @@ pub(super) fn is_path(expr: &Expr) -> bool {
 
 /// Does one `for` variable, bound to nodes of the message, alone decide about conditions and result?
 fn is_alone(clauses: &[ClauseInstruction], result: &Instruction) -> bool {
-    let [ClauseInstruction { variable, each: true, value: BoundExpr::Message(_), conditions }] = clauses else { return false };
+    let [ClauseInstruction { variable, each: true, value: BoundExpr::Message(_), conditions }] = clauses else {
+        return false;
+    };
     let own = |bound: &BoundExpr| matches!(bound, BoundExpr::Node(used, _) if used == variable);
     conditions.iter().all(|condition| own(&condition.bound)) && speaks_only_about(result, *variable)
 }

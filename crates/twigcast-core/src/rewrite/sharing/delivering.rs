@@ -7,17 +7,18 @@ use rustc_hash::FxHashMap;
 
 use crate::document::NO_NODE;
 use crate::eval::{Context, EvalError, NodeRef};
-use crate::util::number;
 use crate::query::ast::Expr;
+use crate::util::number;
 
 use super::super::ExtractError;
-use super::super::program::family::{ConstantId, Family, FamilyRef, NONE, SharedPath};
-use super::super::program::Program;
 use super::super::interpreter::Interpreter;
+use super::super::program::Program;
+use super::super::program::family::{ConstantId, Family, FamilyRef, NONE, SharedPath};
+use super::super::program::template::{Skeleton, TemplatePiece};
 use super::shared::{
-    SharedBindings, SharedColumnId, SharedPayload, EMPTY, ENTRY_BYTES, SharedState, GroupState, NodeListId, SharedRange, Ready, NodeSetId, TableId, key,
+    EMPTY, ENTRY_BYTES, GroupState, NodeListId, NodeSetId, Ready, SharedBindings, SharedColumnId, SharedPayload,
+    SharedRange, SharedState, TableId, key,
 };
-use super::super::program::template::{TemplatePiece, Skeleton};
 
 /// References to what only one program uses, at most: its own, the interner's, and its group's.
 const SOLE_USER_MAX: usize = 3;
@@ -323,7 +324,12 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Writes the result that is made of columns.
-    fn write_template(&mut self, skeleton: &Skeleton, columns: &[SharedColumnId], set: NodeSetId) -> Result<(), ExtractError> {
+    fn write_template(
+        &mut self,
+        skeleton: &Skeleton,
+        columns: &[SharedColumnId],
+        set: NodeSetId,
+    ) -> Result<(), ExtractError> {
         let shared = &self.shared;
         let chosen = &shared.sets[set as usize];
         let has_content = skeleton.has_content();

@@ -7,18 +7,23 @@ use crate::eval::{Context, NodeRef};
 use crate::query::ast::{Expr, VariableId};
 
 use super::super::ExtractError;
-use super::delivering::is_shared;
-use super::super::program::Instruction;
 use super::super::interpreter::Interpreter;
-use super::shared::{SharedBindings, ENTRY_BYTES, NodeListId, SharedRange};
+use super::super::program::Instruction;
+use super::delivering::is_shared;
+use super::shared::{ENTRY_BYTES, NodeListId, SharedBindings, SharedRange};
 
 impl<'a> Interpreter<'a> {
     /// Writes the results of the bindings that were found.
-    pub(in crate::rewrite) fn write_bindings(&mut self, variable: VariableId, result: &'a Arc<Instruction>) -> Result<(), ExtractError> {
+    pub(in crate::rewrite) fn write_bindings(
+        &mut self,
+        variable: VariableId,
+        result: &'a Arc<Instruction>,
+    ) -> Result<(), ExtractError> {
         let Some(SharedBindings { list, set, keeps }) = self.bindings.take() else { return Ok(()) };
         let nodes = Rc::clone(&self.shared.lists[list as usize]);
         let chosen = Rc::clone(&self.shared.sets[set as usize]);
-        let keeps = (keeps || is_shared(result)) && matches!(**result, Instruction::Element(_)) && self.scope.is_empty();
+        let keeps =
+            (keeps || is_shared(result)) && matches!(**result, Instruction::Element(_)) && self.scope.is_empty();
         if keeps && self.has_table(result, list, nodes.len()) {
             return self.write_kept(variable, result, list, &nodes, &chosen);
         }
@@ -63,7 +68,11 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Writes the nodes that a path leads to from a binding's node.
-    pub(in crate::rewrite) fn write_path(&mut self, variable: VariableId, path: &'a Arc<Expr>) -> Result<(), ExtractError> {
+    pub(in crate::rewrite) fn write_path(
+        &mut self,
+        variable: VariableId,
+        path: &'a Arc<Expr>,
+    ) -> Result<(), ExtractError> {
         let node = self.node_of(variable);
         let key = (Arc::as_ptr(path), node);
         let keeps = self.shares && is_shared(path) && self.scope.is_empty();

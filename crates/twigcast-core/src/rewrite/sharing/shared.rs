@@ -22,8 +22,8 @@ use crate::eval::NodeRef;
 use crate::query::ast::Expr;
 
 use super::super::ExtractError;
-use super::super::program::family::{BRIEF_COLUMNS, GroupSummary, ConstantId, Family, FamilyGroupId, NONE};
 use super::super::program::Instruction;
+use super::super::program::family::{BRIEF_COLUMNS, ConstantId, Family, FamilyGroupId, GroupSummary, NONE};
 
 /// An expression or result by its address. It outlives the session.
 pub(in crate::rewrite) type ExprAddress = *const Expr;

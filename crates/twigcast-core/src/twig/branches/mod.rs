@@ -11,10 +11,10 @@ use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 use std::hash::BuildHasher;
 
-use crate::util::chunked::Chunked;
 use crate::document::{Document, NodeId, NodeKind};
 use crate::eval::{EvalError, Evaluator};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, PathStart, Step};
+use crate::util::chunked::Chunked;
 use crate::vocabulary::Name;
 
 /// Number of a branch; never 0.
@@ -291,7 +291,12 @@ impl Branches {
     ///
     /// # Errors
     /// The query at work has used up its visits.
-    pub fn hold_at(&self, evaluator: &Evaluator<'_>, element: NodeId, all: &BranchConjunction) -> Result<bool, EvalError> {
+    pub fn hold_at(
+        &self,
+        evaluator: &Evaluator<'_>,
+        element: NodeId,
+        all: &BranchConjunction,
+    ) -> Result<bool, EvalError> {
         for branch in self.members(all) {
             if !self.holds_at(evaluator, element, branch)? {
                 return Ok(false);

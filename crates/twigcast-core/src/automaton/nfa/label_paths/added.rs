@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::super::state::{EPSILON, EdgeLabelId, STAR};
-use super::super::{INITIAL, AcceptItem, Nfa, StateId};
+use super::super::{AcceptItem, INITIAL, Nfa, StateId};
 use super::{PathNode, PathTree, name_bit};
 
 /// Room for so many nodes is kept.

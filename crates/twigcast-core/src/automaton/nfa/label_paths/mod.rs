@@ -9,7 +9,7 @@ mod added;
 use std::ops::Range;
 
 use super::labels::NameEdges;
-use super::state::{EPSILON, HAS_ATTACHMENT, EdgeLabelId, NO_EDGE, STAR};
+use super::state::{EPSILON, EdgeLabelId, HAS_ATTACHMENT, NO_EDGE, STAR};
 use super::{INITIAL, NO_ITEM, NO_STATE, Nfa, StateId};
 use crate::vocabulary::Name;
 
