@@ -13,12 +13,12 @@ from pyexpat import ParserCreate
 from benchmarks import workloads
 from benchmarks.measure import Row, parse_with_expat, side_by_side
 from twigcast._core import Engine, RoutingTable, WantedLabels
+from twigcast.overlay.onyx.lexicon import Teaching
 from twigcast.overlay.onyx.model import Hello, Message, Span
 from twigcast.overlay.onyx.network.packets import frame, messages_of, packet
 from twigcast.overlay.onyx.wire import Form
 from twigcast.overlay.onyx.wire.bodies import Bodies
 from twigcast.overlay.onyx.wire.exchange import Exchange
-from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 ROUNDS = 15
 PATHS = 10_000

@@ -12,9 +12,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from twigcast._core import BatchResult
-from twigcast.answers import GroupTable, KeyTable
 from twigcast.conversion import to_utf8
 from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UndecidedSubscription, UnreadableMessage
+from twigcast.known_tables import GroupTable, KeyTable
 from twigcast.xquery.asking import Answers, match_count
 from twigcast.xquery.asking import match_batch as ask_batch
 

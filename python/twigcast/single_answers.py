@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twigcast import _core
-from twigcast.answers import KeyTable
 from twigcast.errors import NeedsConversion, UndecidedSubscription
-from twigcast.known_tables import KnownTables
+from twigcast.known_tables import KeyTable, KnownTables
 from twigcast.xquery.asking import integers, match_batch
 
 

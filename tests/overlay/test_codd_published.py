@@ -18,7 +18,8 @@ from twigcast.overlay.codd.node import CoddNode, Uplink
 from twigcast.overlay.codd.scenario import ROBUST, ROOT, CoddRun, start_run
 from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.codd.summary import DataSummary
-from twigcast.overlay.codd.twigs import TwigEngine, twig_of
+from twigcast.overlay.codd.twig_engine import TwigEngine
+from twigcast.overlay.codd.twigs import twig_of
 from twigcast.overlay.errors import EmptyNetwork, ImpossibleSetting
 from twigcast.overlay.journal import Fate, Journal
 from twigcast.overlay.simulator import NetworkFaults

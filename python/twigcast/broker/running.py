@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
+from twigcast.broker.commit_listener import Watcher
 from twigcast.broker.delivery.lanes import AtOnce, Lanes, Listener
 from twigcast.broker.delivery.leases import Leases
 from twigcast.broker.errors import Conflict, NotFound, Stopping, StoreUnavailable, TooMany
@@ -51,7 +52,7 @@ from twigcast.broker.model import (
     SubscriptionState,
     Tenant,
 )
-from twigcast.broker.service import Broker, Watcher
+from twigcast.broker.service import Broker
 from twigcast.broker.store.interface import LanePosition, Pause, Store, Transaction
 from twigcast.errors import TwigcastError
 from twigcast.subscriptions import Dialect

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from twigcast.broker.commit_listener import Watcher
 from twigcast.broker.delivery.lanes import AtOnce
 from twigcast.broker.hub.metrics import Metrics
 from twigcast.broker.model import (
@@ -22,19 +23,6 @@ from twigcast.broker.model import (
 from twigcast.broker.store.interface import LanePosition, Store, Transaction
 
 T = TypeVar("T")
-
-
-class Watcher(Protocol):
-    """Something that acts on what has been stored: called in the event loop, after the commit; it does not block."""
-
-    def on_deliveries(self, lane_ids: Collection[int]) -> None:
-        """These lanes got deliveries. Lanes that are only pulled may be left out."""
-
-    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
-        """Subscriptions were added, replaced, paused, suspended or resumed (as they are now), or deleted."""
-
-    def on_revived(self, deliveries: Sequence[Delivery]) -> None:
-        """Dead letters are to be delivered again, beside what their lanes have pending."""
 
 
 class Broker(Protocol):

@@ -24,7 +24,8 @@ from twigcast.overlay.codd.measures import OverheadWindow, depths, interior, mea
 from twigcast.overlay.codd.scenario import CoddRun, start_run
 from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.codd.siena import SienaTree
-from twigcast.overlay.codd.twigs import TwigEngine, twig_of
+from twigcast.overlay.codd.twig_engine import TwigEngine
+from twigcast.overlay.codd.twigs import twig_of
 from twigcast.overlay.documents import read_document
 from twigcast.query import Expr, Path, Step, child, descendant, nested
 from twigcast.schema import ElementGraph

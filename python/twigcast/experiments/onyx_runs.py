@@ -27,7 +27,8 @@ from twigcast.overlay.codd.measures import depths
 from twigcast.overlay.codd.messages import Forward
 from twigcast.overlay.codd.scenario import start_run
 from twigcast.overlay.codd.settings import CoddSettings
-from twigcast.overlay.codd.twigs import TwigEngine, twig_of
+from twigcast.overlay.codd.twig_engine import TwigEngine
+from twigcast.overlay.codd.twigs import twig_of
 from twigcast.overlay.core import Address
 from twigcast.overlay.documents import read_document
 from twigcast.overlay.onyx.simulation import OnyxShape, OnyxSimulation

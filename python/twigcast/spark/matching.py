@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twigcast._core import Engine
-from twigcast.answers import KeyTable
 from twigcast.batches import payload_column
 from twigcast.conversion import to_utf8
 from twigcast.envelope import Envelope
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
+from twigcast.known_tables import KeyTable
 from twigcast.limits import Limits
 from twigcast.prolog import without_prolog
 from twigcast.spark.enveloping import Enveloping

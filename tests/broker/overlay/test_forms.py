@@ -15,11 +15,11 @@ from twigcast.broker.overlay.onyx import make_node
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
+from twigcast.overlay.onyx.lexicon import Teaching
 from twigcast.overlay.onyx.model import Message
 from twigcast.overlay.onyx.wire.bodies import Bodies
 from twigcast.overlay.onyx.wire.exchange import Exchange
 from twigcast.overlay.onyx.wire.forms import Form
-from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 MESSAGE = "<feed><item n='{}'><![CDATA[a < b]]></item></feed>"
 COMES_AS = '<feed><item n="{}">a &lt; b</item></feed>'

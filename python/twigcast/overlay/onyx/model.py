@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
 
 if TYPE_CHECKING:
-    from twigcast.overlay.onyx.wire.lexicons import Lexicon
+    from twigcast.overlay.onyx.lexicon import Lexicon
 
 #: The root of a message, and the broker that stored it first.
 Root: TypeAlias = Address

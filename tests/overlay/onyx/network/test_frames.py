@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from twigcast._core import PACKET_BYTES_MAX, PACKET_FRAMES_MAX
 from twigcast.overlay.onyx import model
+from twigcast.overlay.onyx.lexicon import Teaching
 from twigcast.overlay.onyx.model import PROTOCOL
 from twigcast.overlay.onyx.network import frames, packets
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
 from twigcast.overlay.onyx.network.primitives import NUMBER_MAX, Reader, put_number, put_real, put_signed, put_text
-from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 numbers = st.integers(0, NUMBER_MAX)
 positions = st.integers(-1, 1 << 62)

@@ -13,9 +13,9 @@ import pytest
 
 from twigcast._core import NameDictionary, ParsedMessage
 from twigcast.overlay.onyx import model
+from twigcast.overlay.onyx.lexicon import Teaching
 from twigcast.overlay.onyx.network import frames, packets
 from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
-from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 LAYOUT = Path(__file__).with_name("layout.json")
 PATH = model.LinearPath("/feed/item[@area = 'p:x']", (("p", "urn:p"),))

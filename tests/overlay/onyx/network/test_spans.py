@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.overlay.onyx.network import frames_oracle as oracle
 from twigcast._core import packet_frames, packet_of
+from twigcast.overlay.onyx.lexicon import Lexicon
 from twigcast.overlay.onyx.model import Message, Span
 from twigcast.overlay.onyx.network.frames import SPAN_KIND, SPANS
-from twigcast.overlay.onyx.wire.lexicons import Lexicon
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
 positions = st.one_of(st.integers(-2, 300), st.integers(-(1 << 63), (1 << 63) - 1))

@@ -14,13 +14,14 @@ from twigcast._core import NameDictionary
 from twigcast.errors import RejectedMessage
 from twigcast.limits import Limits
 from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.onyx.lexicon import LEXICON_NAMES_MAX, Lexicon, Teaching
 from twigcast.overlay.onyx.model import Hello, Known, Message, Recovered, Span
 from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
 from twigcast.overlay.onyx.wire import FORMS, Structure
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
 from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.exchange import TAUGHT_MAX, Exchange, FormWishes
-from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAMES_MAX, Lexicon, Lexicons, Teaching
+from twigcast.overlay.onyx.wire.lexicons import Lexicons
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 HELLO = Hello(1, 1, (1, 0), (TEXT,))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from twigcast.overlay.onyx.lexicon import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Teaching
 from twigcast.overlay.onyx.model import PROTOCOL
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.fields import NAME_MAX, read_flag
 from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX, Greeting, Ping, Pong, Ready, Refused
 from twigcast.overlay.onyx.network.primitives import Reader, put_bytes, put_number, put_real, put_text
-from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Teaching
 
 REASON_BYTES_MAX: Final = 4 << 10
 """Bytes of a reason."""

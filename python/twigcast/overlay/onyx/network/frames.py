@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from twigcast._core import BODY_BYTES_MAX, SpanCodec
+from twigcast.overlay.onyx.lexicon import Lexicon, Teaching
 from twigcast.overlay.onyx.model import (
     DISJUNCTS_PER_DELTA_MAX,
     Attach,
@@ -45,7 +46,6 @@ from twigcast.overlay.onyx.network.fields import (
 )
 from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
 from twigcast.overlay.onyx.network.primitives import Reader, put_bytes, put_number, put_real, put_signed, put_text
-from twigcast.overlay.onyx.wire.lexicons import Lexicon, Teaching
 
 FORMS_MAX: Final = 64
 """Wire formats that a broker names."""

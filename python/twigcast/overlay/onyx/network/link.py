@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from twigcast.errors import TwigcastError
+from twigcast.overlay.onyx.lexicon import Teaching
 from twigcast.overlay.onyx.model import Hello
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.greeting import FORM, FRAME, SILENT, SLOW, Greeting, Ping, Pong, Refused
@@ -24,7 +25,6 @@ from twigcast.overlay.onyx.network.reports import LinkReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.exchange import Exchange
-from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,13 @@ from typing import Final
 from twigcast._core import ParsedMessage
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMessage
 from twigcast.limits import Limits
+from twigcast.overlay.onyx.lexicon import Lexicon
 from twigcast.overlay.onyx.model import Message
 from twigcast.overlay.onyx.wire.coding import Coder, Opened
 from twigcast.overlay.onyx.wire.compression import compress, decompress
 from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Form, Structure
-from twigcast.overlay.onyx.wire.lexicons import Lexicon, Lexicons
+from twigcast.overlay.onyx.wire.lexicons import Lexicons
 
 logger = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.onyx.lexicon import LEXICON_NAMES_MAX, Lexicon, Teaching
 from twigcast.overlay.onyx.model import Hello, Message, Recovered, Span
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
 from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.forms import FORMS, Form, Structure, choose
-from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAMES_MAX, Lexicon, Teaching
 
 T = TypeVar("T")
 
