@@ -14,7 +14,7 @@ from benchmarks import workloads
 from benchmarks.measure import Row, parse_with_expat, side_by_side
 from twigcast._core import Engine, RoutingTable, WantedLabels
 from twigcast.overlay.onyx.lexicon import Teaching
-from twigcast.overlay.onyx.model import Hello, Message, Span
+from twigcast.overlay.onyx.messages import Hello, Message, Span
 from twigcast.overlay.onyx.network.packets import frame, messages_of, packet
 from twigcast.overlay.onyx.wire import Form
 from twigcast.overlay.onyx.wire.bodies import Bodies

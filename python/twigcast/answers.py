@@ -1,6 +1,6 @@
 """What a subscription set answers about one message: matches, selected nodes, deliveries.
 
-The engine answers in *slots*, the small numbers of subscriptions; `twigcast.known_tables` turns them into keys.
+The engine answers in *slots*, the small numbers of subscriptions; `twigcast.engine.key_tables` turns them into keys.
 """
 
 from __future__ import annotations

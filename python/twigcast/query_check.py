@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twigcast import _core
 from twigcast.errors import QueryError, QueryLimitExceeded
-from twigcast.subscriptions import Dialect, no_query
+from twigcast.registration import Dialect, no_query
 from twigcast.xquery.saxon import shared
 
 

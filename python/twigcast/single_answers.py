@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twigcast import _core
+from twigcast.engine.external import integers, match_batch
+from twigcast.engine.key_tables import KeyTable, KnownTables
 from twigcast.errors import NeedsConversion, UndecidedSubscription
-from twigcast.known_tables import KeyTable, KnownTables
-from twigcast.xquery.asking import integers, match_batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ from typing import IO, Any, Final
 
 from twigcast.errors import MissingExtra, SubscriptionFileError, TwigcastError, UnknownKey
 from twigcast.limits import Limits
-from twigcast.subscriptions import DIALECTS, Dialect, Subscription, SubscriptionSet
+from twigcast.registration import DIALECTS, Dialect, Subscription
+from twigcast.subscriptions import SubscriptionSet
 
 SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
 """What a snapshot starts with."""

@@ -29,8 +29,7 @@ from twigcast.answers import (
     Told,
     Wrapping,
 )
-from twigcast.characters import MessageLike, as_bytes
-from twigcast.conversion import to_utf8
+from twigcast.engine.key_tables import KnownTables, ToldByEngine
 from twigcast.envelope import Envelope
 from twigcast.errors import (
     NeedsConversion,
@@ -40,14 +39,20 @@ from twigcast.errors import (
     UndecidedSubscription,
     UnknownKey,
 )
-from twigcast.given import DIALECTS as DIALECTS
-from twigcast.given import Dialect as Dialect
-from twigcast.given import Given, as_subscription, is_text, no_text, runs
-from twigcast.given import Refused as Refused
-from twigcast.given import Subscription as Subscription
-from twigcast.given import no_query as no_query
-from twigcast.known_tables import KnownTables, ToldByEngine
 from twigcast.limits import Limits
+from twigcast.reading.conversion import to_utf8
+from twigcast.reading.text import MessageLike, as_bytes
+from twigcast.registration import (
+    DIALECTS,
+    Dialect,
+    Given,
+    Refused,
+    Subscription,
+    as_subscription,
+    is_text,
+    no_text,
+    runs,
+)
 from twigcast.single_answers import ask_single
 from twigcast.xquery.adding import add as add_query
 from twigcast.xquery.adding import add_many as add_queries
@@ -419,7 +424,7 @@ class SubscriptionSet:
             - ``keys``: ``list<dictionary<int32, string>>``, null where the message was rejected;
             - ``groups`` (``grouped``, in place of ``keys``): ``list<dictionary<int32, list<string>>>``, null where the
               message was rejected; the keys of a message are those of all its groups, each once
-              (:func:`twigcast.batches.keys_of_groups` gives them as ``keys`` would);
+              (:func:`twigcast.engine.arrow.keys_of_groups` gives them as ``keys`` would);
             - ``matches`` (``grouped``): ``int32``, how many keys that are, null where the message was rejected;
             - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
             - ``payloads`` (if asked for): ``list<dictionary<int32, large_binary>>`` per key, null for the message
@@ -436,7 +441,7 @@ class SubscriptionSet:
             ValueError: ``threads`` is negative, or ``grouped`` is asked for together with payloads or nodes.
         """
         # pyarrow is optional, and takes longer to import than all the rest.
-        from twigcast.batches import match_batch
+        from twigcast.engine.arrow import match_batch
 
         return match_batch(self, messages, deliver=deliver, nodes=nodes, grouped=grouped, threads=threads)
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from twigcast.errors import PipelineError, SourceError
-from twigcast.messages import Source
+from twigcast.reading.messages import Source
 from twigcast.spark import direct, run_pipeline
 from twigcast.spark.direct import Part, Stretch, Work, find_work
 from twigcast.spark.sources import PARTITIONS_WANTED_MAX, Reading, read_messages

@@ -23,10 +23,11 @@ from twigcast.errors import (
     TwigcastError,
 )
 from twigcast.limits import Limits
-from twigcast.messages import Message, Rejected, read_messages
+from twigcast.reading.messages import Message, Rejected, read_messages
+from twigcast.registration import Subscription
 from twigcast.spark import deliveries, match_messages, matches, rejected, run_pipeline
 from twigcast.spark.progress import Progress
-from twigcast.subscriptions import Subscription, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from twigcast.errors import SourceError
-from twigcast.messages import Message, Source
-from twigcast.messages import read_messages as read_with_library
+from twigcast.reading.messages import Message, Source
+from twigcast.reading.messages import read_messages as read_with_library
 from twigcast.spark import sources
 from twigcast.spark.sources import Reading, check_readable, is_parquet, plan_partitions, read_messages
 

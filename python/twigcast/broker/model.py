@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 
 class Scope(enum.StrEnum):

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from twigcast.broker.commit_listener import Watcher
-from twigcast.broker.delivery.lanes import AtOnce
-from twigcast.broker.hub.metrics import Metrics
+from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import (
     Accepted,
     Delivery,
@@ -20,6 +19,7 @@ from twigcast.broker.model import (
     Subscription,
     SubscriptionState,
 )
+from twigcast.broker.queues.live import AtOnce
 from twigcast.broker.store.interface import LanePosition, Store, Transaction
 
 T = TypeVar("T")

@@ -30,15 +30,15 @@ from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
 from twigcast.broker.api.context import Context
 from twigcast.broker.api.metrics import fill
-from twigcast.broker.api.outward_metrics import OutwardCollector
+from twigcast.broker.api.outbound_metrics import OutwardCollector
 from twigcast.broker.api.websub import websub_router
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.config import ConfigError, Settings
 from twigcast.broker.console import console_router
 from twigcast.broker.hub import interpreter
-from twigcast.broker.hub.options import HubOptions
-from twigcast.broker.outward import Outward, OutwardSettings
+from twigcast.broker.options import HubOptions
+from twigcast.broker.outbound import Outward, OutwardSettings
 from twigcast.broker.protocol import Protocol
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Store
 from twigcast.broker.store.open import open_store
 from twigcast.broker.tokens import first_start
@@ -127,7 +127,7 @@ async def _overlay(settings: Settings, broker: RunningBroker) -> Overlay | None:
     """
     if not settings.join and settings.overlay_listen is None:
         return None
-    from twigcast.broker.overlay.onyx import make_node
+    from twigcast.broker.overlay.broker_node import make_node
     from twigcast.broker.overlay.service import Overlay
     from twigcast.broker.overlay.settings import OverlaySettings
 

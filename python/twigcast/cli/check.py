@@ -13,8 +13,9 @@ from twigcast.cli import common
 from twigcast.errors import DuplicateKey, QueryError, SubscriptionFileError, TwigcastError
 from twigcast.query_check import QueryReport
 from twigcast.query_check import check as check_query
+from twigcast.registration import Subscription
 from twigcast.subscription_files import Row, is_snapshot, read_subscriptions
-from twigcast.subscriptions import Subscription, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 
 def check(

@@ -13,12 +13,13 @@ from typing import Annotated, Final, ParamSpec
 
 import typer
 
-from twigcast.characters import half_pair
 from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError, UndecidedSubscription
-from twigcast.messages import Message, read_messages
+from twigcast.reading.messages import Message, read_messages
+from twigcast.reading.text import half_pair
+from twigcast.registration import Dialect
 from twigcast.subscription_files import load_subscriptions
-from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 NOTHING_MATCHED: Final = 1
 BAD_USAGE: Final = 2

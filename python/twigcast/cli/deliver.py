@@ -11,8 +11,8 @@ import typer
 
 from twigcast.answers import Delivery
 from twigcast.cli import common
-from twigcast.conversion import to_utf8
 from twigcast.errors import OutputError, RejectedMessage
+from twigcast.reading.conversion import to_utf8
 
 
 def deliver(

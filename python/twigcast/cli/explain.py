@@ -8,8 +8,8 @@ import typer
 from twigcast.cli import common
 from twigcast.errors import RejectedMessage
 from twigcast.explanation import explain as explain_query
+from twigcast.registration import Subscription
 from twigcast.subscription_files import find_subscription
-from twigcast.subscriptions import Subscription
 
 
 def explain(

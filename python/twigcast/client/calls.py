@@ -29,7 +29,7 @@ from twigcast.client.values import (
     Subscription,
     Webhook,
 )
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ from twigcast.client.values import (
     Webhook,
 )
 from twigcast.errors import TwigcastError
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 T = TypeVar("T")
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twigcast.characters import MessageLike, as_bytes
-from twigcast.conversion import to_utf8
 from twigcast.errors import NeedsConversion, QueryWarning
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
-from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.reading.conversion import to_utf8
+from twigcast.reading.text import MessageLike, as_bytes
+from twigcast.registration import Dialect
+from twigcast.subscriptions import SubscriptionSet
 
 _INEXACT: Final = (
     "the conditions on each variable alone are met, but no binding meets those that relate variables to each other"

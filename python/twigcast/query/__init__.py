@@ -1,8 +1,9 @@
 """Queries as data: the algebra of XPath 1.0 and of For-Where-Return, in Python.
 
 The compiled core parses and matches; this module is for programs that *look at* queries or *make* them: the published
-algorithms (:mod:`twigcast.reference`), planning (:mod:`twigcast.transform`), the overlays. Every class is a frozen
-dataclass, so queries compare and hash by structure; :func:`parse` makes them from text, ``str()`` gives text again::
+algorithms (:mod:`twigcast.lab.reference`), planning (:mod:`twigcast.lab.transform`), the overlays. Every class is a
+frozen dataclass, so queries compare and hash by structure; :func:`parse` makes them from text, ``str()`` gives text
+again::
 
     >>> from twigcast.query import Path, child, descendant, attribute, equal
     >>> str(Path.absolute(child("nitf"), descendant("p", equal(attribute("lang"), "en"), child("em"))))

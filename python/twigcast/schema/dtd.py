@@ -51,7 +51,7 @@ def _parse(source: str | Path | bytes) -> Any:
         # Only this needs lxml; the command line, which knows of it, does not.
         from lxml import etree
     except ImportError as missing:
-        raise MissingExtra("lxml", "experiments") from missing
+        raise MissingExtra("lxml", "lab") from missing
     if isinstance(source, bytes):
         return _parse_text(source)
     try:

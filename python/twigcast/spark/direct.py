@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import SourceError
-from twigcast.messages import Source, find_sources
+from twigcast.reading.messages import Source, find_sources
 from twigcast.spark.sources import (
     BATCH_BYTES,
     PARTITIONS_WANTED_MAX,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 from twigcast.errors import PipelineError
-from twigcast.messages import Source, find_sources
+from twigcast.reading.messages import Source, find_sources
 
 LOCK_SECONDS: Final = 60.0
 """How long to wait for a killed predecessor to be gone."""

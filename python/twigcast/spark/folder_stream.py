@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from twigcast.messages import Source
+from twigcast.reading.messages import Source
 from twigcast.spark.folder_log import FolderLog
 from twigcast.spark.schemas import MESSAGES_DDL
 from twigcast.spark.sources import Reading, SourcesPartition, plan_partitions, read_batches

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twigcast._core import Engine
-from twigcast.batches import payload_column
-from twigcast.conversion import to_utf8
+from twigcast.engine.arrow import payload_column
+from twigcast.engine.external import Answers as EngineAnswers
+from twigcast.engine.external import match_batch
+from twigcast.engine.key_tables import KeyTable
 from twigcast.envelope import Envelope
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
-from twigcast.known_tables import KeyTable
 from twigcast.limits import Limits
-from twigcast.prolog import without_prolog
+from twigcast.reading.conversion import to_utf8
+from twigcast.reading.prolog import without_prolog
 from twigcast.spark.enveloping import Enveloping
 from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
-from twigcast.xquery.asking import Answers as EngineAnswers
-from twigcast.xquery.asking import match_batch
 
 NULL_MESSAGE: Final = "there is no message: xml is null"
 

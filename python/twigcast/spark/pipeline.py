@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from twigcast.envelope import Envelope
 from twigcast.errors import PipelineError
 from twigcast.limits import Limits
+from twigcast.registration import Dialect
 from twigcast.spark.direct import Work, find_work, handed_over
 from twigcast.spark.folder_stream import BATCH_FILES_MAX
 from twigcast.spark.jobs import run_job, spark_errors
@@ -23,7 +24,7 @@ from twigcast.spark.session import JAVA_GONE, arrow_settings, open_session
 from twigcast.spark.sources import Reading, check_columns, check_readable, is_parquet
 from twigcast.spark.streaming import StreamSettings, folder_stream, run_stream
 from twigcast.spark.summary import Summary
-from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 SPARK_LOG: Final = "_spark.log"
 """In the output folder: what Spark and its workers write to standard error."""

@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, SubscriptionFileError, TwigcastError
 from twigcast.limits import Limits
+from twigcast.registration import Dialect
 from twigcast.spark.progress import Reporter
 from twigcast.spark.snapshots import Snapshot, publish
 from twigcast.subscription_files import load_subscriptions
-from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 _REFUSED_SHOWN: Final = 20
 

@@ -24,7 +24,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from twigcast.errors import SourceError
 from twigcast.limits import Limits
-from twigcast.messages import Rejected, Source, find_sources, read_source
+from twigcast.reading.messages import Rejected, Source, find_sources, read_source
 from twigcast.spark.schemas import MESSAGES, MESSAGES_DDL
 
 FORMAT: Final = "twigcast"
@@ -50,7 +50,7 @@ class Reading:
     """How messages are cut out of their files."""
 
     record: str | None = None
-    """Cut each document into messages at this element (see :func:`twigcast.messages.read_messages`)."""
+    """Cut each document into messages at this element (see :func:`twigcast.reading.messages.read_messages`)."""
 
     include: str | None = None
     """A pattern such as ``*.xml`` that names must match."""

@@ -17,12 +17,12 @@ import uvicorn
 from lxml import html
 
 from twigcast.broker.api.app import create_app
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.config import Settings, load
 from twigcast.broker.console import console_router
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.model import Delivery, DeliverySettings, NewSubscription, Scope, Submission, Subscription
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.open import open_store
 from twigcast.broker.tokens import create_token
 

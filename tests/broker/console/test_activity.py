@@ -13,7 +13,7 @@ import pytest
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import BrokerWithConsole, Person, wait_until
 from twigcast.broker.console.activity import KEPT, Activity, Latency, Reading, Tally
-from twigcast.broker.hub.metrics import SECONDS
+from twigcast.broker.metrics import SECONDS
 
 
 def _histogram(values: list[float]) -> Latency:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar, cast
 
-from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.model import (
     Accepted,
     Delivery,
@@ -16,7 +16,7 @@ from twigcast.broker.model import (
     Submission,
     Subscription,
 )
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import LanePosition, Store
 
 TENANT = 1

@@ -12,10 +12,10 @@ import asyncio
 import sys
 
 from tests.broker.hub.hubs import TENANT, publish_any
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.model import Accepted, Submission
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.open import open_store
 
 QUERIES = {"even": "/m[@n mod 2 = 0]", "all": "/m", "third": "for $m in /m[@n mod 3 = 0] return <t>{ $m/x }</t>"}

@@ -19,8 +19,8 @@ import pytest
 from lxml import etree
 
 from tests.broker.hub.hubs import TENANT, run
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.errors import StoreInUse
-from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.model import (
     Accepted,
     Delivery,
@@ -32,7 +32,7 @@ from twigcast.broker.model import (
     Subscription,
     SubscriptionState,
 )
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import LanePosition
 from twigcast.broker.store.store import SqlStore
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from tests.broker.hub.hubs import TENANT, drain, publish, pull_within, run, running, subscribe
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.hub import replay as replaying
 from twigcast.broker.model import Delivery, DeliverySettings, Subscription, SubscriptionState
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Store
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from twigcast.broker.overlay.node import Branch, Keep, Learned, NodeSettings, Peer, ReadAgain, Said, Status
 from twigcast.overlay.core import Effects
-from twigcast.overlay.onyx.model import Message, Recover, Recovered, RoutingQuery, Source, Span
-from twigcast.overlay.onyx.projection import Part
+from twigcast.overlay.onyx.content.projection import Part
+from twigcast.overlay.onyx.messages import Message, Recover, Recovered, RoutingQuery, Source, Span
 
 
 class FloodingNode:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.broker.overlay.flooding import FloodingNode
-from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.broker import RunningBroker
+from twigcast.broker.options import HubOptions
 from twigcast.broker.overlay.node import BrokerNode, MakeNode, NodeSettings
 from twigcast.broker.overlay.service import Overlay
 from twigcast.broker.overlay.settings import OverlaySettings
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Store
 from twigcast.broker.store.store import SqlStore
 from twigcast.overlay.onyx.network.settings import NetworkSettings

@@ -11,12 +11,12 @@ import pytest
 
 from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import Part, part
-from twigcast.broker.overlay.onyx import make_node
+from twigcast.broker.overlay.broker_node import make_node
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.lexicon import Teaching
-from twigcast.overlay.onyx.model import Message
+from twigcast.overlay.onyx.messages import Message
 from twigcast.overlay.onyx.wire.bodies import Bodies
 from twigcast.overlay.onyx.wire.exchange import Exchange
 from twigcast.overlay.onyx.wire.forms import Form

@@ -14,7 +14,7 @@ from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from tests.overlay.onyx.protocol.reducing_histories import QUERIES, draw_batch, result
 from twigcast.broker.model import Delivery
-from twigcast.broker.overlay.onyx import make_node
+from twigcast.broker.overlay.broker_node import make_node
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
 

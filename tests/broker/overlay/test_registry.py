@@ -13,15 +13,15 @@ import pytest
 from tests.broker.hub.hubs import run
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
-from twigcast.broker.overlay.onyx import make_node
-from twigcast.broker.overlay.registry import asking, holder
-from twigcast.broker.overlay.registry.asking import NoRegistry
+from twigcast.broker.overlay.broker_node import make_node
+from twigcast.broker.overlay.registry import client, replica
 from twigcast.broker.overlay.registry.catalogue import Catalogue, scope_and_name, source_name
+from twigcast.broker.overlay.registry.client import NoRegistry
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
-from twigcast.overlay.onyx import replicated
-from twigcast.overlay.onyx.model import Source
-from twigcast.overlay.onyx.routing import routing_query
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import Source
+from twigcast.overlay.onyx.registry import raft
 
 HOLDERS = ("a", "b", "c")
 DTD = "<!ELEMENT feed (item*)><!ELEMENT item EMPTY><!ATTLIST item n CDATA #REQUIRED>"
@@ -137,7 +137,7 @@ def test_the_registry_survives_the_loss_of_one_holder_and_a_restart_of_all(
             await until(lambda: entry(parts["b"], "news"))
 
     async def alone() -> None:
-        monkeypatch.setattr(asking, "PATIENCE_SECONDS", 3.0)
+        monkeypatch.setattr(client, "PATIENCE_SECONDS", 3.0)
         async with broker(stores["b"], "b") as b:
             # Without any link the catalogue is known, and what needs others is refused.
             assert entry(b, "news") is not None
@@ -287,7 +287,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
     """The ledger waits: nothing is told before it is durable."""
     from twigcast.broker.errors import StoreUnavailable
     from twigcast.broker.overlay.registry.ledger import Ledger
-    from twigcast.overlay.onyx.replicated_log import Entry, Snapshot
+    from twigcast.overlay.onyx.registry.raft_log import Entry, Snapshot
 
     class Failing:
         def __init__(self) -> None:
@@ -340,8 +340,8 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
 def test_a_holder_that_was_away_while_the_log_was_shortened_knows_all(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holder, "ENTRIES_MAX", 10)
-    monkeypatch.setattr(replicated, "PIECE_CHARACTERS", 300)
+    monkeypatch.setattr(replica, "ENTRIES_MAX", 10)
+    monkeypatch.setattr(raft, "PIECE_CHARACTERS", 300)
     stores = {name: new_store(name) for name in HOLDERS}
 
     async def all_three() -> None:

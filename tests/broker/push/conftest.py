@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.services.postgresql import PostgresqlServer
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.store.open import open_store
 
 OpenBroker = Callable[[], Awaitable[RunningBroker]]

@@ -10,10 +10,10 @@ import httpx2
 from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
 from twigcast.broker.api.websub import websub_router
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.config import Settings
 from twigcast.broker.model import Scope
-from twigcast.broker.outward import Outward
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.outbound import Outward
 from twigcast.broker.tokens import create_token
 
 BASE = "https://news.example"

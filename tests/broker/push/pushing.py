@@ -7,10 +7,11 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff
-from twigcast.broker.delivery.hosts import HostLimits
-from twigcast.broker.delivery.outgoing import Timeouts
+from twigcast.broker.delivery.host_scheduler import HostLimits
+from twigcast.broker.delivery.http_client import Timeouts
 from twigcast.broker.delivery.push import PushSettings
 from twigcast.broker.delivery.websub import LeaseBounds
 from twigcast.broker.model import (
@@ -22,8 +23,7 @@ from twigcast.broker.model import (
     Submission,
     Subscription,
 )
-from twigcast.broker.outward import Outward, OutwardSettings
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.outbound import Outward, OutwardSettings
 from twigcast.broker.sources.schedule import PollSettings
 
 TENANT = 1

@@ -14,9 +14,9 @@ import pytest
 
 from tests.broker.push.receiver import Got, Receiver, Reply
 from twigcast.broker.delivery.addresses import HostNotFound, Resolver, UrlPolicy, is_public, parse_url
-from twigcast.broker.delivery.capabilities import Capabilities, FeedName
-from twigcast.broker.delivery.outgoing import AnswerTooLarge, Outgoing, RequestFailed, Timeouts
+from twigcast.broker.delivery.http_client import AnswerTooLarge, Outgoing, RequestFailed, Timeouts
 from twigcast.broker.errors import UrlRefused
+from twigcast.broker.feed_addresses import Capabilities, FeedName
 from twigcast.broker.logs import without_secrets
 
 PRIVATE = """127.0.0.1 127.255.255.254 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1

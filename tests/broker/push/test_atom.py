@@ -16,10 +16,10 @@ from lxml import etree
 from tests.broker.push.http_face import BASE, client_of, feed_url
 from tests.broker.push.pushing import now, publish, running, subscribe
 from twigcast.broker.api import atom
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.delivery.atom import FeedLinks, Item, write_feed
-from twigcast.broker.delivery.capabilities import Capabilities, FeedName, parse_feed_url
+from twigcast.broker.feed_addresses import Capabilities, FeedName, parse_feed_url
 from twigcast.broker.model import StoredMessage, SubscriptionState
-from twigcast.broker.running import RunningBroker
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,10 @@ from tests.broker.push.conftest import OpenBroker, both_stores
 from tests.broker.push.http_face import client_of
 from tests.broker.push.pushing import TENANT, quick, running, subscribe, until
 from tests.broker.push.receiver import HANG, Got, Receiver, Reply
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.delivery.outgoing import Timeouts
+from twigcast.broker.delivery.http_client import Timeouts
 from twigcast.broker.model import Source, SourceKind, StoredMessage
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.sources import schedule
 from twigcast.broker.sources.poll import PollLimits
 from twigcast.broker.sources.schedule import PollSettings

@@ -16,14 +16,14 @@ import pytest
 from tests.broker.push.conftest import OpenBroker, both_stores
 from tests.broker.push.pushing import errors, letters, now, publish, quick, running, subscribe, until
 from tests.broker.push.receiver import DROP, HANG, Got, Receiver, Reply, answers
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff, parse_retry_after
-from twigcast.broker.delivery.hosts import HostLimits
-from twigcast.broker.delivery.outgoing import Timeouts
+from twigcast.broker.delivery.host_scheduler import HostLimits
+from twigcast.broker.delivery.http_client import Timeouts
 from twigcast.broker.delivery.webhook import sign, verify
 from twigcast.broker.model import DeliverySettings, NewSubscription, Subscription, SubscriptionState
-from twigcast.broker.outward import OutwardSettings
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.outbound import OutwardSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -20,11 +20,11 @@ from tests.broker.push.http_face import BASE, client_of, feed_url
 from tests.broker.push.pushing import TENANT, letters, publish, quick, running, subscribe, until
 from tests.broker.push.receiver import HANG, Got, Receiver, Reply
 from tests.broker.push.test_atom import A, checked, contents
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.websub import LeaseBounds
 from twigcast.broker.model import Subscription, SubscriptionState
-from twigcast.broker.outward import OutwardSettings
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.outbound import OutwardSettings
 from twigcast.broker.store.interface import WebSubRequest
 
 pytestmark = pytest.mark.anyio

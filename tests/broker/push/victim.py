@@ -10,10 +10,10 @@ import sys
 from dataclasses import replace
 
 from tests.broker.push.pushing import TENANT, quick, subscribe
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Submission
-from twigcast.broker.outward import Outward
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.outbound import Outward
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 

@@ -33,10 +33,10 @@ from twigcast.broker.api import (
     websocket,
 )
 from twigcast.broker.api.access import Gate
+from twigcast.broker.api.connection import OUTERMOST
 from twigcast.broker.api.context import Context, UrlCheck
 from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
-from twigcast.broker.api.sending import OUTERMOST
 from twigcast.broker.config import Settings
 from twigcast.broker.logs import start_request
 from twigcast.broker.service import Broker

@@ -20,9 +20,9 @@ from twigcast.broker.api.context import Anyone, Context, PathName, Shared, Subsc
 from twigcast.broker.api.models.common import Model
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
-from twigcast.broker.delivery.capabilities import HUB_PATH, Capabilities, FeedKind, FeedName, FeedPath
 from twigcast.broker.delivery.websub_requests import find_feed
 from twigcast.broker.errors import NotFound
+from twigcast.broker.feed_addresses import HUB_PATH, Capabilities, FeedKind, FeedName, FeedPath
 
 ENTRIES: Final = 20
 ENTRIES_MAX: Final = 100

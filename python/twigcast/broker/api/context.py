@@ -20,7 +20,7 @@ from twigcast.broker.api.streams import AutomaticAcks, Streams
 from twigcast.broker.config import Settings
 from twigcast.broker.model import Scope
 from twigcast.broker.service import Broker
-from twigcast.characters import NO_CHARACTER, half_pair
+from twigcast.reading.text import NO_CHARACTER, half_pair
 
 if TYPE_CHECKING:
     from twigcast.broker.overlay.service import Overlay

@@ -19,8 +19,8 @@ from typing import Final
 import orjson
 
 from twigcast.broker.model import Delivery, StoredMessage
-from twigcast.conversion import to_utf8
 from twigcast.errors import RejectedMessage
+from twigcast.reading.conversion import to_utf8
 
 _KEPT_BYTES_MAX: Final = 16 << 20
 _KEYS_MAX: Final = 50_000

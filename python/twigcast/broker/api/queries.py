@@ -14,12 +14,12 @@ from twigcast.broker.api.models import CheckOut, ExplainIn, ExplanationOut, Expl
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.subscriptions import find
 from twigcast.broker.errors import NotFound
-from twigcast.characters import as_bytes
 from twigcast.errors import QueryError, QueryLimitExceeded, caret
 from twigcast.explanation import explain as explain_query
 from twigcast.limits import Limits
 from twigcast.query_check import check as check_query
-from twigcast.subscriptions import Dialect
+from twigcast.reading.text import as_bytes
+from twigcast.registration import Dialect
 
 router = APIRouter(tags=["queries"], responses=problem_responses(401, 403))
 

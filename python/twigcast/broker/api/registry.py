@@ -21,12 +21,12 @@ from twigcast.broker.api.models.overlay import (
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.overlay import overlay_of
 from twigcast.broker.errors import NotFound
-from twigcast.overlay.onyx.description import Description
-from twigcast.overlay.onyx.model import RoutingQuery, Source
-from twigcast.overlay.onyx.routing import routing_query
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import RoutingQuery, Source
+from twigcast.overlay.onyx.registry.description import Description
 
 if TYPE_CHECKING:
-    from twigcast.broker.overlay.registering import Registering
+    from twigcast.broker.overlay.registration_service import Registering
 
 router = APIRouter(tags=["overlay"], responses=problem_responses(401, 403, 404))
 

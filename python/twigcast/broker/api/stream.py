@@ -19,11 +19,11 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from twigcast.broker.api.access import Principal
+from twigcast.broker.api.connection import OUTERMOST, Connection
 from twigcast.broker.api.context import Context, QueryName, Shared, context_of
 from twigcast.broker.api.deliveries import acknowledge_through, lane_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
-from twigcast.broker.api.sending import OUTERMOST, Connection
 from twigcast.broker.errors import BrokerError, Invalid
 from twigcast.broker.model import Delivery
 from twigcast.broker.model import Scope as TokenScope

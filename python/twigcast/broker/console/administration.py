@@ -11,7 +11,7 @@ from twigcast.broker.api.models import TenantIn, TokenIn
 from twigcast.broker.config import TenantLimits
 from twigcast.broker.console import pages
 from twigcast.broker.console.forms import Form, invalid
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.requests import Desk, Visit
 from twigcast.broker.errors import Conflict, Invalid, NotFound
 from twigcast.broker.model import Scope, Tenant
 from twigcast.errors import TwigcastError

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.console import pages
-from twigcast.broker.console.explaining import as_text
 from twigcast.broker.console.highlighting import lay_out
 from twigcast.broker.console.paging import places, turn
+from twigcast.broker.console.query_trial import as_text
 from twigcast.broker.console.rejected import excerpt
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.requests import Desk, Visit
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import DeadLetter, RejectedMessage
 from twigcast.broker.store.interface import Transaction

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from twigcast.broker.errors import Invalid, TooLarge
-from twigcast.characters import half_pair
+from twigcast.reading.text import half_pair
 
 FORM_BYTES_MAX: Final = 4 << 20
 """Bytes of one form: a query and a DTD, percent-encoded."""

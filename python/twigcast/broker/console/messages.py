@@ -9,12 +9,12 @@ from starlette.routing import Route
 
 from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
-from twigcast.broker.console.explaining import as_text
 from twigcast.broker.console.highlighting import lay_out
 from twigcast.broker.console.overlay import way_of
 from twigcast.broker.console.paging import places, turn
+from twigcast.broker.console.query_trial import as_text
+from twigcast.broker.console.requests import Desk, Visit
 from twigcast.broker.console.subscriptions import asked_of, find
-from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.console.workbench import account_of
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import StoredMessage

@@ -11,10 +11,10 @@ from starlette.routing import Route
 
 from twigcast.broker.api.models.overlay import OverlayOut, WayOut
 from twigcast.broker.api.overlay import overlay_of
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.requests import Desk, Visit
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Scope, StoredMessage
-from twigcast.overlay.onyx.model import Source
+from twigcast.overlay.onyx.messages import Source
 
 if TYPE_CHECKING:
     from twigcast.broker.overlay.service import Overlay

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.requests import Desk, Visit
 from twigcast.broker.model import Source, SubscriptionState
 from twigcast.broker.store.interface import Statistics, Store
 

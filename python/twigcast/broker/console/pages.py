@@ -18,7 +18,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from twigcast.broker.console.highlighting import Span, visible
-from twigcast.broker.hub.options import refused_dialect
+from twigcast.broker.options import refused_dialect
 from twigcast.errors import InternalError
 
 BASE: Final = "/console"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from twigcast.broker.console.highlighting import Span, visible
-from twigcast.conversion import charset
+from twigcast.reading.conversion import charset
 
 AROUND: Final = 12
 """Lines shown before and after the place."""

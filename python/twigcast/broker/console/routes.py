@@ -14,18 +14,18 @@ from starlette.routing import Route
 from twigcast.broker.api.context import Context
 from twigcast.broker.console import (
     administration,
-    door,
     failures,
     messages,
     overlay,
     overview,
     pages,
+    sign_in,
     sources,
     subscriptions,
     workbench,
 )
 from twigcast.broker.console.activity import Latency, Reading, Tally
-from twigcast.broker.console.visits import Console, Desk, Visit
+from twigcast.broker.console.requests import Console, Desk, Visit
 from twigcast.broker.errors import NotFound
 
 _A_YEAR = 365 * 86_400
@@ -39,7 +39,7 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
     """
     desk = Desk(Console())
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
-    for subject in (door, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
+    for subject in (sign_in, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
         routes += subject.routes(desk)
 
     # Last, since they take every address that is left.

@@ -16,7 +16,7 @@ from twigcast.broker.api.models import SourceIn
 from twigcast.broker.api.sources import put_source
 from twigcast.broker.console import pages
 from twigcast.broker.console.forms import Form, invalid
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.requests import Desk, Visit
 from twigcast.broker.errors import Conflict, Invalid, NotFound
 from twigcast.broker.model import Scope, Source
 from twigcast.broker.store.interface import MessageSummary

@@ -13,16 +13,16 @@ from starlette.routing import Route
 from twigcast.broker.api import subscriptions as api
 from twigcast.broker.api.models import DeliveryIn, ReplacementIn, SubscriptionIn
 from twigcast.broker.console import commands, pages
-from twigcast.broker.console.explaining import Asked, check_query
 from twigcast.broker.console.forms import Form, invalid, namespaces_as_text, namespaces_of
 from twigcast.broker.console.paging import turn
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.query_trial import Asked, check_query
+from twigcast.broker.console.requests import Desk, Visit
 from twigcast.broker.errors import Invalid, NotFound
-from twigcast.broker.hub.options import refused_dialect
 from twigcast.broker.model import DeliverySettings, Subscription, SubscriptionState
+from twigcast.broker.options import refused_dialect
 from twigcast.broker.store.interface import Store
 from twigcast.errors import TwigcastError
-from twigcast.subscriptions import DIALECTS, Dialect
+from twigcast.registration import DIALECTS, Dialect
 
 PAGE: Final = 50
 """Subscriptions on one page."""

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.console import pages
-from twigcast.broker.console.explaining import Account, Asked, Checked, Trial, account, check_query, try_on
 from twigcast.broker.console.forms import Form, namespaces_of
 from twigcast.broker.console.highlighting import Laid, lay_out
+from twigcast.broker.console.query_trial import Account, Asked, Checked, Trial, account, check_query, try_on
+from twigcast.broker.console.requests import Desk, Visit
 from twigcast.broker.console.subscriptions import asked_of, dialect_of, find
-from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.errors import Invalid
 from twigcast.broker.model import StoredMessage
 from twigcast.errors import TwigcastError

@@ -18,10 +18,10 @@ from typing import Final
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from twigcast.broker.delivery.capabilities import Capabilities, FeedName
+from twigcast.broker.feed_addresses import Capabilities, FeedName
 from twigcast.broker.model import Delivery, StoredMessage
-from twigcast.conversion import to_utf8
 from twigcast.errors import RejectedMessage
+from twigcast.reading.conversion import to_utf8
 
 MEDIA_TYPE: Final = "application/atom+xml"
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from xml.parsers import expat
 
 from twigcast.broker.delivery.backoff import parse_retry_after
-from twigcast.broker.delivery.outgoing import Answer
+from twigcast.broker.delivery.http_client import Answer
 from twigcast.broker.model import Delivery, Subscription
 
 XML: Final = "application/xml"

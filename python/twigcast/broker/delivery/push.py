@@ -1,10 +1,10 @@
 """Pushing: from lanes that have something pending to subscribers' servers, in order, at least once.
 
 There is one :class:`_Lane` for each pushed subscription that has something pending, and it is only a place in a queue
-(:mod:`~twigcast.broker.delivery.hosts`) and a count of attempts; what is idle is a number in a table. A turn reads a
-few deliveries from the store, sends them one after the other, and acknowledges each. A failure ends the turn, and the
-lane comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the lane
-goes on: nothing ends silently.
+(:mod:`~twigcast.broker.delivery.host_scheduler`) and a count of attempts; what is idle is a number in a table. A turn
+reads a few deliveries from the store, sends them one after the other, and acknowledges each. A failure ends the turn,
+and the lane comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the
+lane goes on: nothing ends silently.
 
 Attempts that failed are counted in the store, so that a delivery comes to its end however often the broker restarts.
 After a restart what is pending is pending still, and is marked as possibly delivered before.
@@ -24,8 +24,8 @@ from typing import Final
 from twigcast.broker.delivery.addresses import origin_of
 from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.channel import ANSWER_BYTES_MAX, Channel, Failure, judge
-from twigcast.broker.delivery.hosts import HostLimits, HostQueues, Turn
-from twigcast.broker.delivery.outgoing import Outgoing, RequestFailed
+from twigcast.broker.delivery.host_scheduler import HostLimits, HostQueues, Turn
+from twigcast.broker.delivery.http_client import Outgoing, RequestFailed
 from twigcast.broker.errors import StoreUnavailable, UrlRefused
 from twigcast.broker.model import (
     Delivery,

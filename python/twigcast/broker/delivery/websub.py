@@ -23,13 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from twigcast.broker.delivery.capabilities import (
-    Capabilities,
-    FeedName,
-    base_of_feed,
-    parse_feed_url,
-)
-from twigcast.broker.delivery.outgoing import Answer, Outgoing, RequestFailed
+from twigcast.broker.delivery.http_client import Answer, Outgoing, RequestFailed
 from twigcast.broker.delivery.websub_requests import (
     ALL,
     Intent,
@@ -43,6 +37,7 @@ from twigcast.broker.delivery.websub_requests import (
     seconds,
 )
 from twigcast.broker.errors import Invalid, NotFound, StoreUnavailable, TooMany, UrlRefused
+from twigcast.broker.feed_addresses import Capabilities, FeedName, base_of_feed, parse_feed_url
 from twigcast.broker.model import (
     DeliverySettings,
     NewSubscription,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
-from twigcast.broker.delivery.capabilities import Capabilities, FeedName, base_of_feed, hub_of_feed, parse_feed_url
 from twigcast.broker.delivery.channel import PushRequest
+from twigcast.broker.feed_addresses import Capabilities, FeedName, base_of_feed, hub_of_feed, parse_feed_url
 from twigcast.broker.model import Delivery, Subscription
 
 _GROUP_MAX: Final = 20

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from twigcast.broker.delivery.capabilities import FeedName
 from twigcast.broker.errors import Invalid
+from twigcast.broker.feed_addresses import FeedName
 from twigcast.broker.model import Subscription, SubscriptionState
 from twigcast.broker.service import Broker
 from twigcast.errors import QueryError

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twigcast.broker.delivery.capabilities import source_of_topic
 from twigcast.broker.errors import LimitReached, NotFound
-from twigcast.broker.hub.group import Group, Operation
+from twigcast.broker.feed_addresses import source_of_topic
+from twigcast.broker.hub.commit import Group, Operation
 from twigcast.broker.hub.population import Member
 from twigcast.broker.model import (
     DeliveryId,
@@ -22,7 +22,7 @@ from twigcast.broker.model import (
     SubscriptionState,
 )
 from twigcast.broker.store.interface import Pause, Transaction
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 
 class Subscribe(Operation):

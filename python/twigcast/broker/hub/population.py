@@ -15,16 +15,17 @@ from itertools import pairwise
 from typing import Final
 
 from twigcast._core import NameDictionary
-from twigcast.broker.delivery.capabilities import source_of_topic
 from twigcast.broker.errors import Invalid
-from twigcast.broker.hub.options import refused_dialect
+from twigcast.broker.feed_addresses import source_of_topic
 from twigcast.broker.model import Subscription, SubscriptionState
-from twigcast.conversion import to_utf8
+from twigcast.broker.options import refused_dialect
+from twigcast.engine.external import Evaluate, integers, match_batch
 from twigcast.errors import QueryError, QueryLimitExceeded, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
-from twigcast.subscriptions import Dialect, SubscriptionSet
-from twigcast.subscriptions import Subscription as Query
-from twigcast.xquery.asking import Evaluate, integers, match_batch
+from twigcast.reading.conversion import to_utf8
+from twigcast.registration import Dialect
+from twigcast.registration import Subscription as Query
+from twigcast.subscriptions import SubscriptionSet
 
 _LOADED_AT_ONCE: Final = 20_000
 
@@ -82,7 +83,8 @@ class TenantPopulation:
         self.engine = SubscriptionSet(limits=limits)
         self._evaluate = evaluate
         self.followers: dict[int, Member] = {}
-        """Those in XQuery, which look at stored messages by themselves: see :mod:`~twigcast.broker.hub.following`."""
+        """Those in XQuery, which look at stored messages by themselves: see
+        :mod:`~twigcast.broker.hub.external_queries`."""
         self.dormant: dict[int, Member] = {}
         """Those that do not take part."""
         self.ids = array("q")

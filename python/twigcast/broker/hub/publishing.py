@@ -14,7 +14,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any, cast
 
-from twigcast.broker.hub.group import Group, Operation, Published
+from twigcast.broker.hub.commit import Group, Operation, Published
 from twigcast.broker.hub.population import Outcome, TenantPopulation
 from twigcast.broker.hub.suspension import count_pending
 from twigcast.broker.model import (
@@ -25,9 +25,9 @@ from twigcast.broker.model import (
     StoredMessage,
     Submission,
 )
-from twigcast.conversion import recoded
 from twigcast.errors import MessageLimitExceeded
 from twigcast.errors import RejectedMessage as Rejection
+from twigcast.reading.conversion import recoded
 
 _new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery]", partial(tuple.__new__, NewDelivery))
 """Makes one of a tuple, in a fraction of the time of the constructor."""

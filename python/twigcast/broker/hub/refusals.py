@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from twigcast import _core
 from twigcast.broker.errors import Invalid
-from twigcast.broker.hub.following import Evaluations
-from twigcast.broker.hub.options import refused_dialect
+from twigcast.broker.hub.external_queries import Evaluations
 from twigcast.broker.model import NewQuery, NewSubscription
-from twigcast.characters import NO_CHARACTER, half_pair
+from twigcast.broker.options import refused_dialect
 from twigcast.errors import InvalidKey, TwigcastError
-from twigcast.subscriptions import no_query
+from twigcast.reading.text import NO_CHARACTER, half_pair
+from twigcast.registration import no_query
 
 
 def refused_subscriptions(new: Sequence[NewSubscription], evaluations: Evaluations) -> list[Exception | None]:

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.following import TOLD_SECONDS, Evaluations, Follower, is_paused_at
-from twigcast.broker.hub.metrics import Metrics
-from twigcast.broker.hub.options import HubOptions, refused_dialect
+from twigcast.broker.hub.external_queries import TOLD_SECONDS, Evaluations, Follower, is_paused_at
 from twigcast.broker.hub.population import Member, TenantPopulation
+from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription, SubscriptionState, Tenant
+from twigcast.broker.options import HubOptions, refused_dialect
 from twigcast.broker.store.interface import Pause, Store
 from twigcast.errors import QueryError
 

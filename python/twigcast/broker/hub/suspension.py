@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from twigcast.broker.hub.group import Group, Published
+from twigcast.broker.hub.commit import Group, Published
 from twigcast.broker.model import ErrorRecord, SubscriptionState
 
 _STEPS: Final = 10

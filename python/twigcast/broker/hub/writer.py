@@ -18,12 +18,12 @@ from queue import Empty, SimpleQueue
 from typing import cast
 
 from twigcast.broker.errors import BrokerError, StoreUnavailable
-from twigcast.broker.hub.group import Group, HandOver, Operation, Published
-from twigcast.broker.hub.metrics import Metrics
-from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.hub.commit import Group, HandOver, Operation, Published
 from twigcast.broker.hub.population import Member, Population
 from twigcast.broker.hub.publishing import Publish, publish
+from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import Delivery, DeliveryId, StoredMessage, Subscription, SubscriptionState, Tenant
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import Store
 from twigcast.errors import TwigcastError
 

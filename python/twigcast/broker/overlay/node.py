@@ -9,9 +9,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.model import Message, Recovered, Root, RoutingQuery, Source
+from twigcast.overlay.onyx.content.projection import Part
+from twigcast.overlay.onyx.messages import Message, Recovered, Root, RoutingQuery, Source
 from twigcast.overlay.onyx.network.driver import OverlayNode
-from twigcast.overlay.onyx.projection import Part
 from twigcast.overlay.onyx.wire.bodies import Bodies
 
 
@@ -101,7 +101,7 @@ class Peer(NamedTuple):
 
     Attributes:
         identity: Its number.
-        label: What it says of itself (see `twigcast.overlay.onyx.description`).
+        label: What it says of itself (see `twigcast.overlay.onyx.registry.description`).
         links: Its neighbours and what the links cost.
     """
 
@@ -186,7 +186,7 @@ class NodeSettings(NamedTuple):
     Attributes:
         identity: Its number.
         incarnation: Of this start.
-        label: What it says of itself to others (see `twigcast.overlay.onyx.description`).
+        label: What it says of itself to others (see `twigcast.overlay.onyx.registry.description`).
         last: The last number that it gave.
         horizons: By root, how far it is known in the store.
         bodies: What reads messages in other forms than text.

@@ -17,15 +17,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.group import Group, Operation
+from twigcast.broker.hub.commit import Group, Operation
 from twigcast.broker.hub.population import Outcome, TenantPopulation
 from twigcast.broker.hub.publishing import Name, Publication, at_places
 from twigcast.broker.model import Accepted, StoredMessage, Submission
 from twigcast.broker.store.interface import Origin
 from twigcast.errors import MalformedMessage, RejectedMessage
-from twigcast.overlay.onyx.model import Message
-from twigcast.overlay.onyx.parts import read_part
-from twigcast.overlay.onyx.projection import Part, covers, part_of
+from twigcast.overlay.onyx.content.projection import Part, covers, part_of
+from twigcast.overlay.onyx.content.projection_text import read_part
+from twigcast.overlay.onyx.messages import Message
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies
 from twigcast.overlay.onyx.wire.errors import WireError
 
@@ -48,7 +48,8 @@ class _Foreign(Submission):
 
     origin: Origin = field(kw_only=True)
     reduced: str = field(default="", kw_only=True)
-    """The part of the message that this is (see :mod:`twigcast.overlay.onyx.parts`); empty: the whole."""
+    """The part of the message that this is (see :mod:`twigcast.overlay.onyx.content.projection_text`); empty: the
+    whole."""
     refusal: RejectedMessage | None = field(kw_only=True, default=None)
     """Why its body cannot be read in the form in which it came."""
 

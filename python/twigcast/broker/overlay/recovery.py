@@ -8,7 +8,7 @@ from typing import Final
 
 from twigcast.broker.model import StoredMessage
 from twigcast.broker.store.interface import Store
-from twigcast.overlay.onyx.model import Message, Root
+from twigcast.overlay.onyx.messages import Message, Root
 
 MESSAGES_AT_ONCE: Final = 100
 BYTES_AT_ONCE: Final = 1 << 20

@@ -18,8 +18,10 @@ from importlib import metadata
 from itertools import islice
 from typing import Any, Final
 
+from twigcast.broker.broker import RunningBroker
 from twigcast.broker.errors import BrokerError, StoreUnavailable
 from twigcast.broker.model import Delivery, StoredMessage, Subscription, SubscriptionState
+from twigcast.broker.overlay.interests import Wish, Wishes
 from twigcast.broker.overlay.node import (
     Break,
     BrokerNode,
@@ -33,18 +35,16 @@ from twigcast.broker.overlay.node import (
 )
 from twigcast.broker.overlay.receiving import Receiver
 from twigcast.broker.overlay.recovery import PORTION_BYTES, as_message, read_again
-from twigcast.broker.overlay.registering import Registering
+from twigcast.broker.overlay.registration_service import Registering
 from twigcast.broker.overlay.reports import Report, Tallies, Way
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.overlay.wishes import Wish, Wishes
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Origin, OverlayIdentity
-from twigcast.overlay.onyx.description import Description, read_description
-from twigcast.overlay.onyx.model import Message, Recovered, RoutingQuery, Span
+from twigcast.overlay.onyx.content.projection import Part
+from twigcast.overlay.onyx.messages import Message, Recovered, RoutingQuery, Span
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.greeting import identity_of
-from twigcast.overlay.onyx.projection import Part
+from twigcast.overlay.onyx.registry.description import Description, read_description
 from twigcast.overlay.onyx.wire.bodies import Bodies
 
 logger = logging.getLogger(__name__)

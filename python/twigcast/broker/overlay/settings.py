@@ -14,7 +14,7 @@ from twigcast.overlay.onyx.network.errors import CertificateError
 from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target, host_and_port, is_loopback, target_of
-from twigcast.overlay.onyx.registration import Place, Placement
+from twigcast.overlay.onyx.registry.catalogue import Place, Placement
 from twigcast.overlay.onyx.wire.exchange import FormWishes
 
 

@@ -1,9 +1,9 @@
 """Cutting RSS and Atom feeds into messages, one for each entry.
 
-An entry becomes a message as :mod:`twigcast.records` cuts it: its own bytes in UTF-8, with the namespace declarations
-of the feed around it. Its id is what the feed says (``guid``, ``atom:id``, ``rdf:about``, else its link), or a digest
-of its content where the feed says nothing. Both kinds of feed are told by their root, whatever they were registered
-as.
+An entry becomes a message as :mod:`twigcast.reading.records` cuts it: its own bytes in UTF-8, with the namespace
+declarations of the feed around it. Its id is what the feed says (``guid``, ``atom:id``, ``rdf:about``, else its link),
+or a digest of its content where the feed says nothing. Both kinds of feed are told by their root, whatever they were
+registered as.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from xml.parsers import expat
 
 from twigcast.errors import RejectedMessage
-from twigcast.records import cut_records
+from twigcast.reading.records import cut_records
 
 ATOM_NAMESPACE: Final = "http://www.w3.org/2005/Atom"
 RDF_NAMESPACE: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from twigcast.broker.delivery.backoff import parse_retry_after
-from twigcast.broker.delivery.outgoing import Answer, Outgoing, RequestFailed, gunzip
+from twigcast.broker.delivery.http_client import Answer, Outgoing, RequestFailed, gunzip
 from twigcast.broker.errors import StoreUnavailable, UrlRefused
 from twigcast.broker.model import Source, Submission
 from twigcast.broker.service import Broker

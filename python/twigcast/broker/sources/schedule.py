@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from twigcast.broker.delivery.outgoing import Outgoing
+from twigcast.broker.delivery.http_client import Outgoing
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Source
 from twigcast.broker.service import Broker

@@ -9,9 +9,9 @@ from random import Random
 from lxml import etree
 
 from tests.strategies import NAMESPACES, Generator
-from twigcast.overlay.onyx.model import RoutingDelta, RoutingQuery
-from twigcast.overlay.onyx.routing import routing_query
-from twigcast.overlay.onyx.table import RoutingTable, Trees
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.content.routing_table import RoutingTable, Trees
+from twigcast.overlay.onyx.messages import RoutingDelta, RoutingQuery
 
 
 def random_graph(random: Random, count: int, extra: int) -> dict[int, set[int]]:

@@ -10,7 +10,7 @@ import pytest
 
 from twigcast import SubscriptionSet
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.exclusiveness import (
+from twigcast.overlay.onyx.content.exclusiveness import (
     Partitioning,
     Pattern,
     PatternReader,
@@ -25,8 +25,8 @@ from twigcast.overlay.onyx.exclusiveness import (
     select_patterns,
     selections_of,
 )
-from twigcast.overlay.onyx.model import LinearPath
-from twigcast.overlay.onyx.routing import routing_query
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import LinearPath
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "15"))

@@ -13,11 +13,11 @@ from tests.overlay.onyx.content.networks import Network, draw_query, mapped, ran
 from tests.overlay.onyx.content.test_routing_queries import satisfied
 from tests.overlay.onyx.content.test_routing_tables import change, check_messages, state
 from tests.strategies import Generator
-from twigcast.overlay.onyx.generalise import Selectivity, absorb, boxes, common_conjuncts, generalise
-from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, RoutingDelta, RoutingQuery
-from twigcast.overlay.onyx.routing import everything, routing_query
-from twigcast.overlay.onyx.table import RoutingTable, Trees
-from twigcast.overlay.onyx.widening import wider
+from twigcast.overlay.onyx.content.generalise import Selectivity, absorb, boxes, common_conjuncts, generalise
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.content.routing_table import RoutingTable, Trees
+from twigcast.overlay.onyx.content.widening import wider
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, RoutingDelta, RoutingQuery
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "12"))

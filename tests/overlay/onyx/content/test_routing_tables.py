@@ -12,10 +12,10 @@ from tests.overlay.onyx.content.networks import Network, draw_query, mapped, mat
 from tests.strategies import Generator
 from twigcast import _core
 from twigcast.errors import MalformedMessage
-from twigcast.overlay.onyx.matching import RoutingMatcher, matches
-from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, LinearPath, RoutingDelta
-from twigcast.overlay.onyx.routing import everything, routing_query
-from twigcast.overlay.onyx.table import RoutingTable, Trees
+from twigcast.overlay.onyx.content.routing_index import RoutingMatcher, matches
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.content.routing_table import RoutingTable, Trees
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, RoutingDelta
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "12"))

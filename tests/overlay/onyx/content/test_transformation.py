@@ -10,9 +10,9 @@ import pytest
 from lxml import etree
 
 from twigcast import SubscriptionSet
-from twigcast.overlay.onyx.parts import read_part, write_part
-from twigcast.overlay.onyx.projection import ALWAYS, Part, QueryText, common_part, covers, part_of, query_of
-from twigcast.overlay.onyx.restructuring import (
+from twigcast.overlay.onyx.content.projection import ALWAYS, Part, QueryText, common_part, covers, part_of, query_of
+from twigcast.overlay.onyx.content.projection_text import read_part, write_part
+from twigcast.overlay.onyx.content.restructuring import (
     Transformation,
     TransformationPlan,
     TransformationStep,

@@ -9,7 +9,7 @@ import struct
 import zlib
 from typing import Final
 
-from twigcast.overlay.onyx.model import Message, Span
+from twigcast.overlay.onyx.messages import Message, Span
 
 NAME_MAX: Final = 4_096
 BODY_MAX: Final = 64 << 20

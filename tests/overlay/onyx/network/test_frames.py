@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from twigcast._core import PACKET_BYTES_MAX, PACKET_FRAMES_MAX
-from twigcast.overlay.onyx import model
+from twigcast.overlay.onyx import messages as model
 from twigcast.overlay.onyx.lexicon import Teaching
-from twigcast.overlay.onyx.model import PROTOCOL
+from twigcast.overlay.onyx.messages import PROTOCOL
 from twigcast.overlay.onyx.network import frames, packets
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused

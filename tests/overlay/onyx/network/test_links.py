@@ -17,7 +17,7 @@ import trustme
 
 from tests.overlay.onyx.network.network_fakes import QUICK, FakeNode, certificates, driver, running, until
 from twigcast.overlay.core import Effects, SetTimer
-from twigcast.overlay.onyx.model import PROTOCOL, Known, Message, Span
+from twigcast.overlay.onyx.messages import PROTOCOL, Known, Message, Span
 from twigcast.overlay.onyx.network import greeting, packets, streams
 from twigcast.overlay.onyx.network.dialer import Dialer
 from twigcast.overlay.onyx.network.driver import Driver

@@ -20,7 +20,7 @@ from tests.overlay.onyx.network.processes import BrokerProcess, running, wait
 from tests.overlay.onyx.network.test_links import STRANGER, packed, say
 from tests.overlay.onyx.network.test_processes import ids, message, publish, wait_for, wait_joined
 from tests.services.postgresql import PostgresqlServer
-from twigcast.overlay.onyx.model import PROTOCOL, Known
+from twigcast.overlay.onyx.messages import PROTOCOL, Known
 from twigcast.overlay.onyx.network.greeting import Ready
 from twigcast.overlay.onyx.network.tls import Target
 

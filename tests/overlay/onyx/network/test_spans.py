@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.overlay.onyx.network import frames_oracle as oracle
 from twigcast._core import packet_frames, packet_of
 from twigcast.overlay.onyx.lexicon import Lexicon
-from twigcast.overlay.onyx.model import Message, Span
+from twigcast.overlay.onyx.messages import Message, Span
 from twigcast.overlay.onyx.network.frames import SPAN_KIND, SPANS
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from lxml import etree
 
+from twigcast.lab.overlays.onyx.scenario import OnyxNetwork
+from twigcast.lab.overlays.simulator import NetworkFaults
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.model import Message, RoutingQuery
-from twigcast.overlay.onyx.projection import Part
-from twigcast.overlay.onyx.routing import routing_query
-from twigcast.overlay.onyx.scenario import OnyxNetwork
-from twigcast.overlay.onyx.settings import OnyxSettings
-from twigcast.overlay.simulator import NetworkFaults
+from twigcast.overlay.onyx.content.projection import Part
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import Message, RoutingQuery
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
 #: So few that many users want the same, and that some messages are wanted by nobody.
 QUERIES = (

@@ -14,11 +14,11 @@ from lxml import etree
 from tests.overlay.onyx.protocol.histories import History, violations_of
 from twigcast import SubscriptionSet
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.items import Accept
-from twigcast.overlay.onyx.model import Message, RoutingQuery
-from twigcast.overlay.onyx.projection import Part, part_of
-from twigcast.overlay.onyx.routing import routing_query
-from twigcast.overlay.onyx.settings import OnyxSettings
+from twigcast.overlay.onyx.content.projection import Part, part_of
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import Message, RoutingQuery
+from twigcast.overlay.onyx.protocol.events import Accept
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
 #: Mostly such as allow a projection, with a few that need the whole, or something else of it.
 QUERIES = (

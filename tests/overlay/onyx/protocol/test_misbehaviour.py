@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from twigcast.overlay.core import Effects
-from twigcast.overlay.onyx.broker import OnyxBroker
-from twigcast.overlay.onyx.items import Accept, Refused, Trouble
-from twigcast.overlay.onyx.model import (
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.content.routing_table import RoutingTable
+from twigcast.overlay.onyx.messages import (
     PROTOCOL,
     Attach,
     Attached,
@@ -22,9 +22,9 @@ from twigcast.overlay.onyx.model import (
     Source,
     Span,
 )
-from twigcast.overlay.onyx.routing import everything, routing_query
-from twigcast.overlay.onyx.settings import OnyxSettings
-from twigcast.overlay.onyx.table import RoutingTable
+from twigcast.overlay.onyx.protocol.events import Accept, Refused, Trouble
+from twigcast.overlay.onyx.protocol.node import OnyxBroker
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
 
 def hello(identity: int, version: tuple[int, int] = PROTOCOL) -> Hello:

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from tests.overlay.onyx.protocol.histories import draw_links
+from twigcast.lab.overlays.onyx.scenario import BRISK, OnyxNetwork
+from twigcast.lab.overlays.ordered import OrderedNode
+from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.overlay.core import Address, Effects
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.model import DISJUNCTS_PER_DELTA_MAX, Known, LinkState, Source
-from twigcast.overlay.onyx.routing import everything, routing_query
-from twigcast.overlay.onyx.scenario import BRISK, OnyxNetwork
-from twigcast.overlay.onyx.settings import OnyxSettings
-from twigcast.overlay.onyx.streams import Knowledge, Piece
-from twigcast.overlay.onyx.topology import Topology, Verdict, minimum_spanning_forest
-from twigcast.overlay.ordered import OrderedNode
-from twigcast.overlay.simulator import NetworkFaults, Simulator
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.messages import DISJUNCTS_PER_DELTA_MAX, Known, LinkState, Source
+from twigcast.overlay.onyx.protocol.root_stream import Knowledge, Piece
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
+from twigcast.overlay.onyx.protocol.topology import Topology, Verdict, minimum_spanning_forest
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "40"))

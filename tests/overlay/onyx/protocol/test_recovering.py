@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from twigcast.overlay.core import Effects
-from twigcast.overlay.onyx.broker import OnyxBroker
-from twigcast.overlay.onyx.model import PROTOCOL, Attached, Hello, LinkState, Recover, Recovered, Span
-from twigcast.overlay.onyx.routing import everything
-from twigcast.overlay.onyx.settings import OnyxSettings
-from twigcast.overlay.onyx.table import RoutingTable
+from twigcast.overlay.onyx.content.routing_query import everything
+from twigcast.overlay.onyx.content.routing_table import RoutingTable
+from twigcast.overlay.onyx.messages import PROTOCOL, Attached, Hello, LinkState, Recover, Recovered, Span
+from twigcast.overlay.onyx.protocol.node import OnyxBroker
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
 ME, ROOT = 1, 2
 RETRY = OnyxSettings().recover_retry

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tests.overlay.many_seeds import failures
+from tests.lab.overlays.many_seeds import failures
 from tests.overlay.onyx.protocol.reducing_histories import (
     QUERIES,
     ReducingHistory,
@@ -20,13 +20,13 @@ from tests.overlay.onyx.protocol.reducing_histories import (
     run_reducing_history,
     wanted,
 )
-from twigcast.overlay.onyx.broker import OnyxBroker
-from twigcast.overlay.onyx.model import Message
-from twigcast.overlay.onyx.parts import read_part
-from twigcast.overlay.onyx.projection import Part
-from twigcast.overlay.onyx.reducing import Reductions
-from twigcast.overlay.onyx.scenario import OnyxNetwork
-from twigcast.overlay.onyx.settings import OnyxSettings
+from twigcast.lab.overlays.onyx.scenario import OnyxNetwork
+from twigcast.overlay.onyx.content.projection import Part
+from twigcast.overlay.onyx.content.projection_text import read_part
+from twigcast.overlay.onyx.messages import Message
+from twigcast.overlay.onyx.protocol.link_projection import Reductions
+from twigcast.overlay.onyx.protocol.node import OnyxBroker
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 HISTORIES = int(os.environ.get("TWIGCAST_HISTORIES", "2000")) // 16

@@ -15,7 +15,7 @@ from twigcast.errors import RejectedMessage
 from twigcast.limits import Limits
 from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.onyx.lexicon import LEXICON_NAMES_MAX, Lexicon, Teaching
-from twigcast.overlay.onyx.model import Hello, Known, Message, Recovered, Span
+from twigcast.overlay.onyx.messages import Hello, Known, Message, Recovered, Span
 from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
 from twigcast.overlay.onyx.wire import FORMS, Structure
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field
 
 from twigcast.broker.api.models.common import Model, moment
-from twigcast.overlay.onyx.description import Description, read_description
+from twigcast.overlay.onyx.registry.description import Description, read_description
 
 if TYPE_CHECKING:
-    from twigcast.broker.overlay.registering import Choice
+    from twigcast.broker.overlay.registration_service import Choice
     from twigcast.broker.overlay.registry.registrar import RegistryReport
     from twigcast.broker.overlay.reports import Report, Way
     from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble

@@ -15,7 +15,7 @@ from twigcast.broker.model import (
     Subscription,
     SubscriptionState,
 )
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 
 class DeliveryIn(Model):

@@ -16,7 +16,7 @@ from typing import Final
 
 from twigcast.broker.errors import Conflict, Forbidden
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.model import Source
+from twigcast.overlay.onyx.messages import Source
 
 _TOLD_AGAIN_SECONDS: Final = 60.0
 """Refusals of one source are told once in this time; all are counted."""

@@ -11,7 +11,7 @@ import orjson
 
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.replicated_log import Durable, Entry, Snapshot
+from twigcast.overlay.onyx.registry.raft_log import Durable, Entry, Snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twigcast.broker.overlay.registry.asking import Asking
-from twigcast.broker.overlay.registry.holder import Holder
+from twigcast.broker.overlay.registry.client import Asking
+from twigcast.broker.overlay.registry.codec import Answer, Ask, Command, Elsewhere, TextError, read
 from twigcast.broker.overlay.registry.ledger import Ledger
-from twigcast.broker.overlay.registry.texts import Answer, Ask, Command, Elsewhere, TextError, read
+from twigcast.broker.overlay.registry.replica import Holder
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.description import Description
-from twigcast.overlay.onyx.model import Source
-from twigcast.overlay.onyx.registration import Placement, Registry
+from twigcast.overlay.onyx.messages import Source
+from twigcast.overlay.onyx.registry.catalogue import Placement, Registry
+from twigcast.overlay.onyx.registry.description import Description
 
 logger = logging.getLogger(__name__)
 

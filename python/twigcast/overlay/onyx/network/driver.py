@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.model import PROTOCOL
+from twigcast.overlay.onyx.messages import PROTOCOL
 from twigcast.overlay.onyx.network.dialer import Dialer
 from twigcast.overlay.onyx.network.greeting import Greeting
 from twigcast.overlay.onyx.network.link import Link

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from twigcast.overlay.onyx.lexicon import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Teaching
-from twigcast.overlay.onyx.model import PROTOCOL
+from twigcast.overlay.onyx.messages import PROTOCOL
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.fields import NAME_MAX, read_flag
 from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX, Greeting, Ping, Pong, Ready, Refused

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, LinearPath, Root
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, Root
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.primitives import Reader, put_number, put_text
 

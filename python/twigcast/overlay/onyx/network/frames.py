@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from twigcast._core import BODY_BYTES_MAX, SpanCodec
 from twigcast.overlay.onyx.lexicon import Lexicon, Teaching
-from twigcast.overlay.onyx.model import (
+from twigcast.overlay.onyx.messages import (
     DISJUNCTS_PER_DELTA_MAX,
     Attach,
     Attached,

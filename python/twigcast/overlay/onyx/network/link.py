@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from twigcast.errors import TwigcastError
 from twigcast.overlay.onyx.lexicon import Teaching
-from twigcast.overlay.onyx.model import Hello
+from twigcast.overlay.onyx.messages import Hello
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.greeting import FORM, FRAME, SILENT, SLOW, Greeting, Ping, Pong, Refused
 from twigcast.overlay.onyx.network.packets import PACKET_BYTES_WANTED, frame, messages_of, packet

@@ -9,8 +9,9 @@ A stream says what the message says, not how: white space inside tags, CDATA sec
 DOCTYPE do not come back. Text comes back byte for byte. So links carry text unless their brokers were told otherwise.
 
 What lives where: ``forms``: names of forms, and which one a link carries; ``dictionaries``: names with numbers;
-``lexicons``: dictionaries that grow; ``compression``; ``coding``: bodies from one form to another, and to what the
-engine takes; ``bodies``: the same for messages on their way; ``exchange``: what the two ends of a link agree on.
+``lexicons``: the dictionaries that grow with the messages of sources; ``compression``; ``coding``: bodies from one form
+to another, and to what the engine takes; ``bodies``: the same for messages on their way; ``exchange``: what the two
+ends of a link agree on.
 """
 
 from twigcast.overlay.onyx.wire.coding import Coder

@@ -10,7 +10,7 @@ from twigcast._core import ParsedMessage
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMessage
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.lexicon import Lexicon
-from twigcast.overlay.onyx.model import Message
+from twigcast.overlay.onyx.messages import Message
 from twigcast.overlay.onyx.wire.coding import Coder, Opened
 from twigcast.overlay.onyx.wire.compression import compress, decompress
 from twigcast.overlay.onyx.wire.errors import WireError

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from twigcast._core import NameDictionary, ParsedMessage, RoutingTable, WantedLabels
-from twigcast.conversion import to_utf8
 from twigcast.errors import NeedsConversion
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.wire.compression import compress, decompress
 from twigcast.overlay.onyx.wire.dictionaries import Dictionaries
 from twigcast.overlay.onyx.wire.forms import Compression, Form, Structure
+from twigcast.reading.conversion import to_utf8
 
 
 class Opened(NamedTuple):

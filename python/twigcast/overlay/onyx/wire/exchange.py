@@ -1,8 +1,8 @@
 """What two neighbours agree on: in which forms messages go over their link, and which names have numbers there.
 
-Both greet with the names of the forms that they take part in (:class:`~twigcast.overlay.onyx.model.Hello`), the dearest
-first. Each then sends in the first of its own that the other has named too, in text if there is none. Of a link that
-breaks, nothing is remembered: forms are agreed on anew, and dictionaries taught anew.
+Both greet with the names of the forms that they take part in (:class:`~twigcast.overlay.onyx.messages.Hello`), the
+dearest first. Each then sends in the first of its own that the other has named too, in text if there is none. Of a link
+that breaks, nothing is remembered: forms are agreed on anew, and dictionaries taught anew.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.onyx.lexicon import LEXICON_NAMES_MAX, Lexicon, Teaching
-from twigcast.overlay.onyx.model import Hello, Message, Recovered, Span
+from twigcast.overlay.onyx.messages import Hello, Message, Recovered, Span
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
 from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.forms import FORMS, Form, Structure, choose
