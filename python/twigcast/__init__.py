@@ -25,7 +25,7 @@ from twigcast.envelope import Envelope
 from twigcast.joined_payloads import JoinedPayloads
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport, check
-from twigcast.registration import Refused, Subscription
+from twigcast.registration import RefusedSubscription, Subscription
 from twigcast.subscriptions import SubscriptionSet
 
 __version__ = VERSION
@@ -39,7 +39,7 @@ __all__ = [
     "Match",
     "Node",
     "QueryReport",
-    "Refused",
+    "RefusedSubscription",
     "Subscription",
     "SubscriptionSet",
     "__version__",

@@ -291,7 +291,7 @@ class SpanCodec:
     """Reads and writes the fields of spans. Use :mod:`twigcast.overlay.onyx.network.packets`.
 
     Both classes are named tuples: a span of (root, after, upto, message or ``None``), a message as in
-    :class:`twigcast.overlay.onyx.messages.Message`.
+    :class:`twigcast.overlay.onyx.messages.OverlayMessage`.
     """
 
     def __new__(cls, span: type, message: type) -> SpanCodec:

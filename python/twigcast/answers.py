@@ -162,7 +162,7 @@ class Delivery(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapping:
+class DeliveryEnvelope:
     """An envelope around the deliveries of one message."""
 
     envelope: Envelope
@@ -224,7 +224,7 @@ class Deliveries(Sequence[Delivery]):
         told: Told,
         payloads: Sequence[bytes] | _core.Results,
         undecided: Sequence[UndecidedSubscription] = (),
-        wrapping: Wrapping | None = None,
+        wrapping: DeliveryEnvelope | None = None,
     ) -> None:
         self._wrapping = wrapping
         self._message = message

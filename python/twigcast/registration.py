@@ -35,7 +35,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedSubscription:
     """A subscription that was not added."""
 
     subscription: Subscription

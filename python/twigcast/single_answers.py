@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from twigcast import _core
 from twigcast.engine.external import integers, match_batch
-from twigcast.engine.key_tables import KeyTable, KnownTables
+from twigcast.engine.key_tables import KeyTable, KeyTableCache
 from twigcast.errors import NeedsConversion, UndecidedSubscription
 
 
@@ -36,7 +36,7 @@ class Single:
 
 
 def ask_single(
-    engine: _core.Engine, tables: KnownTables, xml: bytes, *, deliver: bool = False, nodes: bool = False
+    engine: _core.Engine, tables: KeyTableCache, xml: bytes, *, deliver: bool = False, nodes: bool = False
 ) -> Single:
     """Ask about one message what only batches can be asked.
 

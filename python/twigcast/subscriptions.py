@@ -20,16 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from twigcast import _core
-from twigcast.answers import (
-    Deliveries,
-    Match,
-    Matching,
-    Named,
-    Node,
-    Told,
-    Wrapping,
-)
-from twigcast.engine.key_tables import KnownTables, ToldByEngine
+from twigcast.answers import Deliveries, DeliveryEnvelope, Match, Matching, Named, Node, Told
+from twigcast.engine.key_tables import KeyTableCache, ToldByEngine
 from twigcast.envelope import Envelope
 from twigcast.errors import (
     NeedsConversion,
@@ -46,7 +38,7 @@ from twigcast.registration import (
     DIALECTS,
     Dialect,
     Given,
-    Refused,
+    RefusedSubscription,
     Subscription,
     as_subscription,
     is_text,
@@ -103,7 +95,7 @@ class SubscriptionSet:
         self.engine = _core.Engine(self._limits.as_dict())
         """The compiled engine; internal."""
         self._changing = threading.RLock()
-        self.tables = KnownTables(self.engine)
+        self.tables = KeyTableCache(self.engine)
         """Keys by slot and by query; internal."""
         for refused in self.add_many(subscriptions):
             raise refused.error
@@ -153,19 +145,19 @@ class SubscriptionSet:
         subscriptions: Iterable[Given],
         *,
         replace: bool = False,
-    ) -> list[Refused]:
+    ) -> list[RefusedSubscription]:
         """Add many subscriptions, much faster than one by one. Returns those that were refused, with their errors.
 
         Args:
             subscriptions: :class:`Subscription` objects, or tuples of key, query and (if need be) namespaces.
             replace: Whether a subscription whose key is taken takes the place of the old one.
         """
-        refused: list[Refused] = []
+        refused: list[RefusedSubscription] = []
         remaining = iter(subscriptions)
         index = 0
         while given := list(islice(remaining, _BULK)):
             for position, error in self._add_given(given, replace=replace):
-                refused.append(Refused(as_subscription(given[position]), error, index + position))
+                refused.append(RefusedSubscription(as_subscription(given[position]), error, index + position))
             index += len(given)
         return refused
 
@@ -375,14 +367,16 @@ class SubscriptionSet:
         if envelope is not None and not isinstance(envelope, Envelope):
             raise TypeError(f"an envelope is an Envelope, such as Envelope('delivery'), and not {envelope!r}")
         if envelope is None or envelope.query is None:
-            wrapping = None if envelope is None else Wrapping(envelope, message_id, whole)
+            wrapping = None if envelope is None else DeliveryEnvelope(envelope, message_id, whole)
             return Deliveries(source, *self._delivered(source), wrapping)
         # No other thread changes the set meanwhile, so these are the queries that matched.
         with self._changing:
             count, told, payloads, undecided = self._delivered(source)
             keys = told.keys()
             queries = {key: self[key].query for key in keys}
-        return Deliveries(source, count, told, payloads, undecided, Wrapping(envelope, message_id, whole, queries))
+        return Deliveries(
+            source, count, told, payloads, undecided, DeliveryEnvelope(envelope, message_id, whole, queries)
+        )
 
     def _delivered(
         self, source: bytes
@@ -480,7 +474,7 @@ class SubscriptionSet:
         """
         loaded = cls(namespaces=namespaces, dialect=dialect, limits=limits)
         loaded.engine = _core.Engine.load(os.fspath(path), loaded._limits.as_dict())
-        loaded.tables = KnownTables(loaded.engine)
+        loaded.tables = KeyTableCache(loaded.engine)
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:

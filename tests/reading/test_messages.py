@@ -12,12 +12,14 @@ import pytest
 
 from twigcast import Limits
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, SourceError, UnreadableMessage
-from twigcast.reading.messages import Message, Rejected, find_sources, read_messages
+from twigcast.reading.messages import Message, RejectedInput, find_sources, read_messages
 
 LIMITS = Limits(message_bytes_max=10_000)
 
 
-def read(*arguments: str | Path, record: str | None = None, include: str | None = None) -> dict[str, bytes | Rejected]:
+def read(
+    *arguments: str | Path, record: str | None = None, include: str | None = None
+) -> dict[str, bytes | RejectedInput]:
     items = list(read_messages(arguments, record=record, include=include, limits=LIMITS))
     by_id = {item.id: item.xml if isinstance(item, Message) else item for item in items}
     assert len(by_id) == len(items), "ids are unique"
@@ -146,7 +148,7 @@ def test_a_document_that_breaks_keeps_its_first_records(tmp_path: Path) -> None:
     found = read(document, record="i")
     assert found["#1"] == b"<i>1</i>"
     second = found["#2"]
-    assert isinstance(second, Rejected)
+    assert isinstance(second, RejectedInput)
     assert isinstance(second.error, MalformedMessage)
 
 
@@ -187,7 +189,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 def test_damaged_standard_input_is_a_rejected_message(monkeypatch: pytest.MonkeyPatch) -> None:
     give_stdin(monkeypatch, gzip.compress(b"<a/>" * 100)[:20])
     (rejected,) = read("-").values()
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, RejectedInput)
     assert isinstance(rejected.error, UnreadableMessage)
 
 
@@ -205,7 +207,7 @@ def test_a_file_that_vanishes_is_rejected_and_the_others_are_read(folder: Path) 
     rest = {item.id: item for item in reading}
     for name in ("b.xml", "sub/more.zip"):
         rejected = rest[name]
-        assert isinstance(rejected, Rejected)
+        assert isinstance(rejected, RejectedInput)
         assert isinstance(rejected.error, UnreadableMessage)
         assert "no such file" in str(rejected.error)
     assert isinstance(rest["z.xml.gz"], Message)
@@ -219,7 +221,7 @@ def test_an_empty_file_is_a_message(folder: Path) -> None:
 def test_a_file_over_the_limit_is_rejected_with_its_head(folder: Path) -> None:
     (folder / "a.xml").write_bytes(b"<a>" + b"x" * 20_000)
     rejected = read(folder)["a.xml"]
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, RejectedInput)
     assert isinstance(rejected.error, MessageLimitExceeded)
     assert rejected.error.value == 10_000
     assert rejected.xml.startswith(b"<a>xxx")
@@ -233,7 +235,7 @@ def test_compression_bombs_are_not_unpacked(tmp_path: Path) -> None:
     found = read(tmp_path)
     for name in ("f.zip/bomb.xml", "g.tgz/bomb.xml", "h.xml.gz"):
         rejected = found[name]
-        assert isinstance(rejected, Rejected)
+        assert isinstance(rejected, RejectedInput)
         assert isinstance(rejected.error, MessageLimitExceeded)
     assert found["f.zip/good.xml"] == found["g.tgz/good.xml"] == b"<g/>"
 
@@ -257,7 +259,7 @@ def test_damaged_archives_are_rejected_and_the_rest_is_read(tmp_path: Path) -> N
     assert found["g.xml"] == b"<good/>"
     for name in ("a.zip/2.xml", "b.zip", "c.tgz/2.xml", "d.xml.gz", "e.gz", "f.tar"):
         rejected = found[name]
-        assert isinstance(rejected, Rejected), name
+        assert isinstance(rejected, RejectedInput), name
         assert isinstance(rejected.error, UnreadableMessage), name
         assert "damaged" in str(rejected.error), name
 
@@ -270,7 +272,7 @@ def test_encrypted_members_are_rejected(tmp_path: Path) -> None:
     data[data.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(data)
     (rejected,) = read(path).values()
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, RejectedInput)
     assert "password" in str(rejected.error)
 
 
@@ -278,7 +280,7 @@ def test_loops_of_links_end(folder: Path) -> None:
     (folder / "sub" / "loop").symlink_to(folder, target_is_directory=True)
     (folder / "dangling.xml").symlink_to(folder / "nowhere")
     found = read(folder)
-    assert isinstance(found.pop("dangling.xml"), Rejected)
+    assert isinstance(found.pop("dangling.xml"), RejectedInput)
     assert len(found) == 6
 
 
@@ -294,7 +296,7 @@ def test_a_folder_linked_twice_is_read_twice(folder: Path, tmp_path: Path) -> No
 def test_pipes_in_folders_do_not_block(folder: Path) -> None:
     os.mkfifo(folder / "pipe.xml")
     rejected = read(folder)["pipe.xml"]
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, RejectedInput)
     assert "regular file" in str(rejected.error)
 
 

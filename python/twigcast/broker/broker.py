@@ -1,4 +1,4 @@
-"""A running broker: hub and lanes together, behind what :class:`twigcast.broker.service.Broker` promises."""
+"""A running broker: hub and lanes together, behind what :class:`twigcast.broker.service.BrokerInterface` promises."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from twigcast.broker.commit_listener import Watcher
+from twigcast.broker.commit_listener import CommitListener
 from twigcast.broker.errors import Conflict, NotFound, Stopping, StoreUnavailable, TooMany
-from twigcast.broker.hub.commit import HandOver, Operation
-from twigcast.broker.hub.external_queries import Evaluations
+from twigcast.broker.hub.commit import CommitResult, Operation
+from twigcast.broker.hub.external_queries import SaxonExecutor
 from twigcast.broker.hub.operations import (
-    Acknowledge,
+    AcknowledgeDeliveries,
     AcknowledgeUpTo,
-    Change,
     Replace,
     ReplaceQueries,
-    Replayed,
     SetState,
+    StoreChange,
+    StoreReplay,
     Subscribe,
     Unsubscribe,
 )
-from twigcast.broker.hub.population import Member, Population
+from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.hub.publishing import Publish
 from twigcast.broker.hub.refusals import refused, refused_queries, refused_subscriptions
 from twigcast.broker.hub.replay import Replays
@@ -35,25 +35,25 @@ from twigcast.broker.hub.writer import Writer
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import (
     Accepted,
-    Delivery,
     DeliveryId,
     DeliverySettings,
     ErrorRecord,
     NewDelivery,
     NewQuery,
     NewSubscription,
-    RejectedMessage,
+    QueuedDelivery,
+    RejectedRecord,
     StoredMessage,
+    StoredSubscription,
     Submission,
-    Subscription,
     SubscriptionState,
     Tenant,
 )
 from twigcast.broker.options import HubOptions
 from twigcast.broker.queues.leases import Leases
-from twigcast.broker.queues.live import AtOnce, Lanes, Listener
-from twigcast.broker.service import Broker
-from twigcast.broker.store.interface import LanePosition, Pause, Store, Transaction
+from twigcast.broker.queues.live import AtOnce, LiveQueues, QueueCursor
+from twigcast.broker.service import BrokerInterface
+from twigcast.broker.store.interface import Pause, QueuePosition, Store, Transaction
 from twigcast.errors import TwigcastError
 from twigcast.registration import Dialect
 
@@ -70,7 +70,7 @@ _CHECKED_HERE: Final = 20
 _RETRY_SECONDS_MAX: Final = 10.0
 
 
-class RunningBroker(Broker):
+class Broker(BrokerInterface):
     """A broker for the event loop that it is started in.
 
     Args:
@@ -83,15 +83,15 @@ class RunningBroker(Broker):
         self.options = options or HubOptions()
         self.metrics = Metrics()
         self._running = False
-        self._watchers: list[Watcher] = []
-        self._population = Population(self.options.limits)
+        self._watchers: list[CommitListener] = []
+        self._population = BrokerPopulation(self.options.limits)
         self._readers = ThreadPoolExecutor(self.options.readers, "twigcast-reader")
-        self._lanes = Lanes(self._read_pending, self.options, self.metrics)
+        self._lanes = LiveQueues(self._read_pending, self.options, self.metrics)
         self._leases = Leases(self._lanes)
         self._writer = Writer(
             store, self._population, self.options, self.metrics, self._lanes.readers, self._hand_over_from_thread
         )
-        self._evaluations = Evaluations(self.options)
+        self._evaluations = SaxonExecutor(self.options)
         self._replays = Replays(
             store,
             self._in_thread,
@@ -116,7 +116,7 @@ class RunningBroker(Broker):
             StoreUnavailable: The store does not answer.
         """
         self._loop = asyncio.get_running_loop()
-        unfinished: list[Subscription] = []
+        unfinished: list[StoredSubscription] = []
         await self.tenants_changed()
         last_seq = await self._in_thread(self.store.last_seq)
         self._lanes.first_new = last_seq + 1
@@ -135,7 +135,7 @@ class RunningBroker(Broker):
         self._begin(self._retention.run())
         self._begin(self._refresh_tenants())
 
-    def _loaded(self, unfinished: list[Subscription]) -> Iterator[Subscription]:
+    def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[StoredSubscription]:
         """All stored subscriptions; those with an unfinished replay are kept as a whole."""
         for subscription in self.store.all_subscriptions():
             if subscription.replay_next is not None:
@@ -194,14 +194,14 @@ class RunningBroker(Broker):
 
     # Publishing -------------------------------------------------------------------------------------------------------
 
-    async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedMessage]:
+    async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
         if not submissions:
             return []
         if not self._running:
             raise Stopping("the broker is not running; what was sent was not stored")
         operation = Publish(submissions, self._loop.create_future())
         self._admit(operation)
-        return cast("list[Accepted | RejectedMessage]", await self._do(operation))
+        return cast("list[Accepted | RejectedRecord]", await self._do(operation))
 
     def _admit(self, operation: Publish) -> None:
         """Count a publication in, where there is room for it."""
@@ -220,8 +220,8 @@ class RunningBroker(Broker):
 
     # Subscriptions ----------------------------------------------------------------------------------------------------
 
-    async def subscribe(self, new: Sequence[NewSubscription]) -> list[Subscription | Exception]:
-        results: list[Subscription | Exception] = []
+    async def subscribe(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
+        results: list[StoredSubscription | Exception] = []
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
             check = partial(refused_subscriptions, some, self._evaluations)
@@ -239,13 +239,13 @@ class RunningBroker(Broker):
 
     async def replace(
         self,
-        subscription: Subscription,
+        subscription: StoredSubscription,
         *,
         query: str,
         namespaces: Mapping[str, str],
         dialect: str,
         delivery: DeliverySettings,
-    ) -> Subscription:
+    ) -> StoredSubscription:
         if (dialect == "xquery") != (subscription.dialect == "xquery"):
             raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
         check = partial(refused, subscription.key, query, namespaces, dialect, self._evaluations)
@@ -254,7 +254,7 @@ class RunningBroker(Broker):
             raise refusal
         future = self._loop.create_future()
         operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery, future)
-        return cast("Subscription", await self._do(operation))
+        return cast("StoredSubscription", await self._do(operation))
 
     async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
         results: list[Exception | None] = []
@@ -268,23 +268,23 @@ class RunningBroker(Broker):
         return results
 
     async def set_state(
-        self, subscription: Subscription, state: SubscriptionState, reason: str | None = None
-    ) -> Subscription:
+        self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None = None
+    ) -> StoredSubscription:
         await self._do(SetState(subscription, state, reason, self._loop.create_future()))
         return await self._as_stored(subscription)
 
-    async def _as_stored(self, subscription: Subscription) -> Subscription:
+    async def _as_stored(self, subscription: StoredSubscription) -> StoredSubscription:
         found = await self._in_thread(lambda: self.store.subscription(subscription.tenant_id, subscription.key))
         if found is None or found.id != subscription.id:
             raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
         return found
 
-    async def unsubscribe(self, subscription: Subscription) -> None:
+    async def unsubscribe(self, subscription: StoredSubscription) -> None:
         await self._do(Unsubscribe(subscription, self._loop.create_future()))
 
     # Lanes ------------------------------------------------------------------------------------------------------------
 
-    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[Delivery]:
+    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
         if not self._running:
             return []
         return await self._leases.pull(lane_id, limit=limit, wait=wait, visibility=visibility)
@@ -292,7 +292,7 @@ class RunningBroker(Broker):
     async def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
         if not ids:
             return
-        await self._do(Acknowledge(lane_id, ids, self._loop.create_future()))
+        await self._do(AcknowledgeDeliveries(lane_id, ids, self._loop.create_future()))
         leases = self._leases.of(lane_id)
         if leases is not None:
             leases.settle(ids)
@@ -313,11 +313,11 @@ class RunningBroker(Broker):
             self.metrics.released += leases.give_back(ids, delay)
 
     def listen(
-        self, lane_id: int, after: LanePosition | None = None, *, at_once: AtOnce | None = None
-    ) -> AsyncIterator[list[Delivery]]:
-        return Listener(self._lanes, lane_id, after, self._marked, at_once, open_=self._running).groups()
+        self, lane_id: int, after: QueuePosition | None = None, *, at_once: AtOnce | None = None
+    ) -> AsyncIterator[list[QueuedDelivery]]:
+        return QueueCursor(self._lanes, lane_id, after, self._marked, at_once, open_=self._running).groups()
 
-    def _marked(self, lane_id: int, deliveries: list[Delivery]) -> list[Delivery]:
+    def _marked(self, lane_id: int, deliveries: list[QueuedDelivery]) -> list[QueuedDelivery]:
         """Deliveries read for a listener, with those marked that may have been handed out before."""
         marked = self._lanes.marked(lane_id, deliveries)
         leases = self._leases.of(lane_id)
@@ -326,7 +326,7 @@ class RunningBroker(Broker):
         before = leases.before
         return [d._replace(redelivered=True) if d.id in before and not d.redelivered else d for d in marked]
 
-    async def bury(self, deliveries: Sequence[tuple[Delivery, int, str]]) -> list[int]:
+    async def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
         numbers = await self.change(lambda transaction: transaction.bury(deliveries, at=time.time()))
         for delivery, _, _ in deliveries:
             leases = self._leases.of(delivery.lane_id)
@@ -334,7 +334,7 @@ class RunningBroker(Broker):
                 leases.settle([delivery.id])
         return numbers
 
-    async def revive(self, dead_letter_ids: Sequence[int]) -> list[Delivery]:
+    async def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         revived = await self.change(lambda transaction: transaction.revive(dead_letter_ids))
         if revived:
             for watcher in self._watchers:
@@ -344,9 +344,9 @@ class RunningBroker(Broker):
     # Other changes ----------------------------------------------------------------------------------------------------
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
-        return cast("T", await self._do(Change(work, self._loop.create_future())))
+        return cast("T", await self._do(StoreChange(work, self._loop.create_future())))
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, watcher: CommitListener) -> None:
         self._watchers.append(watcher)
 
     # Other brokers ----------------------------------------------------------------------------------------------------
@@ -383,11 +383,11 @@ class RunningBroker(Broker):
         self,
         lane_id: int,
         *,
-        after: LanePosition | None = None,
+        after: QueuePosition | None = None,
         limit: int,
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
-    ) -> list[Delivery]:
+    ) -> list[QueuedDelivery]:
         return await self._in_thread(
             lambda: self.store.pending(
                 lane_id, after=after, limit=limit, bytes_max=bytes_max, skip_subscriptions=skip_subscriptions
@@ -396,7 +396,7 @@ class RunningBroker(Broker):
 
     async def _write_replayed(
         self,
-        member: Member,
+        member: RegisteredSubscription,
         deliveries: Sequence[NewDelivery],
         begun_at: int,
         replay_next: int | None,
@@ -404,14 +404,14 @@ class RunningBroker(Broker):
         pauses: Sequence[Pause] | None = None,
     ) -> bool:
         future = self._loop.create_future()
-        return bool(await self._do(Replayed(member, deliveries, begun_at, replay_next, future, errors, pauses)))
+        return bool(await self._do(StoreReplay(member, deliveries, begun_at, replay_next, future, errors, pauses)))
 
     # What the writing thread tells ------------------------------------------------------------------------------------
 
-    def _hand_over_from_thread(self, over: HandOver) -> None:
+    def _hand_over_from_thread(self, over: CommitResult) -> None:
         self._loop.call_soon_threadsafe(self._hand_over, over)
 
-    def _hand_over(self, over: HandOver) -> None:
+    def _hand_over(self, over: CommitResult) -> None:
         """Act on a group: the lanes first, then those who watch, then those who wait for answers."""
         lanes = self._lanes
         if over.last_seq > lanes.last_seq:
@@ -429,7 +429,9 @@ class RunningBroker(Broker):
                 watcher.on_deliveries(over.pushed)
         self._answer(over.operations)
 
-    def _subscriptions_changed(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+    def _subscriptions_changed(
+        self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]
+    ) -> None:
         if not (changed or removed):
             return
         for subscription in changed:
@@ -439,7 +441,7 @@ class RunningBroker(Broker):
         for watcher in self._watchers:
             watcher.on_subscriptions(changed, removed)
 
-    def _forget(self, subscription: Subscription) -> None:
+    def _forget(self, subscription: StoredSubscription) -> None:
         lane_id = subscription.lane_id
         self._replays.look_again(subscription)
         self._lanes.purge(lane_id, subscription.id)
@@ -451,7 +453,7 @@ class RunningBroker(Broker):
         if leases is not None or self._lanes.knows(lane_id):
             self._begin(self._close_if_gone(subscription))
 
-    async def _close_if_gone(self, subscription: Subscription) -> None:
+    async def _close_if_gone(self, subscription: StoredSubscription) -> None:
         """End those who read a lane that went with its last subscription."""
         try:
             lane = await self._in_thread(lambda: self.store.lane(subscription.tenant_id, subscription.subscriber))
@@ -484,7 +486,7 @@ class RunningBroker(Broker):
             self._published_per_second += 0.1 * (messages / max(longest, 1e-3) - self._published_per_second)
 
 
-def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[Member, TwigcastError]]) -> None:
+def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[RegisteredSubscription, TwigcastError]]) -> None:
     """Suspend stored subscriptions that the engine does not take any more, as limits are lower than they were."""
     now = time.time()
     for member, error in refused:

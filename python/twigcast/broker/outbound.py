@@ -11,14 +11,14 @@ from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.channel import Channel
 from twigcast.broker.delivery.host_scheduler import HostLimits
-from twigcast.broker.delivery.http_client import Outgoing, Timeouts
+from twigcast.broker.delivery.http_client import HttpClient, Timeouts
 from twigcast.broker.delivery.push import Pusher, PushSettings
 from twigcast.broker.delivery.webhook import WebhookChannel
 from twigcast.broker.delivery.websub import LeaseBounds, WebSubHub
 from twigcast.broker.delivery.websub_channel import WebSubChannel
 from twigcast.broker.feed_addresses import Capabilities
 from twigcast.broker.model import DeliveryKind
-from twigcast.broker.service import Broker
+from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.poll import PollLimits
 from twigcast.broker.sources.schedule import Poller, PollSettings
 
@@ -27,7 +27,7 @@ _SPARE_CONNECTIONS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class OutwardSettings:
+class OutboundSettings:
     """Settings of all parts.
 
     Args:
@@ -47,7 +47,7 @@ class OutwardSettings:
     grace: float = 5.0
 
     @classmethod
-    def of(cls, settings: Settings) -> OutwardSettings:
+    def of(cls, settings: Settings) -> OutboundSettings:
         """Those that the broker's settings describe."""
         backoff = Backoff(settings.push_retry_seconds, settings.push_retry_seconds_max)
         hosts = HostLimits(
@@ -69,7 +69,7 @@ class OutwardSettings:
         )
 
 
-class Outward:
+class OutboundServices:
     """Starts and stops all parts, for one event loop.
 
     Args:
@@ -77,11 +77,11 @@ class Outward:
         settings: Of all parts.
     """
 
-    def __init__(self, broker: Broker, settings: OutwardSettings | None = None) -> None:
-        self.settings = settings or OutwardSettings()
+    def __init__(self, broker: BrokerInterface, settings: OutboundSettings | None = None) -> None:
+        self.settings = settings or OutboundSettings()
         self._broker = broker
         hosts = self.settings.push.hosts
-        self.outgoing = Outgoing(
+        self.outgoing = HttpClient(
             self.settings.policy,
             timeouts=self.settings.timeouts,
             connections_max=hosts.concurrency + _SPARE_CONNECTIONS,

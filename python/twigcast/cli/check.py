@@ -14,7 +14,7 @@ from twigcast.errors import DuplicateKey, QueryError, SubscriptionFileError, Twi
 from twigcast.query_check import QueryReport
 from twigcast.query_check import check as check_query
 from twigcast.registration import Subscription
-from twigcast.subscription_files import Row, is_snapshot, read_subscriptions
+from twigcast.subscription_files import SubscriptionFileRow, is_snapshot, read_subscriptions
 from twigcast.subscriptions import SubscriptionSet
 
 
@@ -73,7 +73,7 @@ def _from_file(path: Path) -> Iterator[_Asked]:
         yield from (_Asked(key, kept[key]) for key in kept)
         return
     for row in read_subscriptions(path):
-        if isinstance(row, Row):
+        if isinstance(row, SubscriptionFileRow):
             yield _Asked(f"{name}:{row.line}: {row.subscription.key}", row.subscription)
         else:
             yield _Asked("", row)

@@ -42,7 +42,7 @@ def explain(
     """
     asked = _asked(query, subscriptions, key)
     namespaces = {**common.parse_namespaces(namespace), **asked.namespaces}
-    inbox = common.Inbox(messages, record, include, errors)
+    inbox = common.MessageInput(messages, record, include, errors)
     for message in inbox:
         try:
             found = explain_query(

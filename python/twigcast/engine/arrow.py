@@ -55,7 +55,7 @@ _KEPT_NULLS_MAX: Final = 1_024
 _NO_MESSAGE: Final = UnreadableMessage("there is no message: it is null")
 
 
-class _Wanted(NamedTuple):
+class _BatchOptions(NamedTuple):
     """What to answer with."""
 
     deliver: bool
@@ -88,7 +88,7 @@ def match_batch(
     if threads < 0:
         raise ValueError(f"threads must not be negative, as {threads} is")
     xml = _Messages.of(_message_column(messages))
-    wanted = _Wanted(deliver, nodes, threads)
+    wanted = _BatchOptions(deliver, nodes, threads)
     if grouped and (deliver or nodes):
         raise ValueError("payloads and nodes are told by key, not by group")
     if grouped and not subscriptions.engine.has_external:
@@ -97,7 +97,7 @@ def match_batch(
     return _each_its_own_group(answers) if grouped else answers
 
 
-def _match_keys(subscriptions: SubscriptionSet, xml: _Messages, wanted: _Wanted) -> pa.RecordBatch:
+def _match_keys(subscriptions: SubscriptionSet, xml: _Messages, wanted: _BatchOptions) -> pa.RecordBatch:
     table = subscriptions.tables.keys()
     first, keys = _ask(subscriptions, xml, wanted, table)
     answers = _wrap(first, {**dict(first.errors), **_nulls(xml.array)}, keys, wanted)
@@ -222,7 +222,7 @@ def _is_part(xml: pa.LargeBinaryArray, offsets: pa.Buffer | None, data: pa.Buffe
 
 
 def _ask(
-    subscriptions: SubscriptionSet, xml: _Messages, wanted: _Wanted, table: KeyTable
+    subscriptions: SubscriptionSet, xml: _Messages, wanted: _BatchOptions, table: KeyTable
 ) -> tuple[Answers, pa.StringArray]:
     """The engine's answer, and the keys that its slots stand for: those of the table, unless that is out of date."""
     count = len(xml.array)
@@ -239,7 +239,9 @@ def _ask(
     return result, subscriptions.tables.of_answer(table, result).arrow()
 
 
-def _wrap(result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _Wanted) -> pa.RecordBatch:
+def _wrap(
+    result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _BatchOptions
+) -> pa.RecordBatch:
     """The engine's buffers as a record batch. ``keys`` are what the slots stand for."""
     offsets = pa.py_buffer(result.key_offsets)
     count = offsets.size // 4 - 1

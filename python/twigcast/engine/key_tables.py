@@ -36,7 +36,7 @@ class KeyTable:
         self._keys: list[str | None] | None = None
         """As text of Python's, those that somebody asked for; a table that has grown has the same list."""
         self._arrow: pa.StringArray | None = None
-        self._room: _Room | None = None
+        self._room: _KeyBuffer | None = None
 
     @classmethod
     def of(cls, engine: _core.Engine, known: KeyTable | None = None) -> KeyTable:
@@ -54,7 +54,7 @@ class KeyTable:
         with _growing:
             room = self._room
             if room is None or not room.fits_behind(self, offsets, text):
-                room = _Room(self, len(offsets) + len(text))
+                room = _KeyBuffer(self, len(offsets) + len(text))
             grown = room.put(self, offsets, text)
             grown._room = room
             return grown
@@ -85,7 +85,7 @@ class KeyTable:
 _growing: Final = threading.Lock()
 
 
-class _Room:
+class _KeyBuffer:
     """Memory for a table of keys and what will come behind it. What is in use is never written again."""
 
     __slots__ = ("_keys", "_offsets", "_text", "count", "text_bytes")
@@ -162,7 +162,7 @@ _TABLE_FREE: Final = 1_000
 """A table of so many keys costs nothing to speak of."""
 
 
-class _NamedSince:
+class _KeyCounter:
     """How many keys were named without a table at some version."""
 
     __slots__ = ("_at",)
@@ -180,7 +180,7 @@ class _NamedSince:
         self._at = version, self.at(version) + keys
 
 
-class KnownTables:
+class KeyTableCache:
     """The newest tables that were made of an engine.
 
     Args:
@@ -191,9 +191,9 @@ class KnownTables:
         self._engine = engine
         self._keys = NO_KEYS
         self._groups = NO_GROUPS
-        self._named = _NamedSince()
+        self._named = _KeyCounter()
         """By version of the keys."""
-        self._grouped = _NamedSince()
+        self._grouped = _KeyCounter()
         """In groups, by version."""
 
     def keys(self) -> KeyTable:
@@ -284,7 +284,7 @@ class ToldByEngine:
 
     __slots__ = ("_deliveries", "_results", "_table", "_tables")
 
-    def __init__(self, tables: KnownTables, table: KeyTable, results: _core.Results) -> None:
+    def __init__(self, tables: KeyTableCache, table: KeyTable, results: _core.Results) -> None:
         self._tables = tables
         self._table = table
         self._results = results

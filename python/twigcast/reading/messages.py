@@ -4,7 +4,7 @@ A *source* is one file as found on disk: a message, a compressed message, an arc
 are cut at a record element) a document that holds many. :func:`find_sources` lists the sources behind the arguments a
 user gave; :func:`read_source` reads one. The two are apart so that a pipeline can spread sources over workers.
 
-Whatever goes wrong with one message becomes a :class:`Rejected` in its place, and reading goes on.
+Whatever goes wrong with one message becomes a :class:`RejectedInput` in its place, and reading goes on.
 
 Kinds are told by name: ``.zip``, ``.tar``, ``.tar.gz``, ``.tgz``, ``.tar.bz2``, ``.tar.xz`` (archives), ``.gz`` (one
 compressed message), anything else (one message). Standard input has no name, so its first bytes decide. An archive
@@ -61,7 +61,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedInput:
     """A message that could not be read or cannot be processed."""
 
     id: str
@@ -71,7 +71,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class MessageFile:
     """One file to read messages from."""
 
     path: str
@@ -89,7 +89,7 @@ class Source:
     """Whether it is all that was asked for, so that its records need no name but their number."""
 
 
-def find_sources(arguments: Iterable[str | os.PathLike[str]], *, include: str | None = None) -> list[Source]:
+def find_sources(arguments: Iterable[str | os.PathLike[str]], *, include: str | None = None) -> list[MessageFile]:
     """The sources behind the arguments, folders in order of their sorted paths.
 
     Hidden files and folders (``.name``) and the by-products of other programs (``_name`` as Spark writes them,
@@ -103,11 +103,11 @@ def find_sources(arguments: Iterable[str | os.PathLike[str]], *, include: str | 
         SourceError: There is nothing at an argument.
     """
     arguments = list(arguments)
-    sources: list[Source] = []
+    sources: list[MessageFile] = []
     for argument in arguments:
         path = os.fspath(argument)
         if path == "-":
-            sources.append(Source("-", "stdin", "-", 0))
+            sources.append(MessageFile("-", "stdin", "-", 0))
             continue
         try:
             info = os.stat(path)  # noqa: PTH116 - Path.stat would lose a trailing slash, and so the reason
@@ -117,7 +117,9 @@ def find_sources(arguments: Iterable[str | os.PathLike[str]], *, include: str | 
             sources.extend(_walk(path, "", include, frozenset({(info.st_dev, info.st_ino)})))
         else:
             kind = kind_of(path)
-            sources.append(Source(path, kind, "" if kind in ("zip", "tar") else _text(Path(path).name), info.st_size))
+            sources.append(
+                MessageFile(path, kind, "" if kind in ("zip", "tar") else _text(Path(path).name), info.st_size)
+            )
     if len(arguments) == 1 and len(sources) == 1 and sources[0].kind in ("file", "gzip", "stdin"):
         only = sources[0]
         if only.kind == "stdin" or not Path(os.fspath(arguments[0])).is_dir():
@@ -131,7 +133,7 @@ def read_messages(
     record: str | None = None,
     include: str | None = None,
     limits: Limits | None = None,
-) -> Iterator[Message | Rejected]:
+) -> Iterator[Message | RejectedInput]:
     """The messages behind the arguments, one after the other; ids are unique.
 
     Where two arguments would give the same id, the later ones are told apart by the path of their source.
@@ -159,13 +161,13 @@ def read_messages(
 
 
 def read_source(
-    source: Source, *, record: str | None = None, include: str | None = None, limits: Limits | None = None
-) -> Iterator[Message | Rejected]:
+    source: MessageFile, *, record: str | None = None, include: str | None = None, limits: Limits | None = None
+) -> Iterator[Message | RejectedInput]:
     """The messages of one source, in order. Arguments as for :func:`read_messages`."""
     bytes_max = (limits or Limits()).message_bytes_max
     for name, stream in _open(source, include):
         if isinstance(stream, UnreadableMessage):
-            yield Rejected(name, stream)
+            yield RejectedInput(name, stream)
         elif record is None:
             yield _whole(name, stream, bytes_max)
         else:
@@ -184,14 +186,14 @@ def kind_of(path: str) -> Kind:
 # --- finding ----------------------------------------------------------------------------------------------------------
 
 
-def _walk(folder: str, prefix: str, include: str | None, around: frozenset[tuple[int, int]]) -> Iterator[Source]:
+def _walk(folder: str, prefix: str, include: str | None, around: frozenset[tuple[int, int]]) -> Iterator[MessageFile]:
     """The sources below a folder. ``around`` identifies it and the folders it lies in, against loops of links."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         # Reading the folder as a message fails too and says why: it is reported, not skipped.
-        yield Source(folder, "file", prefix.rstrip("/") or _text(Path(folder).name), 0)
+        yield MessageFile(folder, "file", prefix.rstrip("/") or _text(Path(folder).name), 0)
         return
     for entry in found:
         if entry.name.startswith((".", "_")):
@@ -200,19 +202,19 @@ def _walk(folder: str, prefix: str, include: str | None, around: frozenset[tuple
         try:
             info = entry.stat()
         except OSError:
-            yield Source(entry.path, "file", name, 0)
+            yield MessageFile(entry.path, "file", name, 0)
             continue
         if stat.S_ISDIR(info.st_mode):
             identity = (info.st_dev, info.st_ino)
             if identity not in around:
                 yield from _walk(entry.path, f"{name}/", include, around | {identity})
         elif kind_of(entry.name) in ("zip", "tar"):
-            yield Source(entry.path, kind_of(entry.name), f"{name}/", info.st_size)
+            yield MessageFile(entry.path, kind_of(entry.name), f"{name}/", info.st_size)
         elif _included(entry.name, include):
             # A pipe or a socket would block the reader for good.
             regular = stat.S_ISREG(info.st_mode)
             kind: Kind = kind_of(entry.name) if regular else "special"
-            yield Source(entry.path, kind, name, info.st_size)
+            yield MessageFile(entry.path, kind, name, info.st_size)
 
 
 def _text(name: str) -> str:
@@ -224,7 +226,7 @@ def _included(name: str, include: str | None) -> bool:
     return include is None or fnmatch.fnmatch(name, include)
 
 
-def _told_apart(item: Message | Rejected, source: Source, seen: set[str]) -> Message | Rejected:
+def _told_apart(item: Message | RejectedInput, source: MessageFile, seen: set[str]) -> Message | RejectedInput:
     name = item.id
     if name in seen:
         number = f"#{name.rpartition('#')[2]}" if "#" in name else ""
@@ -244,7 +246,7 @@ _Opened = Iterator[tuple[str, ByteStream | UnreadableMessage]]
 """Ids of messages, each with a stream of its bytes or the reason why there is none. A stream is good until the next."""
 
 
-def _open(source: Source, include: str | None) -> _Opened:
+def _open(source: MessageFile, include: str | None) -> _Opened:
     """The streams of a source."""
     try:
         if source.kind == "stdin":
@@ -342,26 +344,26 @@ class _UniqueNames:
         return unique
 
 
-def _whole(name: str, stream: ByteStream, bytes_max: int) -> Message | Rejected:
+def _whole(name: str, stream: ByteStream, bytes_max: int) -> Message | RejectedInput:
     """One stream as one message."""
     try:
         xml = stream.read(bytes_max + 1)
     except _DAMAGE as error:
-        return Rejected(name, UnreadableMessage(_what_happened(error)))
+        return RejectedInput(name, UnreadableMessage(_what_happened(error)))
     if len(xml) > bytes_max:
-        return Rejected(name, _too_large(bytes_max), xml[:REJECTED_HEAD_BYTES])
+        return RejectedInput(name, _too_large(bytes_max), xml[:REJECTED_HEAD_BYTES])
     return Message(name, xml)
 
 
-def _records(prefix: str, stream: ByteStream, record: str, bytes_max: int) -> Iterator[Message | Rejected]:
+def _records(prefix: str, stream: ByteStream, record: str, bytes_max: int) -> Iterator[Message | RejectedInput]:
     """One stream as many messages."""
     number = 0
     try:
         for number, item in enumerate(cut_records(stream, record, bytes_max=bytes_max), start=1):
             name = f"{prefix}#{number}"
-            yield Message(name, item.xml) if item.error is None else Rejected(name, item.error, item.xml)
+            yield Message(name, item.xml) if item.error is None else RejectedInput(name, item.error, item.xml)
     except _DAMAGE as error:
-        yield Rejected(f"{prefix}#{number + 1}", UnreadableMessage(_what_happened(error)))
+        yield RejectedInput(f"{prefix}#{number + 1}", UnreadableMessage(_what_happened(error)))
 
 
 def _too_large(bytes_max: int) -> MessageLimitExceeded:

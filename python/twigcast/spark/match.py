@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from twigcast.spark.matching import Matcher
+from twigcast.spark.matching import BatchMatcher
 from twigcast.spark.schemas import ANSWERS_DDL
 from twigcast.spark.snapshots import Snapshot, load_engine, publish
 from twigcast.spark.sources import check_columns
@@ -41,7 +41,7 @@ def match_messages(
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         engine, limits = load_engine(snapshot), snapshot.limits
-        matcher = Matcher(
+        matcher = BatchMatcher(
             engine, limits, deliver=deliver, nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
         )
         for batch in batches:

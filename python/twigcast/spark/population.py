@@ -11,7 +11,7 @@ from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, SubscriptionFileError, TwigcastError
 from twigcast.limits import Limits
 from twigcast.registration import Dialect
-from twigcast.spark.progress import Reporter
+from twigcast.spark.progress import ProgressReporter
 from twigcast.spark.snapshots import Snapshot, publish
 from twigcast.subscription_files import load_subscriptions
 from twigcast.subscriptions import SubscriptionSet
@@ -22,7 +22,7 @@ OnBad = Literal["fail", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
-class Population:
+class PopulationSource:
     """Where subscriptions come from and how they are read."""
 
     source: SubscriptionSet | str | os.PathLike[str]
@@ -64,7 +64,7 @@ class Population:
 class PopulationFeed:
     """Publishes a population, and publishes it anew when its file has changed."""
 
-    def __init__(self, spark: SparkSession, population: Population, reporter: Reporter) -> None:
+    def __init__(self, spark: SparkSession, population: PopulationSource, reporter: ProgressReporter) -> None:
         self._spark = spark
         self._population = population
         self._reporter = reporter

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import BrokerWithConsole, Person
-from twigcast.broker.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
+from twigcast.broker.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, SignInSessions
 from twigcast.broker.model import Scope
 
 
@@ -181,7 +181,7 @@ def test_who_may_only_subscribe_administers_nothing(new_party: Callable[..., Par
 
 def test_sessions_end_by_time_and_number() -> None:
     now = [0.0]
-    sessions = Sessions(lambda: now[0])
+    sessions = SignInSessions(lambda: now[0])
     cookie = sessions.start(b"token")
     now[0] = IDLE_SECONDS - 1
     assert sessions.find(cookie) is not None

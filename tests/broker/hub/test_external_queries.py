@@ -13,9 +13,15 @@ import pytest
 
 from tests.broker.hub.hubs import TENANT, drain, heard, publish, pull_within, run, running, subscribe
 from twigcast.broker import options as options_module
-from twigcast.broker.broker import RunningBroker
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import Conflict, Invalid
-from twigcast.broker.model import Delivery, DeliverySettings, NewSubscription, Subscription, SubscriptionState
+from twigcast.broker.model import (
+    DeliverySettings,
+    NewSubscription,
+    QueuedDelivery,
+    StoredSubscription,
+    SubscriptionState,
+)
 from twigcast.broker.store.store import SqlStore
 from twigcast.errors import QueryLimitExceeded
 from twigcast.limits import Limits
@@ -35,9 +41,9 @@ def order(*prices: tuple[str, int], more: str = "") -> str:
     return f"<order>{''.join(items)}{more}</order>"
 
 
-async def bodies(broker: RunningBroker, subscription: Subscription, count: int) -> list[bytes]:
+async def bodies(broker: Broker, subscription: StoredSubscription, count: int) -> list[bytes]:
     """The first bodies that it gets, pulled and acknowledged."""
-    found: list[Delivery] = []
+    found: list[QueuedDelivery] = []
     while len(found) < count:
         some = await broker.pull(subscription.lane_id, limit=100, wait=30, visibility=60)
         await broker.acknowledge(subscription.lane_id, [delivery.id for delivery in some])
@@ -159,7 +165,7 @@ def test_what_came_before_a_pause_counts_although_it_was_not_looked_at_yet(store
 
 
 @contextmanager
-def held_up(broker: RunningBroker) -> Iterator[None]:
+def held_up(broker: Broker) -> Iterator[None]:
     """Nobody who follows comes further meanwhile."""
     go_on = threading.Event()
     broker._evaluations.thread.submit(go_on.wait)
@@ -280,10 +286,10 @@ def test_nobody_joins_the_subscriber_of_a_query_in_xquery(store: SqlStore) -> No
                 NewSubscription(TENANT, "less", "/order", subscriber="more"),
             ]
             accepted, refused = await broker.subscribe(together)
-            assert isinstance(accepted, Subscription)
+            assert isinstance(accepted, StoredSubscription)
             assert isinstance(refused, Conflict)
             await broker.unsubscribe(sums)
-            assert isinstance((await broker.subscribe([joining]))[0], Subscription)
+            assert isinstance((await broker.subscribe([joining]))[0], StoredSubscription)
 
     run(play(), 120)
 

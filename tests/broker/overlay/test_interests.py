@@ -8,8 +8,8 @@ from collections.abc import Hashable
 
 import pytest
 
-from twigcast.broker.overlay.broker_node import OnyxNode
-from twigcast.broker.overlay.interests import Wish, Wishes
+from twigcast.broker.overlay.broker_node import BrokerNode
+from twigcast.broker.overlay.interests import LocalInterest, LocalInterests
 from twigcast.broker.overlay.node import NodeSettings
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.content.routing_query import everything, routing_query
@@ -17,8 +17,8 @@ from twigcast.overlay.onyx.messages import PROTOCOL, Attached, Hello, LinkState,
 from twigcast.overlay.onyx.wire.bodies import Bodies
 
 
-def wish(number: int) -> Wish:
-    return Wish(number, "default", f"/feed/item[@n = '{number}']", {}, "xpath")
+def wish(number: int) -> LocalInterest:
+    return LocalInterest(number, "default", f"/feed/item[@n = '{number}']", {}, "xpath")
 
 
 async def until(condition: object) -> None:
@@ -33,7 +33,9 @@ def test_what_was_missed_comes_before_the_subscriptions_of_before_and_not_before
 
     async def work() -> None:
         nonlocal has_caught_up
-        wishes = Wishes(lambda made, _: wanted.update(made), wanted.difference_update, may_begin=lambda: has_caught_up)
+        wishes = LocalInterests(
+            lambda made, _: wanted.update(made), wanted.difference_update, may_begin=lambda: has_caught_up
+        )
         wishes.begin(["default"])
         everything = ("everything", "default")
         assert wanted == {everything}
@@ -57,7 +59,7 @@ def test_what_changes_before_it_was_looked_at_is_not_undone_by_what_was_stored()
 
     async def work() -> None:
         nonlocal has_caught_up
-        wishes = Wishes(lambda made, _: wanted.update(made), lambda _: None, may_begin=lambda: has_caught_up)
+        wishes = LocalInterests(lambda made, _: wanted.update(made), lambda _: None, may_begin=lambda: has_caught_up)
         wishes.start_with([wish(number) for number in range(10)])
         wishes.started()
         task = asyncio.create_task(wishes.run())
@@ -77,7 +79,7 @@ def test_a_routing_query_that_explodes_is_named_and_counted(caplog: pytest.LogCa
     exploding = "/feed/item" + "".join(f"[a{n} or b{n}]" for n in range(40))
 
     async def work() -> None:
-        wishes = Wishes(lambda made, _: wanted.update(made), lambda _: None)
+        wishes = LocalInterests(lambda made, _: wanted.update(made), lambda _: None)
         wishes.started()
         task = asyncio.create_task(wishes.run())
         wishes.change([wish(1), wish(2)._replace(query=exploding), wish(3)._replace(query=exploding)], [])
@@ -98,7 +100,7 @@ def test_a_routing_query_that_explodes_is_named_and_counted(caplog: pytest.LogCa
 
 def test_a_broker_that_comes_back_works_out_its_wishes_when_it_has_what_it_missed() -> None:
     """Until it has heard of all that it knew before, and of no more than that."""
-    node = OnyxNode(NodeSettings(1, 2, "", 0, {2: 4}, Bodies()), Limits())
+    node = BrokerNode(NodeSettings(1, 2, "", 0, {2: 4}, Bodies()), Limits())
     assert node.is_catching_up(), "it was linked before, and will be"
     node.want({"k": everything()}, 0.0)
     node.link_up(2, 1, 0.0)
@@ -111,4 +113,4 @@ def test_a_broker_that_comes_back_works_out_its_wishes_when_it_has_what_it_misse
     assert node.is_catching_up()
     node.receive(2, Recovered(Span(2, 4, 9, None), (1,)), 0.3)
     assert not node.is_catching_up()
-    assert not OnyxNode(NodeSettings(1, 1, "", 0, {}, Bodies()), Limits()).is_catching_up(), "it knew nobody"
+    assert not BrokerNode(NodeSettings(1, 1, "", 0, {}, Bodies()), Limits()).is_catching_up(), "it knew nobody"

@@ -20,7 +20,7 @@ from twigcast.broker.overlay.registry.client import NoRegistry
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.content.routing_query import routing_query
-from twigcast.overlay.onyx.messages import Source
+from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry import raft
 
 HOLDERS = ("a", "b", "c")
@@ -55,7 +55,7 @@ async def register(at: Part, name: str, key: str | None = None, *, x: float = 0.
     return key, choice.broker.name
 
 
-def entry(at: Part, name: str) -> Source | None:
+def entry(at: Part, name: str) -> SourceEntry | None:
     return at.overlay.registering.catalogue.source("default", name)
 
 
@@ -269,7 +269,7 @@ def test_brokers_that_name_different_holders_say_so(new_store: NewStore) -> None
 
 def test_a_source_whose_key_is_told_in_nonsense_is_nobodys() -> None:
     catalogue = Catalogue(1, str, lambda *_: None)
-    catalogue.learn(Source(source_name("t", "s"), 1, 1, owner="ké"))
+    catalogue.learn(SourceEntry(source_name("t", "s"), 1, 1, owner="ké"))
     for key in (None, "a key"):
         with pytest.raises(Forbidden):
             catalogue.check("t", {"s"}, key, "somebody")
@@ -287,7 +287,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
     """The ledger waits: nothing is told before it is durable."""
     from twigcast.broker.errors import StoreUnavailable
     from twigcast.broker.overlay.registry.ledger import Ledger
-    from twigcast.overlay.onyx.registry.raft_log import Entry, Snapshot
+    from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot
 
     class Failing:
         def __init__(self) -> None:
@@ -310,26 +310,26 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
         records = Failing()
         ledger = Ledger(records)
         ledger.durable.term, ledger.durable.voted_for = 3, 7
-        ledger.durable.log += [Entry(1, None, None), Entry(2, "r", "command"), Entry(2, "s", "x")]
+        ledger.durable.log += [LogEntry(1, None, None), LogEntry(2, "r", "command"), LogEntry(2, "s", "x")]
         ledger.members["b"] = 5
         await ledger.keep()
         assert records.failures == 0
         # A tail that is replaced, and one that is cut off.
-        ledger.durable.log[1:] = [Entry(3, "t", "other")]
+        ledger.durable.log[1:] = [LogEntry(3, "t", "other")]
         await ledger.keep()
         again = Ledger(records)
         assert again.durable == ledger.durable
         assert again.members == {"b": 5}
         # A log that is shortened, at once with what stands for its beginning; and then grows.
         durable = again.durable
-        durable.snapshot, durable.base, durable.base_term = Snapshot(2, 3, "state"), 1, 1
+        durable.snapshot, durable.base, durable.base_term = LogSnapshot(2, 3, "state"), 1, 1
         del durable.log[:1]
         await again.keep()
-        durable.log.append(Entry(4, "u", "more"))
+        durable.log.append(LogEntry(4, "u", "more"))
         await again.keep()
         assert Ledger(records).durable == durable
         # Somebody else's snapshot in place of all of it.
-        durable.snapshot, durable.base, durable.base_term, durable.log[:] = Snapshot(9, 5, "other"), 9, 5, []
+        durable.snapshot, durable.base, durable.base_term, durable.log[:] = LogSnapshot(9, 5, "other"), 9, 5, []
         await again.keep()
         assert Ledger(records).durable == durable
         assert list(records.kept["registry-log"]) == ["snapshot"]

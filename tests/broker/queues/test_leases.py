@@ -6,9 +6,9 @@ import asyncio
 import time
 
 from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscribe
-from twigcast.broker.broker import RunningBroker
-from twigcast.broker.model import Delivery, DeliveryId, StoredMessage
-from twigcast.broker.queues.leases import LaneLeases
+from twigcast.broker.broker import Broker
+from twigcast.broker.model import DeliveryId, QueuedDelivery, StoredMessage
+from twigcast.broker.queues.leases import QueueLeases
 from twigcast.broker.store.interface import Store
 
 
@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def with_clock(broker: RunningBroker) -> Clock:
+def with_clock(broker: Broker) -> Clock:
     """Let leases run by a clock of the test's."""
     clock = Clock()
     broker._leases._clock = clock
@@ -165,9 +165,9 @@ def test_deleting_a_subscription_frees_what_it_has_leased(store: Store) -> None:
 
 
 def test_an_acknowledged_delivery_that_a_reading_still_finds_is_not_leased() -> None:
-    table = LaneLeases(Clock())
+    table = QueueLeases(Clock())
     message = StoredMessage(1, 1, "s", "m", 0.0, b"<a/>")
-    found = [Delivery(DeliveryId(1, number), 1, "k", message) for number in (1, 2)]
+    found = [QueuedDelivery(DeliveryId(1, number), 1, "k", message) for number in (1, 2)]
 
     async def play() -> None:
         async with table.reading:

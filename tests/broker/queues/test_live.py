@@ -12,10 +12,10 @@ import pytest
 
 from tests.broker.hub.hubs import run
 from twigcast.broker.metrics import Metrics
-from twigcast.broker.model import Delivery, DeliveryId, StoredMessage
+from twigcast.broker.model import DeliveryId, QueuedDelivery, StoredMessage
 from twigcast.broker.options import HubOptions
-from twigcast.broker.queues.live import Lanes, Listener
-from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.queues.live import LiveQueues, QueueCursor
+from twigcast.broker.store.interface import QueuePosition
 
 LANE = 7
 SEEDS = int(os.environ.get("TWIGCAST_LANE_SEEDS", "150"))
@@ -26,18 +26,18 @@ class FakeStore:
     """A lane in a list, with readings that take their look at some moment between call and answer."""
 
     random: random.Random
-    committed: list[Delivery] = field(default_factory=list)
+    committed: list[QueuedDelivery] = field(default_factory=list)
     reads: int = 0
 
     async def read(
         self,
         lane_id: int,
         *,
-        after: LanePosition | None = None,
+        after: QueuePosition | None = None,
         limit: int,
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
-    ) -> list[Delivery]:
+    ) -> list[QueuedDelivery]:
         assert lane_id == LANE
         self.reads += 1
         await pause(self.random)
@@ -52,9 +52,9 @@ async def pause(source: random.Random, longest: int = 9) -> None:
         await asyncio.sleep(0)
 
 
-def delivery(seq: int, number: int = 1, size: int = 10) -> Delivery:
+def delivery(seq: int, number: int = 1, size: int = 10) -> QueuedDelivery:
     message = StoredMessage(seq, 1, "s", f"m{seq}", 0.0, b"x" * size)
-    return Delivery(DeliveryId(seq, number), LANE, "k", message)
+    return QueuedDelivery(DeliveryId(seq, number), LANE, "k", message)
 
 
 class Scene:
@@ -65,14 +65,14 @@ class Scene:
         self.store = FakeStore(self.random)
         self.metrics = Metrics()
         small = {"listener_deliveries_max": 4, "listener_bytes_max": 200, "read_deliveries_max": 3}
-        self.lanes = Lanes(self.store.read, HubOptions(**{**small, **options}), self.metrics)  # type: ignore[arg-type]
+        self.lanes = LiveQueues(self.store.read, HubOptions(**{**small, **options}), self.metrics)  # type: ignore[arg-type]
         self.seq = 0
         self.taken_at_once = 0
 
-    def listener(self, after: LanePosition | None = None) -> Listener:
-        return Listener(self.lanes, LANE, after, lambda _, deliveries: deliveries)
+    def listener(self, after: QueuePosition | None = None) -> QueueCursor:
+        return QueueCursor(self.lanes, LANE, after, lambda _, deliveries: deliveries)
 
-    def commit(self) -> list[Delivery]:
+    def commit(self) -> list[QueuedDelivery]:
         group = []
         for _ in range(self.random.randint(1, 3)):
             self.seq += 1
@@ -96,11 +96,11 @@ class Scene:
                 self.lanes.hand_over(LANE, group, too_many)
             await pause(self.random)
 
-    async def listen(self, after: LanePosition | None, got: list[Delivery], at_once: float = 0.0) -> None:
+    async def listen(self, after: QueuePosition | None, got: list[QueuedDelivery], at_once: float = 0.0) -> None:
         """Listen, taking at once what comes as often as ``at_once`` says, unless something is being handed out."""
         taking = False
 
-        def take(group: Sequence[Delivery]) -> bool:
+        def take(group: Sequence[QueuedDelivery]) -> bool:
             assert group
             assert not taking, "what was handed out before is not done with"
             if self.random.random() >= at_once:
@@ -109,7 +109,7 @@ class Scene:
             self.taken_at_once += len(group)
             return True
 
-        listener = Listener(self.lanes, LANE, after, lambda _, deliveries: deliveries, take)
+        listener = QueueCursor(self.lanes, LANE, after, lambda _, deliveries: deliveries, take)
         async for group in listener.groups():
             taking = True
             assert group
@@ -119,7 +119,7 @@ class Scene:
             await pause(self.random)
             taking = False
 
-    async def settled(self, got: list[list[Delivery]], wanted: int) -> None:
+    async def settled(self, got: list[list[QueuedDelivery]], wanted: int) -> None:
         for _ in range(3_000):
             if all(len(one) >= wanted for one in got):
                 break
@@ -132,13 +132,13 @@ def test_no_gap_and_no_double(seed: int, at_once: float) -> None:
     scene = Scene(seed, listeners_bytes_max=400)
 
     async def play() -> None:
-        got: list[list[Delivery]] = [[], [], []]
+        got: list[list[QueuedDelivery]] = [[], [], []]
         starts = [scene.random.randrange(12) for _ in got]
         tasks = []
         writer = asyncio.create_task(scene.write(15))
         for one, start in zip(got, starts, strict=True):
             await pause(scene.random)
-            tasks.append(asyncio.create_task(scene.listen(LanePosition(start), one, at_once)))
+            tasks.append(asyncio.create_task(scene.listen(QueuePosition(start), one, at_once)))
         await writer
         for one, start in zip(got, starts, strict=True):
             wanted = [d.id for d in scene.store.committed if d.id.seq > start]
@@ -158,7 +158,7 @@ def test_a_listener_that_has_caught_up_does_not_read_the_store(at_once: bool) ->
     scene = Scene(1)
 
     async def play() -> None:
-        got: list[Delivery] = []
+        got: list[QueuedDelivery] = []
         task = asyncio.create_task(scene.listen(None, got, float(at_once)))
         for _ in range(50):
             await asyncio.sleep(0)
@@ -182,7 +182,7 @@ def test_missing_something_costs_a_bounded_number_of_readings() -> None:
     scene = Scene(2)
 
     async def play() -> None:
-        got: list[Delivery] = []
+        got: list[QueuedDelivery] = []
         task = asyncio.create_task(scene.listen(None, got))
         for _ in range(50):
             await asyncio.sleep(0)
@@ -226,7 +226,7 @@ def test_above_the_ceiling_nothing_is_handed_out() -> None:
     async def play() -> None:
         scene.lanes.set_ceiling(LANE, 5)
         scene.store.committed += [delivery(seq) for seq in (2, 4, 8, 9)]
-        got: list[Delivery] = []
+        got: list[QueuedDelivery] = []
         task = asyncio.create_task(scene.listen(None, got))
         await scene.settled([got], 3)
         assert [d.id.seq for d in got] == [2, 4]
@@ -250,9 +250,9 @@ def test_what_is_dropped_while_the_store_says_that_there_is_nothing() -> None:
     read = scene.store.read
 
     async def play() -> None:
-        got: list[Delivery] = []
+        got: list[QueuedDelivery] = []
 
-        async def read_slowly(*args: int, **settings: int) -> list[Delivery]:
+        async def read_slowly(*args: int, **settings: int) -> list[QueuedDelivery]:
             found = await read(*args, **settings)  # type: ignore[arg-type]
             if not scene.store.committed:
                 scene.store.committed += [delivery(seq) for seq in range(1, 10)]

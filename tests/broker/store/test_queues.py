@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
-from twigcast.broker.model import DeliveryId, NewDelivery, Subscription
+from twigcast.broker.model import DeliveryId, NewDelivery, StoredSubscription
 from twigcast.broker.store import queues
-from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.store.interface import QueuePosition
 from twigcast.broker.store.store import SqlStore
 
 
@@ -169,11 +169,11 @@ def test_pages_go_on_after_a_position(store: SqlStore) -> None:
         position = None
         while page := store.pending(one.lane_id, after=position, limit=count, bytes_max=999):
             found += [d.id for d in page]
-            position = LanePosition(*page[-1].id)
+            position = QueuePosition(*page[-1].id)
         assert found == everything
-    after_first_message = store.pending(one.lane_id, after=LanePosition(1), limit=9, bytes_max=999)
+    after_first_message = store.pending(one.lane_id, after=QueuePosition(1), limit=9, bytes_max=999)
     assert [d.id for d in after_first_message] == everything[2:]
-    assert store.pending(one.lane_id, after=LanePosition(10**30), limit=9, bytes_max=999) == []
+    assert store.pending(one.lane_id, after=QueuePosition(10**30), limit=9, bytes_max=999) == []
     skipping = store.pending(one.lane_id, limit=9, bytes_max=999, skip_subscriptions=frozenset([one.id, 77]))
     assert [d.id for d in skipping] == [(seq, two.id) for seq in (1, 2, 3)]
 
@@ -292,7 +292,7 @@ class TestSetAside:
         return lane.acked
 
     @staticmethod
-    def with_one_set_aside(store: SqlStore) -> list[Subscription]:
+    def with_one_set_aside(store: SqlStore) -> list[StoredSubscription]:
         """Two subscriptions that share a lane; the first has the first message set aside, the other has nothing."""
         stuck, one = subscribe(store, "stuck", "one", subscriber="desk")
         messages = publish(store, 60, received=1.0)

@@ -29,15 +29,9 @@ from hypothesis.stateful import (
 
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.model import (
-    DeliveryId,
-    NewDelivery,
-    NewSubscription,
-    StoredMessage,
-    Subscription,
-)
+from twigcast.broker.model import DeliveryId, NewDelivery, NewSubscription, StoredMessage, StoredSubscription
 from twigcast.broker.store import queues
-from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.store.interface import QueuePosition
 from twigcast.broker.store.open import open_store
 
 SUBSCRIBERS = ("x", "y")
@@ -67,7 +61,7 @@ class Lanes(RuleBasedStateMachine):
         self.store = open_store(self.address)
         self.model = Model()
         self.next_key = 0
-        self.known: dict[int, Subscription] = {}
+        self.known: dict[int, StoredSubscription] = {}
         return multiple(*self._subscribe("x", 2), *self._subscribe("y", 1))
 
     @rule(target=subscriptions, subscriber=st.sampled_from(SUBSCRIBERS), count=st.integers(1, 3))
@@ -81,7 +75,7 @@ class Lanes(RuleBasedStateMachine):
             added = transaction.add_subscriptions(
                 [NewSubscription(1, key, "//a", subscriber=subscriber) for key in keys], at=0.0
             )
-        made = [one for one in added if isinstance(one, Subscription)]
+        made = [one for one in added if isinstance(one, StoredSubscription)]
         assert len(made) == count
         self.known |= {one.id: one for one in made}
         return [one.id for one in made]
@@ -185,7 +179,7 @@ class Lanes(RuleBasedStateMachine):
             position = None
             while deliveries := self.store.pending(lane_id, after=position, limit=3, bytes_max=1 << 20):
                 found += deliveries
-                position = LanePosition(*deliveries[-1].id)
+                position = QueuePosition(*deliveries[-1].id)
             assert [(d.id, d.payload) for d in found] == expected
             assert all(d.message.xml == self.model.bodies[d.id.seq] for d in found)
             assert self.store.pending_count(lane_id) == len(expected)
@@ -256,7 +250,7 @@ def test_what_is_acknowledged_before_it_is_there_still_comes(tmp_path: Path) -> 
         with store.transaction() as transaction:
             keys = [NewSubscription(1, key, "//a", subscriber="x") for key in ("k0", "k1")]
             added = transaction.add_subscriptions(keys, at=0.0)
-        first, second = (one for one in added if isinstance(one, Subscription))
+        first, second = (one for one in added if isinstance(one, StoredSubscription))
         for seq in (1, 2):
             with store.transaction() as transaction:
                 transaction.add_messages([StoredMessage(seq, 1, "s", f"m{seq}", 0.0, b"<a/>")])

@@ -3,7 +3,7 @@
 import pytest
 from lxml import etree
 
-from twigcast.lab.reference import ALGORITHMS, UnsupportedQuery, path_query
+from twigcast.lab.reference import ALGORITHMS, OutsideFragment, path_query
 from twigcast.lab.reference.language import NestedPath
 from twigcast.query import parse
 
@@ -175,5 +175,5 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("query", OUTSIDE)
 def test_what_the_language_does_not_have_is_named(query: str) -> None:
-    with pytest.raises(UnsupportedQuery, match=f"^{OUTSIDE[query]} is not supported: "):
+    with pytest.raises(OutsideFragment, match=f"^{OUTSIDE[query]} is not supported: "):
         path_query(parse(query))

@@ -18,7 +18,7 @@ from lxml import etree
 from tests.canonical import expanded
 from twigcast import SubscriptionSet
 from twigcast.errors import QueryWarning
-from twigcast.lab.reference.language import UnsupportedQuery
+from twigcast.lab.reference.language import OutsideFragment
 from twigcast.lab.transform import Optimization, PathSharing, PlanSharing, Pushed, TransformQuery, transform_query
 from twigcast.lab.workload import PRESETS, bundled_dtd, flwr_queries
 from twigcast.query import parse
@@ -46,7 +46,7 @@ def in_subset(query: str, namespaces: Mapping[str, str] | None = None) -> Transf
     """The query as the plans take it; ``None`` if the source's subset does not have it."""
     try:
         return transform_query(parse(query, namespaces=namespaces or {}))
-    except UnsupportedQuery:
+    except OutsideFragment:
         return None
 
 

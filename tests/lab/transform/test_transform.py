@@ -12,7 +12,7 @@ from lxml import etree
 
 from twigcast.lab.experiments.diao2005.rewriting import transform_query_of
 from twigcast.lab.reference.events import read_events
-from twigcast.lab.reference.language import LocationStep, UnsupportedQuery
+from twigcast.lab.reference.language import LocationStep, OutsideFragment
 from twigcast.lab.transform import Optimization, PathSharing, PlanSharing, Pushed, TransformQuery, transform_query
 from twigcast.lab.transform.claims import canonical, claim_1, claim_2, claim_3, claim_4, claim_5
 from twigcast.lab.transform.plans import DupElim
@@ -381,7 +381,7 @@ def test_keys_are_unique() -> None:
     ],
 )
 def test_what_is_outside_the_subset_is_refused(query: str) -> None:
-    with pytest.raises(UnsupportedQuery):
+    with pytest.raises(OutsideFragment):
         transform_query(parse(query))
 
 

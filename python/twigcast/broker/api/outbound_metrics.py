@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from twigcast.broker.outbound import Outward
+from twigcast.broker.outbound import OutboundServices
 
 
-class OutwardCollector:
+class OutboundCollector:
     """Reads the counters when it is asked.
 
     Args:
         outward: The parts that count.
     """
 
-    def __init__(self, outward: Outward) -> None:
+    def __init__(self, outward: OutboundServices) -> None:
         self._outward = outward
 
     def collect(self) -> Iterator[Metric]:

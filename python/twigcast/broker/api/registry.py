@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from twigcast.broker.api.context import NAME_LENGTH_MAX, Context, Operator, PathName, Publisher, Shared, Subscriber
+from twigcast.broker.api.context import NAME_LENGTH_MAX, ApiContext, Operator, PathName, Publisher, Shared, Subscriber
 from twigcast.broker.api.models.overlay import (
     CatalogueOut,
     ChoiceOut,
@@ -22,11 +22,11 @@ from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.overlay import overlay_of
 from twigcast.broker.errors import NotFound
 from twigcast.overlay.onyx.content.routing_query import routing_query
-from twigcast.overlay.onyx.messages import RoutingQuery, Source
+from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
 from twigcast.overlay.onyx.registry.description import Description
 
 if TYPE_CHECKING:
-    from twigcast.broker.overlay.registration_service import Registering
+    from twigcast.broker.overlay.registration_service import RegistrationService
 
 router = APIRouter(tags=["overlay"], responses=problem_responses(401, 403, 404))
 
@@ -116,7 +116,7 @@ async def remove_broker(name: PathName, principal: Operator, shared: Shared) -> 
     return MovedOut(sources=len(moved.sources), profiles=len(moved.profiles))
 
 
-def _entry(registering: Registering, name: str, source: Source, *, dtd: bool) -> SourceEntryOut:
+def _entry(registering: RegistrationService, name: str, source: SourceEntry, *, dtd: bool) -> SourceEntryOut:
     root = ChosenOut.of(registering.broker(source.root) or Description(str(source.root)))
     return SourceEntryOut(
         name=name,
@@ -133,5 +133,5 @@ async def _wanted(body: ProfileIn, scope: str) -> RoutingQuery:
     return await asyncio.to_thread(routing_query, body.query, body.namespaces, "xpath", scope)
 
 
-def _registering(shared: Context) -> Registering:
+def _registering(shared: ApiContext) -> RegistrationService:
     return overlay_of(shared).registering

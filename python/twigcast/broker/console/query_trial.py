@@ -52,7 +52,7 @@ ROUTES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryInput:
     """A query with all that it is read with."""
 
     query: str
@@ -64,7 +64,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class QueryCheckView:
     """Whether a text is a query."""
 
     report: QueryReport | None
@@ -81,17 +81,17 @@ class Checked:
         return caret(self.error.text, self.error.column) if self.error else ""
 
 
-def check_query(asked: Asked, limits: Limits) -> Checked:
+def check_query(asked: QueryInput, limits: Limits) -> QueryCheckView:
     """Read a query and say how it would run, or what is wrong with it."""
     most = limits.query_bytes_max
     if len(asked.query.encode()) > most:
-        return Checked(None, QueryLimitExceeded("query_bytes_max", most, "the query is too long", asked.query))
+        return QueryCheckView(None, QueryLimitExceeded("query_bytes_max", most, "the query is too long", asked.query))
     try:
-        return Checked(check(asked.query, namespaces=asked.namespaces, dialect=asked.dialect))
+        return QueryCheckView(check(asked.query, namespaces=asked.namespaces, dialect=asked.dialect))
     except QueryError as error:
-        return Checked(None, error)
+        return QueryCheckView(None, error)
     except MissingExtra as error:
-        return Checked(None, UnsupportedQuery(asked.query, 1, str(error)))
+        return QueryCheckView(None, UnsupportedQuery(asked.query, 1, str(error)))
 
 
 # Trying on many messages ----------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ Answer = Literal["yes", "no", "odd"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class MessageTrial:
     """What a query says of one message."""
 
     message: StoredMessage
@@ -111,10 +111,10 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class QueryTrial:
     """What a query says of several messages."""
 
-    tried: Sequence[Tried]
+    tried: Sequence[MessageTrial]
     left: int = 0
     """Messages that time or size did not allow to try."""
 
@@ -124,7 +124,7 @@ class Trial:
         return sum(1 for one in self.tried if one.answer == "yes")
 
 
-def try_on(asked: Asked, messages: Sequence[StoredMessage], limits: Limits) -> Trial:
+def try_on(asked: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> QueryTrial:
     """Try a query on messages, in their order, as long as that does not take too long.
 
     Raises:
@@ -133,16 +133,16 @@ def try_on(asked: Asked, messages: Sequence[StoredMessage], limits: Limits) -> T
     engine = _engine(asked, limits)
     until = time.monotonic() + SECONDS_MAX
     room = BYTES_MAX
-    tried: list[Tried] = []
+    tried: list[MessageTrial] = []
     for message in messages:
         room -= len(message.xml)
         if tried and (room < 0 or time.monotonic() > until):
             break
         tried.append(_try(engine, message))
-    return Trial(tried, len(messages) - len(tried))
+    return QueryTrial(tried, len(messages) - len(tried))
 
 
-def _engine(asked: Asked, limits: Limits) -> SubscriptionSet:
+def _engine(asked: QueryInput, limits: Limits) -> SubscriptionSet:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         return SubscriptionSet(
@@ -155,20 +155,20 @@ def _bounded(limits: Limits) -> Limits:
     return Limits(**{**known, "query_visits_max": min(known["query_visits_max"], VISITS_MAX)})
 
 
-def _try(engine: SubscriptionSet, message: StoredMessage) -> Tried:
+def _try(engine: SubscriptionSet, message: StoredMessage) -> MessageTrial:
     try:
         match = engine.match(message.xml)
     except TwigcastError as error:
-        return Tried(message, "odd", str(error))
+        return MessageTrial(message, "odd", str(error))
     if match.undecided:
-        return Tried(message, "odd", match.undecided[0].reason)
-    return Tried(message, "yes" if match else "no")
+        return MessageTrial(message, "odd", match.undecided[0].reason)
+    return MessageTrial(message, "yes" if match else "no")
 
 
 # One message ----------------------------------------------------------------------------------------------------------
 
 
-class ToldLine(NamedTuple):
+class ExplanationLine(NamedTuple):
     """One line of an explanation."""
 
     depth: int
@@ -178,7 +178,7 @@ class ToldLine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class MessageReport:
     """What a query does with one message."""
 
     matches: bool
@@ -187,13 +187,13 @@ class Account:
     nodes: Sequence[Node]
     result: bytes | None
     """What the subscriber would get, where the query rewrites."""
-    lines: Sequence[ToldLine]
+    lines: Sequence[ExplanationLine]
     """Why it matches or not."""
     trouble: str | None = None
     """Why some of this is missing."""
 
 
-def account(asked: Asked, xml: bytes, limits: Limits) -> Account:
+def account(asked: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
     """All that there is to tell of a query and one message.
 
     Raises:
@@ -207,9 +207,9 @@ def account(asked: Asked, xml: bytes, limits: Limits) -> Account:
         nodes = engine.nodes(xml, "q")
         result = _result(engine, xml) if found.matches else None
     except UndecidedSubscription as error:
-        return Account(False, as_text(xml), (), None, (), error.reason)
+        return MessageReport(False, as_text(xml), (), None, (), error.reason)
     text = nodes[0].message.decode("utf-8", "replace") if nodes else as_text(xml)
-    return Account(found.matches, text, nodes if found.matches else (), result, _told(lines(found.details)))
+    return MessageReport(found.matches, text, nodes if found.matches else (), result, _told(lines(found.details)))
 
 
 def _result(engine: SubscriptionSet, xml: bytes) -> bytes | None:
@@ -227,7 +227,7 @@ def as_text(xml: bytes) -> str:
 _SIGNS: Final[Mapping[str, Literal["holds", "fails"]]] = {"+ ": "holds", "- ": "fails"}
 
 
-def _told(rendered: Iterable[str]) -> list[ToldLine]:
+def _told(rendered: Iterable[str]) -> list[ExplanationLine]:
     """The lines of an explanation, taken apart."""
     result = []
     for line in rendered:
@@ -235,8 +235,8 @@ def _told(rendered: Iterable[str]) -> list[ToldLine]:
         depth = min(max((len(line) - len(text)) // 2 - 1, 0), 6)
         kind = _SIGNS.get(text[:2])
         if kind is None:
-            result.append(ToldLine(depth, "told", text))
+            result.append(ExplanationLine(depth, "told", text))
             continue
         told, _, aside = text[2:].partition("  (")
-        result.append(ToldLine(depth, kind, told, f"({aside}" if aside else ""))
+        result.append(ExplanationLine(depth, kind, told, f"({aside}" if aside else ""))
     return result

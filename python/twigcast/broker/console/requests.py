@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Context, context_of
+from twigcast.broker.api.context import ApiContext, context_of
 from twigcast.broker.console import pages
 from twigcast.broker.console.activity import Activity
-from twigcast.broker.console.forms import Form, form_of, query_of
-from twigcast.broker.console.sessions import Session, Sessions
+from twigcast.broker.console.forms import FormFields, form_of, query_of
+from twigcast.broker.console.sessions import SignInSession, SignInSessions
 from twigcast.broker.errors import BrokerError, Forbidden, NotFound, Unauthorized
 from twigcast.broker.model import Scope, Tenant
 from twigcast.broker.store.interface import Store
@@ -37,23 +37,23 @@ STATUS_OF_USER_ERRORS: Final = 422
 class Console:
     """What all pages share."""
 
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: SignInSessions = field(default_factory=SignInSessions)
     activity: Activity = field(default_factory=Activity)
 
 
 @dataclass(slots=True)
-class Visit:
+class PageRequest:
     """One request of somebody who is signed in."""
 
     request: Request
     console: Console
-    context: Context
-    session: Session
+    context: ApiContext
+    session: SignInSession
     principal: Principal
     """Who asks. Its tenant is the one whose things are shown: an administrator of the broker can look at others."""
     home: Tenant
     """The tenant of who signed in."""
-    form: Form
+    form: FormFields
     """What was filled in; of a page that is only asked for, its query string."""
 
     @property
@@ -109,7 +109,7 @@ class Visit:
         return pages.redirect(address)
 
 
-Handler = Callable[[Visit], Awaitable[Response]]
+Handler = Callable[[PageRequest], Awaitable[Response]]
 
 
 def cookie_name(request: Request) -> str:
@@ -133,7 +133,7 @@ def is_same_origin(request: Request) -> bool:
     return origin is None or urlsplit(origin).netloc in (request.url.netloc, urlsplit(public_url).netloc or None)
 
 
-class Desk:
+class PageAdmission:
     """Admits requests to pages.
 
     Args:
@@ -176,7 +176,7 @@ class Desk:
         except TwigcastError as error:
             return _failure(request, visit, error)
 
-    async def admit(self, request: Request) -> Visit | None:
+    async def admit(self, request: Request) -> PageRequest | None:
         """The visit of a request, if it comes from somebody who is signed in."""
         session = self.console.sessions.find(request.cookies.get(cookie_name(request), ""))
         if session is None:
@@ -190,10 +190,10 @@ class Desk:
         home = principal.tenant
         if session.tenant_id is not None and session.tenant_id != home.id:
             principal = await _elsewhere(context, principal, session)
-        return Visit(request, self.console, context, session, principal, home, Form({}))
+        return PageRequest(request, self.console, context, session, principal, home, FormFields({}))
 
 
-async def _elsewhere(context: Context, principal: Principal, session: Session) -> Principal:
+async def _elsewhere(context: ApiContext, principal: Principal, session: SignInSession) -> Principal:
     """An administrator of the broker that looks at another tenant, as one of that tenant."""
     if principal.is_operator and Scope.ADMIN in principal.token.scopes:
         for tenant in await asyncio.to_thread(context.broker.store.tenants):
@@ -203,7 +203,7 @@ async def _elsewhere(context: Context, principal: Principal, session: Session) -
     return principal
 
 
-def _check_origin(visit: Visit) -> None:
+def _check_origin(visit: PageRequest) -> None:
     given = visit.form.text("csrf")
     if not is_same_origin(visit.request) or not visit.session.permits(given):
         raise Forbidden("this form does not come from the console, or is too old; load the page again")
@@ -218,7 +218,7 @@ def _to_sign_in(request: Request) -> Response:
     return pages.redirect(pages.link("/sign-in", next=target if target not in ("", "/") else None))
 
 
-def _failure(request: Request, visit: Visit | None, error: TwigcastError) -> Response:
+def _failure(request: Request, visit: PageRequest | None, error: TwigcastError) -> Response:
     """A page that tells what went wrong."""
     status = error.status if isinstance(error, BrokerError) else STATUS_OF_USER_ERRORS
     if isinstance(error, InternalError):

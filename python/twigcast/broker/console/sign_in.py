@@ -14,7 +14,7 @@ from starlette.routing import Route
 from twigcast.broker.api.context import context_of
 from twigcast.broker.console import pages
 from twigcast.broker.console.forms import form_of, query_of
-from twigcast.broker.console.requests import Desk, Visit, cookie_name, is_same_origin, sets_cookie
+from twigcast.broker.console.requests import PageAdmission, PageRequest, cookie_name, is_same_origin, sets_cookie
 from twigcast.broker.errors import Forbidden, Unauthorized
 from twigcast.broker.model import Scope
 from twigcast.broker.tokens import digest
@@ -23,7 +23,7 @@ from twigcast.errors import TwigcastError
 _PATH: Final = "/sign-in"
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of these pages."""
     address = pages.BASE + _PATH
     return [
@@ -41,7 +41,7 @@ async def _sign_in_page(request: Request) -> Response:
     return _page(request, target)
 
 
-async def _sign_in(desk: Desk, request: Request) -> Response:
+async def _sign_in(desk: PageAdmission, request: Request) -> Response:
     target = ""
     try:
         form = await form_of(request)
@@ -63,7 +63,7 @@ async def _sign_in(desk: Desk, request: Request) -> Response:
     return response
 
 
-async def _sign_out(visit: Visit) -> Response:
+async def _sign_out(visit: PageRequest) -> Response:
     visit.console.sessions.end(visit.request.cookies.get(cookie_name(visit.request), ""))
     response = pages.redirect(pages.link(_PATH))
     response.delete_cookie(cookie_name(visit.request))

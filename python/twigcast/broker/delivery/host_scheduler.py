@@ -1,6 +1,6 @@
 """Who may send when: limits in all and for each host, circuit breakers, and waits.
 
-What is to be sent is a :class:`Job`: small, belonging to one host, and asked again and again to ``run`` one bounded
+What is to be sent is a :class:`SendJob`: small, belonging to one host, and asked again and again to ``run`` one bounded
 turn. A job that waits, for its time, for its host or for a free place, is an entry in a queue, no task and no memory
 for bodies; so a hundred thousand subscribers that are down cost little. Hosts take turns, so that a slow one holds up
 only itself.
@@ -30,7 +30,7 @@ _CRASH_WAIT: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AttemptOutcome:
     """What became of one turn of a job."""
 
     wait: float | None = None
@@ -40,19 +40,19 @@ class Turn:
     """Whether the host worked; ``None``: it was not asked."""
 
 
-class Job(Protocol):
+class SendJob(Protocol):
     """Something to be sent to one host."""
 
     @property
     def host(self) -> str:
         """Its host, with scheme and port. It may be another one after a turn."""
 
-    async def run(self, *, probe: bool) -> Turn:
+    async def run(self, *, probe: bool) -> AttemptOutcome:
         """Send a bounded amount; when it is to ``probe`` the host, make one request."""
 
 
 @dataclass(slots=True)
-class Breaker:
+class CircuitBreaker:
     """The circuit breaker of one host, without a clock of its own."""
 
     failures_max: int
@@ -89,8 +89,8 @@ class Breaker:
 @dataclass(slots=True)
 class _Host:
     name: str
-    breaker: Breaker
-    waiting: deque[Job] = field(default_factory=deque)
+    breaker: CircuitBreaker
+    waiting: deque[SendJob] = field(default_factory=deque)
     active: int = 0
     is_listed: bool = False
     """Whether it is among those whose turn will come."""
@@ -113,7 +113,7 @@ class HostLimits:
     breaker: Backoff = field(default_factory=lambda: Backoff(first=10.0, longest=600.0))
 
 
-class HostQueues:
+class HostScheduler:
     """Runs jobs, for one event loop.
 
     Args:
@@ -126,10 +126,10 @@ class HostQueues:
         self._clock = clock or asyncio.get_running_loop().time
         self._hosts: dict[str, _Host] = {}
         self._listed: deque[_Host] = deque()
-        self._later: list[tuple[float, int, Job | _Host]] = []  # a heap: jobs that wait, hosts that are left alone
+        self._later: list[tuple[float, int, SendJob | _Host]] = []  # a heap: jobs that wait, hosts that are left alone
         self._number = 0  # tells entries of the same time apart
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[Turn]] = set()
+        self._tasks: set[asyncio.Task[AttemptOutcome]] = set()
         self._stopping = False
 
     @property
@@ -141,7 +141,7 @@ class HostQueues:
         """Hosts that are left alone for now."""
         return [name for name, host in self._hosts.items() if not host.breaker.is_closed]
 
-    def add(self, job: Job, wait: float = 0.0) -> None:
+    def add(self, job: SendJob, wait: float = 0.0) -> None:
         """Let a job run after ``wait`` seconds. A job is added once; it is done when its turn says so."""
         if wait > 0:
             self._add_later(self._clock() + wait, job)
@@ -162,11 +162,11 @@ class HostQueues:
 
     # Queues ---------------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, job: Job) -> None:
+    def _enqueue(self, job: SendJob) -> None:
         host = self._hosts.get(job.host)
         if host is None:
             self._forget_hosts()
-            breaker = Breaker(self._limits.breaker_failures, self._limits.breaker)
+            breaker = CircuitBreaker(self._limits.breaker_failures, self._limits.breaker)
             host = self._hosts[job.host] = _Host(job.host, breaker)
         host.waiting.append(job)
         self._list(host)
@@ -197,7 +197,7 @@ class HostQueues:
                 self._add_later(host.breaker.until, host)
                 host.is_listed = True  # it comes back by itself
 
-    def _start(self, host: _Host, job: Job) -> None:
+    def _start(self, host: _Host, job: SendJob) -> None:
         probe = not host.breaker.is_closed
         host.breaker.probing = probe
         host.active += 1
@@ -205,10 +205,10 @@ class HostQueues:
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._ended(host, job, probe, done))
 
-    def _ended(self, host: _Host, job: Job, probe: bool, task: asyncio.Task[Turn]) -> None:
+    def _ended(self, host: _Host, job: SendJob, probe: bool, task: asyncio.Task[AttemptOutcome]) -> None:
         self._tasks.discard(task)
         host.active -= 1
-        turn = Turn() if task.cancelled() else self._turn(job, task)
+        turn = AttemptOutcome() if task.cancelled() else self._turn(job, task)
         if turn.reached is not None:
             host.breaker.report(turn.reached, self._clock())
         if probe:
@@ -221,16 +221,16 @@ class HostQueues:
             self._hosts.pop(host.name, None)
         self._fill()
 
-    def _turn(self, job: Job, task: asyncio.Task[Turn]) -> Turn:
+    def _turn(self, job: SendJob, task: asyncio.Task[AttemptOutcome]) -> AttemptOutcome:
         error = task.exception()
         if error is None:
             return task.result()
         _log.error("a delivery to %s failed inside the broker; it is tried again", job.host, exc_info=error)
-        return Turn(wait=_CRASH_WAIT)
+        return AttemptOutcome(wait=_CRASH_WAIT)
 
     # Waiting --------------------------------------------------------------------------------------------------------
 
-    def _add_later(self, at: float, what: Job | _Host) -> None:
+    def _add_later(self, at: float, what: SendJob | _Host) -> None:
         self._number += 1
         heapq.heappush(self._later, (at, self._number, what))
         if self._later[0][2] is what:

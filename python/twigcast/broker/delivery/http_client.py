@@ -39,7 +39,7 @@ class RequestFailed(Exception):
         self.reason = reason
 
 
-class AnswerTooLarge(RequestFailed):
+class ResponseTooLarge(RequestFailed):
     """The answer is longer than the limit."""
 
 
@@ -54,7 +54,7 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An answer, as much of it as was asked for."""
 
     url: str
@@ -97,7 +97,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-class Outgoing:
+class HttpClient:
     """Makes requests, for one event loop.
 
     Args:
@@ -139,7 +139,7 @@ class Outgoing:
         answer_bytes_max: int,
         cut: bool = False,
         redirects: bool = False,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Make a request and read its answer, unpacked where it is gzipped.
 
         Args:
@@ -179,7 +179,7 @@ class Outgoing:
 
     async def _request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, bytes_max: int, cut: bool
-    ) -> Answer:
+    ) -> HttpResponse:
         url = urlunsplit(parse_url(url))
         sent = {"User-Agent": USER_AGENT, "Accept": "*/*", **headers}
         if body is not None:
@@ -196,7 +196,7 @@ class Outgoing:
             chunks: AsyncGenerator[bytes, None] = response.aiter_stream()
             if received.get("content-encoding", "identity") in ("gzip", "x-gzip", "deflate"):
                 chunks = _unpacked(chunks)
-            return Answer(url, response.status, received, await _read(chunks, bytes_max, cut))
+            return HttpResponse(url, response.status, received, await _read(chunks, bytes_max, cut))
 
 
 _DESCRIPTIONS: Final[Mapping[type[Exception], str]] = {
@@ -215,7 +215,7 @@ async def _read(chunks: AsyncGenerator[bytes, None], bytes_max: int, cut: bool) 
             if len(body) > bytes_max:
                 if cut:
                     break
-                raise AnswerTooLarge(f"the answer is longer than {bytes_max:,} bytes")
+                raise ResponseTooLarge(f"the answer is longer than {bytes_max:,} bytes")
     return bytes(body[:bytes_max])
 
 
@@ -252,7 +252,7 @@ def gunzip(packed: bytes, bytes_max: int) -> bytes:
     except zlib.error as error:
         raise RequestFailed(f"the file is damaged: {error}") from None
     if len(body) > bytes_max:
-        raise AnswerTooLarge(f"the file is longer than {bytes_max:,} bytes")
+        raise ResponseTooLarge(f"the file is longer than {bytes_max:,} bytes")
     if not unpacker.eof:
         raise RequestFailed("the file ends in the middle")
     return body

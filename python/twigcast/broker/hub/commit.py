@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from twigcast.broker.hub.population import Member, Population
+from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.metrics import Metrics
-from twigcast.broker.model import Delivery, DeliveryId, NewDelivery, StoredMessage, Subscription, Tenant
+from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery, StoredMessage, StoredSubscription, Tenant
 from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import Store, Transaction
 
 
 @dataclass(slots=True)
-class Published:
+class PublishedMessage:
     """A message stored in this group, with its deliveries and the keys of their subscriptions."""
 
     message: StoredMessage
@@ -52,7 +52,7 @@ class Operation:
         self.alone = False
         """Whether it is to be carried out by itself, after something went wrong with several together."""
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Carry it out. Can be called again after a failed attempt was undone."""
         raise AssertionError("each operation says what it does")
 
@@ -67,13 +67,13 @@ class Operation:
 
 
 @dataclass(slots=True)
-class HandOver:
+class CommitResult:
     """What the event loop is told of a group, after its commit or its failure."""
 
     operations: list[Operation]
     last_seq: int = 0
     """The highest sequence number that is stored; 0: as before."""
-    lanes: dict[int, list[Delivery]] = field(default_factory=dict)
+    lanes: dict[int, list[QueuedDelivery]] = field(default_factory=dict)
     """Deliveries for lanes that somebody reads."""
     overflown: dict[int, DeliveryId] = field(default_factory=dict)
     """Such lanes that got more than a listener can hold: the last delivery."""
@@ -81,14 +81,14 @@ class HandOver:
     """After a failure: the listeners may have missed something."""
     pushed: set[int] = field(default_factory=set)
     """Lanes that got deliveries and whose subscribers are to be sent to."""
-    changed: list[Subscription] = field(default_factory=list)
-    removed: list[Subscription] = field(default_factory=list)
+    changed: list[StoredSubscription] = field(default_factory=list)
+    removed: list[StoredSubscription] = field(default_factory=list)
     replays: list[tuple[int, int, int | None]] = field(default_factory=list)
     """Lanes being replayed, for which subscription, and the sequence number that replay looks at next; ``None``: it is
     done."""
 
 
-class Group:
+class CommitGroup:
     """What an operation works with, inside the transaction.
 
     Args:
@@ -104,7 +104,7 @@ class Group:
         self,
         transaction: Transaction,
         store: Store,
-        population: Population,
+        population: BrokerPopulation,
         tenants: dict[int, Tenant],
         options: HubOptions,
         room: dict[int, int],
@@ -118,20 +118,20 @@ class Group:
         self.now = time.time()
         self.last_seq = 0
         """The last message stored in this group."""
-        self.published: list[Published] = []
+        self.published: list[PublishedMessage] = []
         """Those that have deliveries."""
         self.accepted: list[StoredMessage] = []
         """All that were published here, for whoever passes them on."""
         self.pushed: set[int] = set()
-        self.changed: list[Subscription] = []
-        self.removed: list[Subscription] = []
-        self.reread: list[Member] = []
+        self.changed: list[StoredSubscription] = []
+        self.removed: list[StoredSubscription] = []
+        self.reread: list[RegisteredSubscription] = []
         """Changed ones that are to be read after the commit, to tell of them as they are."""
         self.replays: list[tuple[int, int, int | None]] = []
         self.counted = Metrics()
         """What is added to the counters after the commit."""
         self._undo: list[Callable[[], object]] = []
-        self.touched: list[Member] = []
+        self.touched: list[RegisteredSubscription] = []
         """Subscriptions whose part in the engine changed."""
 
     def limit(self, tenant_id: int, name: str) -> int:
@@ -140,7 +140,7 @@ class Group:
 
     # The engine changes together with the store
 
-    def let_take_part(self, members: list[Member]) -> list[tuple[int, Exception]]:
+    def let_take_part(self, members: list[RegisteredSubscription]) -> list[tuple[int, Exception]]:
         """Add new subscriptions to the engine; index and error of those refused."""
         refused: list[tuple[int, Exception]] = []
         for tenant_id in dict.fromkeys(member.tenant_id for member in members):
@@ -153,7 +153,7 @@ class Group:
             refused += [(places[index], error) for index, error in population.add(mine)]
         return refused
 
-    def put(self, member: Member, *, active: bool) -> None:
+    def put(self, member: RegisteredSubscription, *, active: bool) -> None:
         """Let a subscription be as given, whatever it was before.
 
         Raises:
@@ -165,7 +165,7 @@ class Group:
         self._undo.append(lambda: _restore(population, member.id, before, was_active))
         _put(population, member, active)
 
-    def put_many(self, members: Sequence[tuple[Member, bool]]) -> list[tuple[int, Exception]]:
+    def put_many(self, members: Sequence[tuple[RegisteredSubscription, bool]]) -> list[tuple[int, Exception]]:
         """Let known subscriptions have other queries, active or not as given; index and error of those refused.
 
         A subscription that is refused stays as it was.
@@ -186,7 +186,7 @@ class Group:
             refused += [(places[index], error) for index, error in answers]
         return refused
 
-    def forget(self, member: Member) -> None:
+    def forget(self, member: RegisteredSubscription) -> None:
         """Remove a subscription from the engine."""
         population = self.population.of(member.tenant_id)
         before, was_active = population.member(member.tenant_id, member.id), population.active(member.id)
@@ -200,7 +200,7 @@ class Group:
             self._undo.pop()()
 
 
-def _put(population: Any, member: Member, active: bool) -> None:
+def _put(population: Any, member: RegisteredSubscription, active: bool) -> None:
     if active:
         for _, error in population.add([member]):
             raise error
@@ -210,7 +210,7 @@ def _put(population: Any, member: Member, active: bool) -> None:
         population.dormant[member.id] = member
 
 
-def _restore(population: Any, subscription_id: int, before: Member | None, was_active: bool) -> None:
+def _restore(population: Any, subscription_id: int, before: RegisteredSubscription | None, was_active: bool) -> None:
     if before is None:
         population.remove(subscription_id)
     else:

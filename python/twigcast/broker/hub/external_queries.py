@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from twigcast import _core
-from twigcast.broker.hub.population import Member, TenantPopulation
-from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription
+from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
+from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription
 from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import Pause, Store
 from twigcast.errors import QueryError, QueryLimitExceeded
@@ -38,7 +38,7 @@ TOLD_SECONDS: Final = 0.5
 """How long it may be untold how far a follower has come that finds nothing."""
 
 
-class Evaluations:
+class SaxonExecutor:
     """Saxon for all followers: one process, asked by one thread.
 
     Args:
@@ -87,7 +87,7 @@ def is_paused_at(position: int, pauses: Sequence[Pause]) -> bool:
     return bool(pauses) and pauses[-1].last_seq is None and position >= pauses[-1].first_seq
 
 
-class Follower:
+class ExternalQueryRunner:
     """A query in XQuery on its way through the messages.
 
     Args:
@@ -98,9 +98,13 @@ class Follower:
     """
 
     def __init__(
-        self, subscription: Subscription, options: HubOptions, evaluations: Evaluations, pauses: Sequence[Pause] = ()
+        self,
+        subscription: StoredSubscription,
+        options: HubOptions,
+        evaluations: SaxonExecutor,
+        pauses: Sequence[Pause] = (),
     ) -> None:
-        self.member = Member.of(subscription)
+        self.member = RegisteredSubscription.of(subscription)
         self.stored_at = subscription.replay_next or 0
         """Where it is, as the store knows."""
         self.position = self.stored_at

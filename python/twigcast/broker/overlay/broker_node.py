@@ -7,28 +7,36 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from twigcast.broker.overlay.node import (
-    Branch,
     Break,
-    BrokerNode,
+    BrokerInfo,
     Keep,
     Learned,
+    LinkDecision,
     MakeNode,
+    NodeInterface,
     NodeSettings,
-    Peer,
+    NodeStatus,
     ReadAgain,
     Said,
-    Status,
     Warn,
 )
 from twigcast.errors import TwigcastError
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.content.projection import Part, query_of
+from twigcast.overlay.onyx.content.projection import Projection, query_of
 from twigcast.overlay.onyx.content.routing_index import RoutingMatcher
 from twigcast.overlay.onyx.content.routing_table import RoutingTable
-from twigcast.overlay.onyx.messages import Disjunct, Message, Recovered, Root, RoutingQuery, Source
-from twigcast.overlay.onyx.protocol.events import Accept, Asked, CatalogueChanged, LostRange, Refused, Relayed, Trouble
-from twigcast.overlay.onyx.protocol.node import OnyxBroker
+from twigcast.overlay.onyx.messages import Disjunct, OverlayMessage, Recovered, Root, RoutingQuery, SourceEntry
+from twigcast.overlay.onyx.protocol.events import (
+    NodeWarning,
+    ProtocolViolation,
+    RangeLost,
+    ResendRequested,
+    ServiceMessageReceived,
+    SourceChanged,
+    StoreRequested,
+)
+from twigcast.overlay.onyx.protocol.node import OnyxNode
 from twigcast.overlay.onyx.protocol.recovery import backwards
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
@@ -45,13 +53,13 @@ def make_node(limits: Limits) -> MakeNode:
         limits: Of messages and queries.
     """
 
-    def make(settings: NodeSettings) -> BrokerNode:
-        return OnyxNode(settings, limits)
+    def make(settings: NodeSettings) -> NodeInterface:
+        return BrokerNode(settings, limits)
 
     return make
 
 
-class OnyxNode:
+class BrokerNode:
     """A node, with what it hands on in the broker's words.
 
     Args:
@@ -63,7 +71,7 @@ class OnyxNode:
         self._limits = limits
         self._bodies = settings.bodies
         self._table = RoutingTable(limits)
-        self._node = OnyxBroker(
+        self._node = OnyxNode(
             settings.identity,
             settings.incarnation,
             self._table,
@@ -100,7 +108,7 @@ class OnyxNode:
 
     # From the broker
 
-    def published(self, messages: Sequence[Message], upto: int, now: float) -> Effects:
+    def published(self, messages: Sequence[OverlayMessage], upto: int, now: float) -> Effects:
         """Messages were published here."""
         return _in_words(self._node.published(messages, now))
 
@@ -109,7 +117,7 @@ class OnyxNode:
         return _in_words(self._node.stored(horizons, now))
 
     def want(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Part] | None = None
+        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
         """Subscriptions want this from now on."""
         taken = parts or {}
@@ -123,7 +131,7 @@ class OnyxNode:
         """A piece of an answer is on its way."""
         return _in_words(self._node.answer(answer, now))
 
-    def describe(self, source: Source, now: float) -> Effects:
+    def describe(self, source: SourceEntry, now: float) -> Effects:
         """A source is new, or something about it is."""
         return _in_words(self._node.describe(source, now))
 
@@ -131,7 +139,7 @@ class OnyxNode:
         """Say something to the service of another broker."""
         return _in_words(self._node.relay(target, content, now))
 
-    def _route(self, message: Message, among: Iterable[Address]) -> frozenset[Address]:
+    def _route(self, message: OverlayMessage, among: Iterable[Address]) -> frozenset[Address]:
         """The neighbours that want a message. One that comes parsed is not parsed again.
 
         Raises:
@@ -146,7 +154,7 @@ class OnyxNode:
 
     # Questions
 
-    def matcher(self, query: RoutingQuery) -> Callable[[Message], bool]:
+    def matcher(self, query: RoutingQuery) -> Callable[[OverlayMessage], bool]:
         """Says of messages whether a routing query wants them; for any thread, one at a time."""
         if any(not disjunct.paths for disjunct in query):
             # Rules out nothing in its scopes; the others are not worth a look then.
@@ -154,7 +162,7 @@ class OnyxNode:
             return lambda message: message.scope in scopes
         found = RoutingMatcher(query, self._limits)
 
-        def wants(message: Message) -> bool:
+        def wants(message: OverlayMessage) -> bool:
             try:
                 return found.matches(message.body, message.scope)
             except TwigcastError as error:
@@ -169,13 +177,13 @@ class OnyxNode:
             return None
         return self._node.forgettable() or 0
 
-    def branches(self, message: Message) -> list[Branch]:
+    def branches(self, message: OverlayMessage) -> list[LinkDecision]:
         """What becomes of a message on each link, and why."""
         holding = self._table.holding(message.body, message.scope, message.root)
         stream = self._node.streams.get(message.root)
         children = frozenset() if stream is None else frozenset(stream.children)
         return [
-            Branch(
+            LinkDecision(
                 neighbour,
                 neighbour in children,
                 tuple(sorted(map(_as_text, holding.get(neighbour, ())))[:_WANTED_SHOWN]),
@@ -184,7 +192,7 @@ class OnyxNode:
             for neighbour in sorted(self._node.links)
         ]
 
-    def _reduced(self, neighbour: Address, message: Message) -> str:
+    def _reduced(self, neighbour: Address, message: OverlayMessage) -> str:
         reductions = self._node.reductions
         part = None if reductions is None else reductions.part_for(neighbour, message)
         return "" if part is None else query_of(part).text
@@ -208,12 +216,12 @@ class OnyxNode:
         """The other brokers that can be reached now."""
         return frozenset(self._node.parents)
 
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """What is told of it."""
         node = self._node
         knowledge = {root: stream.knowledge for root, stream in node.streams.items()}
-        return Status(
-            tuple(Peer(state.origin, state.where, state.links) for state in node.topology),
+        return NodeStatus(
+            tuple(BrokerInfo(state.origin, state.where, state.links) for state in node.topology),
             {neighbour: self._table.remote_count(neighbour) for neighbour in node.links},
             {root: known.horizon for root, known in knowledge.items() if known.horizon is not None},
             {root: sum(gap.upto - gap.after for gap in known.gaps()) for root, known in knowledge.items()},
@@ -232,20 +240,20 @@ def _in_words(effects: Effects) -> Effects:
 
 
 def _item(item: Any) -> Any:
-    if isinstance(item, Accept):
+    if isinstance(item, StoreRequested):
         return Keep(item.message, {item.root: item.horizon})
-    if isinstance(item, Asked):
+    if isinstance(item, ResendRequested):
         question = item.question
         return ReadAgain(question.after, question.upto, question.wanted, backwards(question))
-    if isinstance(item, Refused):
+    if isinstance(item, ProtocolViolation):
         return Break(item.neighbour, item.kind, item.reason)
-    if isinstance(item, Trouble):
+    if isinstance(item, NodeWarning):
         return Warn(item.kind, item.reason)
-    if isinstance(item, CatalogueChanged):
+    if isinstance(item, SourceChanged):
         return Learned(item.source)
-    if isinstance(item, Relayed):
+    if isinstance(item, ServiceMessageReceived):
         return Said(item.origin, item.content)
-    if isinstance(item, LostRange):
+    if isinstance(item, RangeLost):
         reason = f"messages {item.after + 1:,} to {item.upto:,} of broker {item.root} are lost: it no longer has them"
         return Warn("lost", reason)
     return None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Final, NamedTuple
 
 from twigcast.errors import TwigcastError
-from twigcast.overlay.onyx.content.projection import Part, part_of
+from twigcast.overlay.onyx.content.projection import Projection, part_of
 from twigcast.overlay.onyx.content.routing_query import everything, is_generalised, routing_query
 from twigcast.overlay.onyx.messages import RoutingQuery
 
@@ -30,7 +30,7 @@ _NAMED_MAX: Final = 100
 """Subscriptions with generalised routing queries that the log names; further ones are counted."""
 
 
-class Wish(NamedTuple):
+class LocalInterest(NamedTuple):
     """A subscription as it concerns other brokers."""
 
     id: int
@@ -40,7 +40,7 @@ class Wish(NamedTuple):
     dialect: str
 
 
-class Wishes:
+class LocalInterests:
     """The routing queries of the subscriptions; lives in the overlay's thread.
 
     Args:
@@ -52,7 +52,7 @@ class Wishes:
 
     def __init__(
         self,
-        want: Callable[[Mapping[Hashable, RoutingQuery], Mapping[Hashable, Part]], None],
+        want: Callable[[Mapping[Hashable, RoutingQuery], Mapping[Hashable, Projection]], None],
         unwant: Callable[[list[Hashable]], None],
         *,
         reduces: bool = False,
@@ -62,10 +62,10 @@ class Wishes:
         self._reduces = reduces
         self._may_begin = may_begin
         self._unwant = unwant
-        self._fresh: deque[Wish] = deque()
-        self._stored: deque[Wish] = deque()
+        self._fresh: deque[LocalInterest] = deque()
+        self._stored: deque[LocalInterest] = deque()
         """Those that were there at the start, not looked at yet."""
-        self._current: dict[int, Wish | None] = {}
+        self._current: dict[int, LocalInterest | None] = {}
         """By subscription that waits or has changed since the start: as it is now; ``None``: gone."""
         self._generalised: set[int] = set()
         """Subscriptions whose routing queries would be too large, so that something wider is asked for."""
@@ -96,7 +96,7 @@ class Wishes:
         if scopes:
             self._want({("everything", scope): everything(scope) for scope in scopes}, {})
 
-    def start_with(self, wishes: list[Wish]) -> None:
+    def start_with(self, wishes: list[LocalInterest]) -> None:
         """Some of those that were there at the start; what was heard of them since counts more."""
         self._stored.extend(wish for wish in wishes if wish.id not in self._current)
         self._news.set()
@@ -106,7 +106,7 @@ class Wishes:
         self._loading = False
         self._news.set()
 
-    def change(self, changed: list[Wish], removed: list[int]) -> None:
+    def change(self, changed: list[LocalInterest], removed: list[int]) -> None:
         """Subscriptions are new or different, or take no part any more."""
         for wish in changed:
             self._current[wish.id] = wish
@@ -135,7 +135,7 @@ class Wishes:
         """Make routing queries for a moment."""
         end = time.perf_counter() + SLICE_SECONDS
         made: dict[Hashable, RoutingQuery] = {}
-        parts: dict[Hashable, Part] = {}
+        parts: dict[Hashable, Projection] = {}
         while self._fresh or self._stored:
             if self._fresh:
                 wish = self._fresh.popleft()
@@ -159,7 +159,7 @@ class Wishes:
         if made:
             self._want(made, parts)
 
-    def _routing_query(self, wish: Wish) -> RoutingQuery:
+    def _routing_query(self, wish: LocalInterest) -> RoutingQuery:
         try:
             query = routing_query(wish.query, wish.namespaces, wish.dialect, wish.scope)
             generalised = is_generalised(wish.query, wish.namespaces, wish.dialect)
@@ -192,7 +192,7 @@ class Wishes:
             logger.info("what the subscriptions here want of other brokers is known")
 
 
-def _part(wish: Wish) -> Part | None:
+def _part(wish: LocalInterest) -> Projection | None:
     """What a subscription takes of a message; ``None``: the whole."""
     try:
         return part_of(wish.query, wish.namespaces, wish.dialect)

@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
-from twigcast.broker.overlay.node import BrokerNode
+from twigcast.broker.overlay.node import NodeInterface
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
 from twigcast.broker.overlay.registry.client import NoAnswer, NoRegistry
-from twigcast.broker.overlay.registry.codec import Command, Flag, read, write
+from twigcast.broker.overlay.registry.codec import ChangedReply, Command, read, write
 from twigcast.broker.overlay.registry.ledger import Ledger, keep
-from twigcast.broker.overlay.registry.registrar import Here, Registrar, RegistryReport
+from twigcast.broker.overlay.registry.registrar import LocalBroker, Registrar, RegistryReport
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.service import Broker
+from twigcast.broker.service import BrokerInterface
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.messages import RoutingQuery, Source
+from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.registry.catalogue import (
     Assigned,
-    Moved,
+    NameTaken,
     Place,
+    Reassigned,
     RegisterProfile,
     RegisterSource,
     RemoveBroker,
     RemoveProfile,
     RemoveSource,
-    Taken,
 )
 from twigcast.overlay.onyx.registry.description import Description, read_description
 from twigcast.schema.dtd import SchemaError, read_dtd
@@ -42,7 +42,7 @@ _SOURCES: Final = "source"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BrokerChoice:
     """Which broker serves somebody."""
 
     broker: Description
@@ -53,7 +53,7 @@ class Choice:
 class _Records:
     """Where the registry keeps things: the broker's store."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerInterface) -> None:
         self._broker = broker
         self._hub_loop = asyncio.get_running_loop()
 
@@ -66,7 +66,7 @@ class _Records:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._hub_loop))
 
 
-class Registering:
+class RegistrationService:
     """Made in the main event loop, where it is asked; works in the overlay's thread.
 
     Args:
@@ -78,7 +78,7 @@ class Registering:
     """
 
     def __init__(
-        self, broker: Broker, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
+        self, broker: BrokerInterface, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
     ) -> None:
         self._records = _Records(broker)
         self._thread = thread
@@ -86,12 +86,12 @@ class Registering:
         self._name = name
         self._identity = identity
         self._ledger: Ledger | None = None
-        self._stored: list[Source] = []
-        self._fresh: dict[str, Source] = {}
+        self._stored: list[SourceEntry] = []
+        self._fresh: dict[str, SourceEntry] = {}
         self._labels: dict[Address, str] = {}
         self._descriptions: dict[Address, Description] = {}
         self._news = asyncio.Event()
-        self._node: BrokerNode
+        self._node: NodeInterface
         self._driver: Driver
         self._registrar: Registrar
         self.catalogue = Catalogue(identity, self._told_as, self._trouble)
@@ -104,10 +104,10 @@ class Registering:
         if self._name in self._settings.holders:
             self._ledger = Ledger(self._records)
 
-    def join(self, node: BrokerNode, driver: Driver) -> None:
+    def join(self, node: NodeInterface, driver: Driver) -> None:
         """Begin, before there is any link; in the overlay's thread."""
         self._node, self._driver = node, driver
-        here = Here(self._name, self._identity, self.brokers, self._say, self._describe, self._trouble)
+        here = LocalBroker(self._name, self._identity, self.brokers, self._say, self._describe, self._trouble)
         self._registrar = Registrar(here, self._settings.holders, self._ledger, self._settings.placement)
         for source in self._stored:
             self._describe(source)
@@ -120,7 +120,7 @@ class Registering:
 
     # From the node, in the overlay's thread --------------------------------------------------------------------------
 
-    def learned(self, source: Source) -> None:
+    def learned(self, source: SourceEntry) -> None:
         """A source is new, or something about it is."""
         self.catalogue.learn(source)
         self._fresh[source.name] = source
@@ -160,7 +160,7 @@ class Registering:
     def _say(self, target: Address, content: bytes) -> None:
         self._driver.act(self._node.relay(target, content, time.monotonic()))
 
-    def _describe(self, source: Source) -> None:
+    def _describe(self, source: SourceEntry) -> None:
         self._driver.act(self._node.describe(source, time.monotonic()))
 
     def _trouble(self, kind: str, peer: str, reason: str) -> None:
@@ -190,7 +190,7 @@ class Registering:
 
     async def register_source(
         self, scope: str, name: str, key: str | None, *, place: Place, schema: str, rate: float, size: int
-    ) -> tuple[str, Choice]:
+    ) -> tuple[str, BrokerChoice]:
         """Register a source, or change what is known of it.
 
         Returns:
@@ -211,7 +211,7 @@ class Registering:
                 raise
             # If it is carried out yet, nobody else knows the key.
             raise NoAnswer(f"{error}; ask again with the key {key}") from None
-        if isinstance(reply, Taken):
+        if isinstance(reply, NameTaken):
             raise Forbidden(f"the source {name!r} is registered, and this is not its key")
         return key, await self._choice(reply)
 
@@ -224,12 +224,12 @@ class Registering:
             NoRegistry: Those that hold the registry do not answer.
         """
         reply = await self._ask(RemoveSource(source_name(scope, name), owner_of(key)))
-        if isinstance(reply, Taken):
+        if isinstance(reply, NameTaken):
             raise Forbidden(f"this is not the key of the source {name!r}")
         if not _was_there(reply):
             raise NotFound(f"there is no registered source {name!r}")
 
-    async def choose(self, place: Place, wanted: RoutingQuery) -> Choice:
+    async def choose(self, place: Place, wanted: RoutingQuery) -> BrokerChoice:
         """Which broker would serve a subscriber now.
 
         Raises:
@@ -237,7 +237,7 @@ class Registering:
         """
         return await self._choice(await self._ask(RegisterProfile("", place, wanted), is_question=True))
 
-    async def register_profile(self, scope: str, name: str, place: Place, wanted: RoutingQuery) -> Choice:
+    async def register_profile(self, scope: str, name: str, place: Place, wanted: RoutingQuery) -> BrokerChoice:
         """Which broker serves a subscriber, who counts there from now on.
 
         Raises:
@@ -255,7 +255,7 @@ class Registering:
         if not _was_there(await self._ask(RemoveProfile(source_name(scope, name)))):
             raise NotFound(f"there is no registered profile {name!r}")
 
-    async def remove_broker(self, name: str) -> Moved:
+    async def remove_broker(self, name: str) -> Reassigned:
         """A broker is gone for good: its sources and profiles are given to others.
 
         Raises:
@@ -271,29 +271,29 @@ class Registering:
         gone = [identity for identity in found if identity not in reached]
         if not gone:
             raise Conflict(f"the broker {name!r} can be reached: stop it first")
-        sources: list[Source] = []
+        sources: list[SourceEntry] = []
         profiles: list[tuple[str, Address]] = []
         for identity in gone:
             moved = await self._ask(RemoveBroker(identity))
-            assert isinstance(moved, Moved)
+            assert isinstance(moved, Reassigned)
             sources += moved.sources
             profiles += moved.profiles
-        return Moved(tuple(sources), tuple(profiles))
+        return Reassigned(tuple(sources), tuple(profiles))
 
     async def _ask(self, command: Command, *, is_question: bool = False) -> Any:
         return await self._thread.run(self._registrar.ask(command, is_question=is_question))
 
-    async def _choice(self, assigned: Assigned) -> Choice:
+    async def _choice(self, assigned: Assigned) -> BrokerChoice:
         if assigned.broker is None:
             raise NoRegistry("no broker has offered its services to the registry yet: try again in a moment")
         known = await self._thread.ask(self._known)
         broker = known.get(assigned.broker, Description(str(assigned.broker)))
         backup = None if assigned.backup is None else known.get(assigned.backup, Description(str(assigned.backup)))
-        return Choice(broker, backup)
+        return BrokerChoice(broker, backup)
 
 
 def _was_there(reply: object) -> bool:
-    return isinstance(reply, Flag) and reply.value
+    return isinstance(reply, ChangedReply) and reply.value
 
 
 def _check_schema(schema: str) -> None:

@@ -15,7 +15,7 @@ from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target, host_and_port, is_loopback, target_of
 from twigcast.overlay.onyx.registry.catalogue import Place, Placement
-from twigcast.overlay.onyx.wire.exchange import FormWishes
+from twigcast.overlay.onyx.wire.exchange import FormPreferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class OverlaySettings:
     placement: Placement = Placement.BOTH
     reduces: bool = False
     """Whether messages are reduced on links to what is taken behind them."""
-    forms: FormWishes = FormWishes()  # noqa: RUF009 - never changed
+    forms: FormPreferences = FormPreferences()  # noqa: RUF009 - never changed
     """In which forms messages go over links."""
 
     @classmethod
@@ -80,9 +80,9 @@ def host_name() -> str:
     return socket.gethostname() or "broker"
 
 
-def _forms(given: tuple[str, ...]) -> FormWishes:
+def _forms(given: tuple[str, ...]) -> FormPreferences:
     try:
-        return FormWishes.parse(given)
+        return FormPreferences.parse(given)
     except ImpossibleSetting as error:
         raise ConfigError(f"the setting 'overlay_forms' cannot be used: {error}") from None
 

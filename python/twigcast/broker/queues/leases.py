@@ -11,14 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from twigcast.broker.model import Delivery, DeliveryId
-from twigcast.broker.queues.live import Lanes
+from twigcast.broker.model import DeliveryId, QueuedDelivery
+from twigcast.broker.queues.live import LiveQueues
 
 _FORGOTTEN_CHECK = 1_000
 """With more deliveries on record as leased before, those that are pending no more are forgotten."""
 
 
-class LaneLeases:
+class QueueLeases:
     """The leases of one lane. A reader of it while somebody waits.
 
     Args:
@@ -67,7 +67,7 @@ class LaneLeases:
         """From now on acknowledged deliveries may be found by the reading all the same."""
         self._settled.clear()
 
-    def lease(self, found: Iterable[Delivery], visibility: float) -> list[Delivery]:
+    def lease(self, found: Iterable[QueuedDelivery], visibility: float) -> list[QueuedDelivery]:
         """Hand out what was read, as far as it is still to be had."""
         until = self._clock() + visibility
         blocked = self.blocked
@@ -121,7 +121,7 @@ class LaneLeases:
 
     # As a reader of the lane
 
-    def offer(self, deliveries: Sequence[Delivery]) -> None:
+    def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Something came: let those who wait look."""
         self.wake()
 
@@ -168,12 +168,12 @@ class Leases:
         clock: Seconds that only grow; no clock that can be set.
     """
 
-    def __init__(self, lanes: Lanes, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, lanes: LiveQueues, clock: Callable[[], float] = time.monotonic) -> None:
         self._lanes = lanes
         self._clock = clock
-        self._tables: dict[int, LaneLeases] = {}
+        self._tables: dict[int, QueueLeases] = {}
 
-    def of(self, lane_id: int) -> LaneLeases | None:
+    def of(self, lane_id: int) -> QueueLeases | None:
         """The leases of a lane, where there are any."""
         return self._tables.get(lane_id)
 
@@ -181,7 +181,7 @@ class Leases:
         """A lane is gone."""
         self._tables.pop(lane_id, None)
 
-    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[Delivery]:
+    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
         """Lease deliveries, waiting for the first.
 
         Args:
@@ -192,7 +192,7 @@ class Leases:
         """
         table = self._tables.get(lane_id)
         if table is None:
-            table = self._tables[lane_id] = LaneLeases(self._clock)
+            table = self._tables[lane_id] = QueueLeases(self._clock)
         self._begin(lane_id, table)
         deadline = self._clock() + wait
         try:
@@ -207,19 +207,19 @@ class Leases:
         finally:
             self._end(lane_id, table)
 
-    def _begin(self, lane_id: int, table: LaneLeases) -> None:
+    def _begin(self, lane_id: int, table: QueueLeases) -> None:
         table.pulls += 1
         if table.pulls == 1:
             self._lanes.join(lane_id, table)
 
-    def _end(self, lane_id: int, table: LaneLeases) -> None:
+    def _end(self, lane_id: int, table: QueueLeases) -> None:
         table.pulls -= 1
         if not table.pulls:
             self._lanes.leave(lane_id, table)
             if table.idle and self._tables.get(lane_id) is table:
                 del self._tables[lane_id]
 
-    async def _lease(self, lane_id: int, table: LaneLeases, limit: int, visibility: float) -> list[Delivery]:
+    async def _lease(self, lane_id: int, table: QueueLeases, limit: int, visibility: float) -> list[QueuedDelivery]:
         options = self._lanes.options
         async with table.reading:
             table.end_overdue()
@@ -241,7 +241,7 @@ class Leases:
         self._lanes.metrics.leased += len(leased)
         return leased
 
-    async def _changed(self, table: LaneLeases, ticket: asyncio.Future[None], deadline: float) -> bool:
+    async def _changed(self, table: QueueLeases, ticket: asyncio.Future[None], deadline: float) -> bool:
         """Wait until looking again may help; whether there is time left for it."""
         now = self._clock()
         if now >= deadline:

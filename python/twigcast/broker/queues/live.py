@@ -29,9 +29,9 @@ from contextlib import aclosing
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.metrics import Metrics
-from twigcast.broker.model import Delivery, DeliveryId
+from twigcast.broker.model import DeliveryId, QueuedDelivery
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.store.interface import QueuePosition
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ START: Final = DeliveryId(-1, -1)
 """Before all deliveries."""
 
 
-AtOnce = Callable[[Sequence[Delivery]], bool]
+AtOnce = Callable[[Sequence[QueuedDelivery]], bool]
 """Takes what came, in order, and says whether it did. It raises nothing."""
 
 
@@ -50,18 +50,18 @@ class ReadPending(Protocol):
         self,
         lane_id: int,
         *,
-        after: LanePosition | None = None,
+        after: QueuePosition | None = None,
         limit: int,
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
-    ) -> Awaitable[list[Delivery]]:
+    ) -> Awaitable[list[QueuedDelivery]]:
         """What a lane has pending."""
 
 
-class Reader(Protocol):
+class QueueReader(Protocol):
     """Something that reads a lane."""
 
-    def offer(self, deliveries: Sequence[Delivery]) -> None:
+    def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """These came, in order."""
 
     def miss(self, up_to: DeliveryId) -> None:
@@ -77,7 +77,7 @@ class Reader(Protocol):
         """The lane is gone, or the broker stops."""
 
 
-class Lanes:
+class LiveQueues:
     """The lanes that somebody reads.
 
     Args:
@@ -90,7 +90,7 @@ class Lanes:
         self.read = read
         self.options = options
         self.metrics = metrics
-        self.readers: dict[int, list[Reader]] = {}
+        self.readers: dict[int, list[QueueReader]] = {}
         """By lane. The writing thread looks into it for lanes that are read."""
         self.ceilings: dict[int, int] = {}
         """By lane that a replay fills."""
@@ -105,7 +105,7 @@ class Lanes:
 
     # What the writing thread says
 
-    def hand_over(self, lane_id: int, deliveries: Sequence[Delivery], overflown: DeliveryId | None) -> None:
+    def hand_over(self, lane_id: int, deliveries: Sequence[QueuedDelivery], overflown: DeliveryId | None) -> None:
         """Give the readers of a lane what came, or tell them that it was too much."""
         for reader in self.readers.get(lane_id, ()):
             if overflown is None:
@@ -148,12 +148,12 @@ class Lanes:
 
     # Readers
 
-    def join(self, lane_id: int, reader: Reader) -> None:
+    def join(self, lane_id: int, reader: QueueReader) -> None:
         """Count a reader in."""
         # A new list: the other thread and running loops keep the one that they have.
         self.readers[lane_id] = [*self.readers.get(lane_id, ()), reader]
 
-    def leave(self, lane_id: int, reader: Reader) -> None:
+    def leave(self, lane_id: int, reader: QueueReader) -> None:
         """Count a reader out."""
         remaining = [other for other in self.readers.get(lane_id, ()) if other is not reader]
         if remaining:
@@ -174,13 +174,13 @@ class Lanes:
         if up_to > self._streamed.get(lane_id, START):
             self._streamed[lane_id] = up_to
 
-    def marked(self, lane_id: int, deliveries: Iterable[Delivery]) -> list[Delivery]:
+    def marked(self, lane_id: int, deliveries: Iterable[QueuedDelivery]) -> list[QueuedDelivery]:
         """Deliveries from the store, with those marked that may have been handed out before."""
         before = self.streamed(lane_id)
         return [d._replace(redelivered=True) if d.id.seq < self.first_new or d.id <= before else d for d in deliveries]
 
 
-class Listener:
+class QueueCursor:
     """Reads one lane from a position on, for one asynchronous iteration.
 
     Args:
@@ -194,10 +194,10 @@ class Listener:
 
     def __init__(
         self,
-        lanes: Lanes,
+        lanes: LiveQueues,
         lane_id: int,
-        after: LanePosition | None,
-        marked: Callable[[int, list[Delivery]], list[Delivery]],
+        after: QueuePosition | None,
+        marked: Callable[[int, list[QueuedDelivery]], list[QueuedDelivery]],
         at_once: AtOnce | None = None,
         *,
         open_: bool = True,
@@ -209,7 +209,7 @@ class Listener:
         self._at_once = at_once
         self._live = False
         """Whether the iteration waits for what is handed over next."""
-        self._buffer: deque[Delivery] = deque()
+        self._buffer: deque[QueuedDelivery] = deque()
         self._bytes = 0
         self._missed = START
         """The last delivery that was dropped or not offered."""
@@ -217,7 +217,7 @@ class Listener:
         self._closed = not open_
         self._waiting: asyncio.Future[None] | None = None
 
-    async def groups(self) -> AsyncGenerator[list[Delivery], None]:
+    async def groups(self) -> AsyncGenerator[list[QueuedDelivery], None]:
         """The deliveries, in groups, until the lane is closed."""
         lanes, metrics = self._lanes, self._lanes.metrics
         lanes.join(self._lane_id, self)
@@ -251,17 +251,17 @@ class Listener:
         self._lanes.metrics.listeners_behind += behind - self._behind
         self._behind = behind
 
-    def _handing(self, group: list[Delivery]) -> list[Delivery]:
+    def _handing(self, group: list[QueuedDelivery]) -> list[QueuedDelivery]:
         self._note(group)
         return group
 
-    def _note(self, group: Sequence[Delivery]) -> None:
+    def _note(self, group: Sequence[QueuedDelivery]) -> None:
         self._lanes.metrics.streamed += len(group)
         self._lanes.has_streamed(self._lane_id, group[-1].id)
 
     # From the store
 
-    async def _from_store(self) -> AsyncGenerator[list[Delivery], None]:
+    async def _from_store(self) -> AsyncGenerator[list[QueuedDelivery], None]:
         """What is pending, until the buffer goes on where it ends."""
         options = self._lanes.options
         while not self._over():
@@ -285,8 +285,8 @@ class Listener:
             if ceiling == math.inf and self._can_change_over(nothing_more=not below):
                 return
 
-    def _position(self) -> LanePosition | None:
-        return None if self._cursor is START else LanePosition(self._cursor.seq, self._cursor.subscription_id)
+    def _position(self) -> QueuePosition | None:
+        return None if self._cursor is START else QueuePosition(self._cursor.seq, self._cursor.subscription_id)
 
     def _can_change_over(self, *, nothing_more: bool) -> bool:
         """Whether the buffer goes on where reading has ended, but for what was missed while it went on."""
@@ -297,7 +297,7 @@ class Listener:
 
     # From the writing thread
 
-    def offer(self, deliveries: Sequence[Delivery]) -> None:
+    def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Hand out what came, or keep it, dropping the oldest where it is too much."""
         if self._live and self._offered_at_once(deliveries):
             return
@@ -318,7 +318,7 @@ class Listener:
             self._missed = max(self._missed, self._drop_first().id)
         self.wake()
 
-    def _offered_at_once(self, deliveries: Sequence[Delivery]) -> bool:
+    def _offered_at_once(self, deliveries: Sequence[QueuedDelivery]) -> bool:
         # What was dropped, or is kept already, comes before.
         if self._at_once is None or self._buffer or self._closed or self._missed > self._cursor:
             return False
@@ -359,13 +359,13 @@ class Listener:
 
     # The buffer
 
-    def _take(self) -> list[Delivery]:
+    def _take(self) -> list[QueuedDelivery]:
         group = list(self._buffer)
         self._clear()
         self._cursor = group[-1].id
         return group
 
-    def _drop_first(self) -> Delivery:
+    def _drop_first(self) -> QueuedDelivery:
         delivery = self._buffer.popleft()
         size = len(delivery.body)
         self._bytes -= size

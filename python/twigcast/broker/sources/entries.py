@@ -33,7 +33,7 @@ _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._:-]+)""", re.IGNORECAS
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FeedEntry:
     """One entry of a feed, or what is wrong with the feed from some place on."""
 
     id: str
@@ -41,7 +41,7 @@ class Entry:
     error: RejectedMessage | None = None
 
 
-def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: int) -> Iterator[Entry]:
+def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: int) -> Iterator[FeedEntry]:
     """The entries of a feed, in its order.
 
     Args:
@@ -52,7 +52,7 @@ def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: 
     feed = _in_utf8(feed, media_type)
     record = _ATOM_ENTRY if _root_name(feed) == f"{ATOM_NAMESPACE} feed" else _RSS_ITEM
     for found in cut_records(io.BytesIO(feed), record, bytes_max=entry_bytes_max):
-        yield Entry("" if found.error else entry_id(found.xml), found.xml, found.error)
+        yield FeedEntry("" if found.error else entry_id(found.xml), found.xml, found.error)
 
 
 def is_feed(feed: bytes) -> bool:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from twigcast.broker.model import Delivery, DeliveryId, NewDelivery
+from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery
 from twigcast.broker.store.base import Reads, Writes, chunks
-from twigcast.broker.store.database import INTEGER_MAX, Row, Session
-from twigcast.broker.store.interface import LanePosition, LaneState
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
+from twigcast.broker.store.interface import QueuePosition, QueueState
 from twigcast.broker.store.messages import messages_by_seq
 
 _PENDING: Final = (
@@ -40,28 +40,28 @@ SET_ASIDE_AT_ONCE: Final = 1_000
 """Deliveries that are set aside in one step."""
 
 
-class LaneReads(Reads):
+class QueueReads(Reads):
     """Reading lanes."""
 
-    def lane(self, tenant_id: int, subscriber: str) -> LaneState | None:
+    def lane(self, tenant_id: int, subscriber: str) -> QueueState | None:
         row = self.first(
             "SELECT id, tenant_id, subscriber, acked FROM lanes WHERE tenant_id = ? AND subscriber = ?",
             (tenant_id, subscriber),
         )
-        return None if row is None else LaneState(*row)
+        return None if row is None else QueueState(*row)
 
     def pending(
         self,
         lane_id: int,
         *,
-        after: LanePosition | None = None,
+        after: QueuePosition | None = None,
         limit: int,
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
-    ) -> list[Delivery]:
-        start = after or LanePosition(0)
+    ) -> list[QueuedDelivery]:
+        start = after or QueuePosition(0)
 
-        def work(session: Session) -> list[Delivery]:
+        def work(session: DatabaseSession) -> list[QueuedDelivery]:
             condition, params = "", []
             if skip_subscriptions:
                 condition = f" AND NOT {session.among('d.subscription_id')}"
@@ -111,10 +111,12 @@ class LaneReads(Reads):
         )
         return int(self.one(sql, (lane_id, lane_id))[0])
 
-    def recent_deliveries(self, subscription_id: int, limit: int, *, before_seq: int | None = None) -> list[Delivery]:
+    def recent_deliveries(
+        self, subscription_id: int, limit: int, *, before_seq: int | None = None
+    ) -> list[QueuedDelivery]:
         end = INTEGER_MAX if before_seq is None else min(before_seq, INTEGER_MAX)
 
-        def work(session: Session) -> list[Delivery]:
+        def work(session: DatabaseSession) -> list[QueuedDelivery]:
             rows = session.rows(
                 f"SELECT d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, 0 FROM subscriptions s "
                 "CROSS JOIN deliveries d WHERE s.id = ? AND d.lane_id = s.lane_id AND d.subscription_id = s.id "
@@ -132,7 +134,7 @@ class LaneReads(Reads):
         return found
 
 
-def _with_pending(session: Session, lane_ids: Sequence[int]) -> list[int]:
+def _with_pending(session: DatabaseSession, lane_ids: Sequence[int]) -> list[int]:
     rows = session.rows(
         f"SELECT l.id FROM lanes l WHERE {session.among('l.id')} "
         f"AND (EXISTS (SELECT 1 FROM deliveries d WHERE {_PENDING}) "
@@ -160,19 +162,21 @@ def _within(rows: Sequence[Row], bytes_max: int) -> list[Row]:
     return taken
 
 
-def _deliveries(session: Session, rows: Sequence[Row]) -> list[Delivery]:
+def _deliveries(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDelivery]:
     """Deliveries of one lane (sequence number, subscription, lane, key, size of the payload) with their messages."""
     messages = messages_by_seq(session, dict.fromkeys(row[0] for row in rows))
     payloads = _payloads(session, rows[0][2], [row[:2] for row in rows if row[4] is not None]) if rows else {}
     return [
-        Delivery(DeliveryId(seq, subscription_id), lane_id, key, messages[seq], payloads.get((seq, subscription_id)))
+        QueuedDelivery(
+            DeliveryId(seq, subscription_id), lane_id, key, messages[seq], payloads.get((seq, subscription_id))
+        )
         for seq, subscription_id, lane_id, key, *_ in rows
         # A message that has just expired is no longer there for a reader without a fixed view.
         if seq in messages
     ]
 
 
-def _payloads(session: Session, lane_id: int, wanted: Sequence[Row]) -> dict[tuple[int, int], bytes]:
+def _payloads(session: DatabaseSession, lane_id: int, wanted: Sequence[Row]) -> dict[tuple[int, int], bytes]:
     found: dict[tuple[int, int], bytes] = {}
     names = set(wanted)
     for some in chunks(sorted({seq for seq, _ in wanted}), 1_000):
@@ -193,7 +197,7 @@ def _payloads(session: Session, lane_id: int, wanted: Sequence[Row]) -> dict[tup
     return found
 
 
-def _shared_payloads(session: Session, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+def _shared_payloads(session: DatabaseSession, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
     """Results that deliveries share, by sequence number and number."""
     if not wanted:
         return {}
@@ -214,7 +218,7 @@ _WAITING: Final = (
 )
 
 
-class LaneWrites(Writes):
+class QueueWrites(Writes):
     """Storing and acknowledging deliveries."""
 
     def add_deliveries(self, deliveries: Iterable[NewDelivery]) -> None:

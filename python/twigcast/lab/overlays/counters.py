@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twigcast.lab.overlays.ordered import Piece
-from twigcast.overlay.core import Address, Envelope, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage, LinkMessage
 
 
 @dataclass(slots=True)
@@ -51,10 +51,10 @@ def _traffic_of(kind: Any) -> str:
 def content_kind(message: Any) -> type:
     """The class a message counts under: wrappers count as what is inside."""
     kind = type(message)
-    if kind is Envelope or kind is Piece:
+    if kind is LinkMessage or kind is Piece:
         message = message.message
         kind = type(message)
-    return type(message.payload) if kind is Routed else kind
+    return type(message.payload) if kind is KeyRoutedMessage else kind
 
 
 def shares(loads: Iterable[float]) -> list[float]:

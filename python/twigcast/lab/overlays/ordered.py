@@ -17,7 +17,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from twigcast.overlay.core import HEADER_BYTES, Address, Effects, LinkSettings, Node, SetTimer, Traffic, carries
+from twigcast.overlay.core import HEADER_BYTES, Address, Effects, LinkSettings, ProtocolNode, SetTimer, Traffic, carries
 
 #: Number of a session: the incarnation of its node and a count.
 _Session = tuple[int, int]
@@ -135,7 +135,7 @@ class _End:
     heard: float = 0.0
 
 
-class OrderedNode(Node):
+class OrderedNode(ProtocolNode):
     """A simulated node: a :class:`LinkedNode` and its ends of the links.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from twigcast.lab.overlays.counters import Counters, content_kind
 from twigcast.lab.overlays.journal import Fate, Journal
-from twigcast.overlay.core import Address, Effects, Node
+from twigcast.overlay.core import Address, Effects, ProtocolNode
 from twigcast.overlay.errors import ImpossibleSetting, UnknownNode
 
 _MESSAGE: Final = 0
@@ -71,7 +71,7 @@ class Simulator:
     on_send: Callable[[Address, Address, Any], None] | None = None
     counters: Counters = field(default_factory=Counters)
     now: float = 0.0
-    nodes: dict[Address, Node] = field(default_factory=dict)
+    nodes: dict[Address, ProtocolNode] = field(default_factory=dict)
     _random: random.Random = field(init=False)
     _heap: list[tuple[float, int, int, Address, Any, Any]] = field(default_factory=list)
     _number: int = 0
@@ -86,7 +86,7 @@ class Simulator:
 
     # Nodes.
 
-    def add(self, node: Node) -> None:
+    def add(self, node: ProtocolNode) -> None:
         """Bring a node to life. Timers of an earlier node at the same address will not reach it."""
         self.nodes[node.address] = node
         self._births[node.address] = self._births.get(node.address, 0) + 1
@@ -97,7 +97,7 @@ class Simulator:
         if self.nodes.pop(address, None) is None:
             raise UnknownNode(address)
 
-    def node(self, address: Address) -> Node:
+    def node(self, address: Address) -> ProtocolNode:
         """The live node at an address."""
         try:
             return self.nodes[address]

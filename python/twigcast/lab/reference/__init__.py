@@ -34,7 +34,7 @@ from twigcast.lab.reference.boone import BooneHybrid
 from twigcast.lab.reference.dai import DaiHybrid
 from twigcast.lab.reference.gfilter import GFilter
 from twigcast.lab.reference.hybrid import DiaoHybrid
-from twigcast.lab.reference.language import PathQuery, UnsupportedQuery, path_query
+from twigcast.lab.reference.language import OutsideFragment, PathQuery, path_query
 from twigcast.lab.reference.lazy_dfa import LazyDFA
 from twigcast.lab.reference.xfilter import XFilter
 from twigcast.lab.reference.yfilter import YFilter
@@ -81,8 +81,8 @@ __all__ = [
     "DiaoHybrid",
     "GFilter",
     "LazyDFA",
+    "OutsideFragment",
     "PathQuery",
-    "UnsupportedQuery",
     "XFilter",
     "YFilter",
     "YFilterInline",

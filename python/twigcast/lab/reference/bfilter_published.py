@@ -28,7 +28,7 @@ from typing import TypeAlias
 
 from twigcast.lab.reference.algorithm import Algorithm
 from twigcast.lab.reference.events import Element
-from twigcast.lab.reference.language import LocationStep, PathQuery, UnsupportedQuery
+from twigcast.lab.reference.language import LocationStep, OutsideFragment, PathQuery
 from twigcast.lab.reference.nfa import NFA, Entry, Run, State
 from twigcast.lab.reference.selection import PathMatch
 
@@ -95,7 +95,7 @@ def chain_of(query_id: str, query: PathQuery) -> SubQuery:
     """The chain of sub-queries of a query; returns sub-query 0."""
     for step in query.steps:
         if any(not nested.is_simple for nested in step.nested_paths):
-            raise UnsupportedQuery("BFilter as published: a nested path within a nested path", str(query))
+            raise OutsideFragment("BFilter as published: a nested path within a nested path", str(query))
     roots = [0, *(index for index, step in enumerate(query.steps) if index and step.nested_paths)]
     below: SubQuery | None = None
     for number in reversed(range(len(roots))):

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from twigcast.lab.reference.events import Element
-from twigcast.lab.reference.language import PathQuery, UnsupportedQuery
+from twigcast.lab.reference.language import OutsideFragment, PathQuery
 from twigcast.lab.reference.path_algorithm import PathAlgorithm, StoredPath
 from twigcast.lab.reference.selection import Selectivity, path_matches_at
 
@@ -128,7 +128,7 @@ class DiaoHybrid(PathAlgorithm):
 
     def _check_path(self, path: PathQuery) -> None:
         if self._published and path.steps[-1].name == "*":
-            raise UnsupportedQuery("the Hybrid as published: a path that ends in *", str(path))
+            raise OutsideFragment("the Hybrid as published: a path that ends in *", str(path))
 
     def _insert_path(self, stored: StoredPath) -> None:
         nodes: list[ListNode] = []

@@ -10,7 +10,7 @@ nested path            ``[p]``, p relative; ``[p op v]`` tests the last step of 
 =====================  ==========================================================
 
 :func:`path_query` turns the algebra of :mod:`twigcast.query` into this form. What it cannot express raises
-:class:`UnsupportedQuery`.
+:class:`OutsideFragment`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from twigcast import query as algebra
 from twigcast.lab.reference.events import Element
 
 
-class UnsupportedQuery(errors.UnsupportedQuery):
+class OutsideFragment(errors.UnsupportedQuery):
     """A query that an algorithm does not handle.
 
     Args:
@@ -271,7 +271,7 @@ def path_query(query: algebra.Query) -> PathQuery:
         UnsupportedQuery: It uses something that the papers' language does not have.
     """
     if not isinstance(query, algebra.Path) or not isinstance(query.start, algebra.Root):
-        raise UnsupportedQuery("anything but an absolute location path", str(query))
+        raise OutsideFragment("anything but an absolute location path", str(query))
     return _Translation(str(query)).path(_with_an_element(query.steps), None)
 
 
@@ -292,8 +292,8 @@ class _Translation:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def _refuse(self, construct: str) -> UnsupportedQuery:
-        return UnsupportedQuery(construct, self._text)
+    def _refuse(self, construct: str) -> OutsideFragment:
+        return OutsideFragment(construct, self._text)
 
     def path(self, steps: tuple[algebra.Step, ...], test: Test | None) -> PathQuery:
         """Location steps; ``test`` compares what the last of them selects."""
@@ -360,7 +360,7 @@ class _Translation:
                 return sorted(parts, key=lambda part: not isinstance(part, PositionPredicate))
             case algebra.Compare(op, left, right):
                 return [self._comparison(op, left, right)]
-            case algebra.Path(algebra.Context(), steps):
+            case algebra.Path(algebra.ContextNode(), steps):
                 return [self._relative(steps, None)]
         raise self._refuse(f"[{expression}]")
 
@@ -371,9 +371,9 @@ class _Translation:
         if constant is None:
             return self._no(right)
         match left:
-            case algebra.Call("position") if isinstance(constant, float):
+            case algebra.FunctionCall("position") if isinstance(constant, float):
                 return PositionPredicate(Test(op, constant))
-            case algebra.Path(algebra.Context(), steps):
+            case algebra.Path(algebra.ContextNode(), steps):
                 return self._relative(steps, Test(op, constant))
         return self._no(left)
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from twigcast.lab.reference.events import Element
-from twigcast.lab.reference.language import LocationStep, PathQuery, UnsupportedQuery
+from twigcast.lab.reference.language import LocationStep, OutsideFragment, PathQuery
 from twigcast.lab.reference.path_algorithm import PathAlgorithm, StoredPath
 from twigcast.lab.reference.selection import Selectivity, path_matches_at, walk_back
 
@@ -115,7 +115,7 @@ class XFilter(PathAlgorithm):
 
     def _check_path(self, path: PathQuery) -> None:
         if self._published and path.steps[-1].name == "*":
-            raise UnsupportedQuery("XFilter as published: a path that ends in *", str(path))
+            raise OutsideFragment("XFilter as published: a path that ends in *", str(path))
 
     def _insert_path(self, stored: StoredPath) -> None:
         nodes = self._machines[stored] = path_nodes(stored)

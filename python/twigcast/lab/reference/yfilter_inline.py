@@ -20,7 +20,7 @@ from functools import partial
 
 from twigcast.lab.reference.algorithm import Algorithm, Counters
 from twigcast.lab.reference.events import Element
-from twigcast.lab.reference.language import PathQuery, UnsupportedQuery
+from twigcast.lab.reference.language import OutsideFragment, PathQuery
 from twigcast.lab.reference.nfa import NFA, Entry, Run, State
 from twigcast.lab.reference.selection import PathMatch, SelectionPostponed, StepCondition, conditions_of
 
@@ -91,10 +91,10 @@ class YFilterInline(Algorithm):
 
     def _insert(self, query_id: str, query: PathQuery) -> None:
         if not query.is_simple:
-            raise UnsupportedQuery("Inline: a nested path", str(query))
+            raise OutsideFragment("Inline: a nested path", str(query))
         entries = tuple(TableEntry(query_id, condition, set()) for condition in conditions_of(query))
         if self._published and any(entry.is_blocking for entry in entries):
-            raise UnsupportedQuery("Inline as published: a condition on text", str(query))
+            raise OutsideFragment("Inline as published: a condition on text", str(query))
         states = tuple(self.nfa.insert(query.steps))
         stored = self._stored[query_id] = Stored(query_id, entries, states)
         for entry in entries:

@@ -18,10 +18,10 @@ from twigcast.lab.reference.language import (
     AttributePredicate,
     LocationStep,
     NestedPath,
+    OutsideFragment,
     PathQuery,
     PositionPredicate,
     Predicate,
-    UnsupportedQuery,
 )
 from twigcast.lab.reference.yfilter import YFilter
 from twigcast.query import Operator
@@ -43,7 +43,7 @@ def _as_released(path: PathQuery, text: str) -> PathQuery:
 
 def _step(step: LocationStep, text: str) -> LocationStep:
     if len(step.predicates) > 1 and any(isinstance(predicate, PositionPredicate) for predicate in step.predicates):
-        raise UnsupportedQuery("YFilter 1.0: a position together with another predicate", text)
+        raise OutsideFragment("YFilter 1.0: a position together with another predicate", text)
     return replace(step, predicates=tuple(_predicate(predicate, text) for predicate in step.predicates))
 
 
@@ -52,9 +52,9 @@ def _predicate(predicate: Predicate, text: str) -> Predicate:
         case PositionPredicate(test):
             return PositionPredicate(test, among_same_name=True)
         case AttributePredicate(_, test) if test is not None and test.operator is not Operator.EQUAL:
-            raise UnsupportedQuery("YFilter 1.0: an attribute compared by anything but =", text)
+            raise OutsideFragment("YFilter 1.0: an attribute compared by anything but =", text)
         case NestedPath(path):
             if not path.is_simple:
-                raise UnsupportedQuery("YFilter 1.0: a nested path within a nested path", text)
+                raise OutsideFragment("YFilter 1.0: a nested path within a nested path", text)
             return NestedPath(_as_released(path, text))
     return predicate

@@ -16,10 +16,10 @@ from twigcast.lab.reference.language import (
     AttributePredicate,
     LocationStep,
     NestedPath,
+    OutsideFragment,
     PathQuery,
     StringValuePredicate,
     TextPredicate,
-    UnsupportedQuery,
     ValuePredicate,
     path_query,
 )
@@ -69,25 +69,25 @@ def transform_query(query: algebra.Query) -> TransformQuery:
     Raises:
         UnsupportedQuery: the query is outside the subset of the source; the error names the construct.
     """
-    if isinstance(query, algebra.Element):
+    if isinstance(query, algebra.ElementConstructor):
         return _wrapped(query)
     if not isinstance(query, algebra.ForWhereReturn):
-        raise UnsupportedQuery("a query without a for clause", str(query))
+        raise OutsideFragment("a query without a for clause", str(query))
     return _Translation(query).translate()
 
 
-def _wrapped(element: algebra.Element) -> TransformQuery:
+def _wrapped(element: algebra.ElementConstructor) -> TransformQuery:
     match element.content:
         case (algebra.Enclosed(algebra.ForWhereReturn() as inner),):
             found = _Translation(inner).translate()
         case _:
-            raise UnsupportedQuery("anything but one query inside the outer element", str(element))
+            raise OutsideFragment("anything but one query inside the outer element", str(element))
     return replace(found, wrapper=(_start_tag(element, str(element)), f"</{element.name}>"))
 
 
-def _start_tag(element: algebra.Element, query: str) -> str:
-    if any(not isinstance(part, algebra.Text) for a in element.attributes for part in a.value):
-        raise UnsupportedQuery("an attribute with an enclosed expression", query)
+def _start_tag(element: algebra.ElementConstructor, query: str) -> str:
+    if any(not isinstance(part, algebra.ConstantText) for a in element.attributes for part in a.value):
+        raise OutsideFragment("an attribute with an enclosed expression", query)
     # Text in attributes is escaped as XML already; only the doubled braces are the query language's.
     empty = str(replace(element, content=())).removesuffix(f"</{element.name}>")
     return _single_braces(empty)
@@ -122,8 +122,8 @@ class _Translation:
             template,
         )
 
-    def _refuse(self, construct: str) -> UnsupportedQuery:
-        return UnsupportedQuery(construct, str(self._query))
+    def _refuse(self, construct: str) -> OutsideFragment:
+        return OutsideFragment(construct, str(self._query))
 
     def _conditions(self, binding: PathQuery) -> Iterator[StepCondition]:
         for number, step in enumerate(binding.steps):
@@ -166,11 +166,11 @@ class _Translation:
         if path.start != algebra.Variable(self._variable):
             raise self._refuse(f"the path {path}, which does not start at ${self._variable},")
 
-    def _template(self, item: algebra.Item | algebra.Text | algebra.Enclosed) -> Iterator[str | int]:
+    def _template(self, item: algebra.Item | algebra.ConstantText | algebra.Enclosed) -> Iterator[str | int]:
         match item:
-            case algebra.Text():
+            case algebra.ConstantText():
                 yield _single_braces(str(item))
-            case algebra.Element(name, content):
+            case algebra.ElementConstructor(name, content):
                 start = _start_tag(item, str(self._query))
                 if not content:
                     yield f"{start.removesuffix('>')}/>"

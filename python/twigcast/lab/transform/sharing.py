@@ -134,7 +134,7 @@ class SharedJoin:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PlanPosition:
     """Where a query sits in the shared plan."""
 
     query: TransformQuery
@@ -161,7 +161,7 @@ class PlanSharing:
         self.alone = PathSharing(Pushed.FOR_WHERE_RETURN, level, graph, self.matcher)
         self.profile = self.alone.profile = Profile()
         self.joins: dict[tuple[NavigationPath, NavigationPath], SharedJoin] = {}
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _PlanPosition] = {}
         self._groups: dict[tuple[NavigationPath, int], int] = {}
 
     def add(self, key: str, query: TransformQuery) -> None:
@@ -228,7 +228,7 @@ class PlanSharing:
         )
         return shared + len(self.alone.plans)
 
-    def _place(self, query: TransformQuery) -> _Place | None:
+    def _place(self, query: TransformQuery) -> _PlanPosition | None:
         """Where a query belongs; ``None`` if it cannot be shared."""
         if len(query.where) != 1 or len(query.conditions) > 1:
             return None
@@ -249,9 +249,9 @@ class PlanSharing:
         returns = tuple(sorted(set(extended), key=lambda path: "".join(map(str, path))))
         order = tuple(returns.index(path) for path in extended)
         selection = SelectionSignature(binding, predicate)
-        return _Place(query, (query.binding, predicate_path), selection, (first, second), returns, order)
+        return _PlanPosition(query, (query.binding, predicate_path), selection, (first, second), returns, order)
 
-    def _output(self, place: _Place) -> Output:
+    def _output(self, place: _PlanPosition) -> Output:
         join = self.joins.get(place.join)
         if join is None:
             binding, predicate = place.join

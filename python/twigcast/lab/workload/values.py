@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from twigcast.lab.workload.errors import WorkloadError
-from twigcast.schema import Attribute, Schema
+from twigcast.schema import AttributeDeclaration, Schema
 
 _UNSUPPORTED = ("entity", "entities", "notation")
 
@@ -97,7 +97,7 @@ def _numbers(count: int, prefix: str = "") -> tuple[str, ...]:
     return tuple(f"{prefix}{number}" for number in range(1, count + 1))
 
 
-def _attribute(element: str, attribute: Attribute, probability: float, size: int) -> AttributeDomain | None:
+def _attribute(element: str, attribute: AttributeDeclaration, probability: float, size: int) -> AttributeDomain | None:
     if attribute.type in _UNSUPPORTED:
         if attribute.required:
             raise WorkloadError(

@@ -15,7 +15,7 @@ LEXICON_NAME_BYTES_MAX: Final = 256
 """Bytes of a name in a lexicon."""
 
 
-class Teaching(NamedTuple):
+class LexiconUpdate(NamedTuple):
     """To a neighbour, before the first message that needs it: names with numbers.
 
     Attributes:
@@ -58,8 +58,8 @@ class Lexicon:
         """It with more names."""
         return Lexicon(self.names + names, self.id, len(self.names))
 
-    def teaching(self, is_known: bool) -> Teaching:
+    def teaching(self, is_known: bool) -> LexiconUpdate:
         """What a neighbour is to be taught, who knows the one that it has grown from, or not."""
         if is_known:
-            return Teaching(self.id, self.base, self.names[self.base_size :])
-        return Teaching(self.id, None, self.names)
+            return LexiconUpdate(self.id, self.base, self.names[self.base_size :])
+        return LexiconUpdate(self.id, None, self.names)

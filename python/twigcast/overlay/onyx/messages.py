@@ -56,7 +56,7 @@ class Disjunct(NamedTuple):
 RoutingQuery: TypeAlias = frozenset[Disjunct]
 
 
-class Message(NamedTuple):
+class OverlayMessage(NamedTuple):
     """An XML message on its way.
 
     Attributes:
@@ -87,12 +87,12 @@ class Message(NamedTuple):
     reduced: str = ""
     lexicon: Lexicon | None = None
 
-    def passed_on(self, broker: Address) -> Message:
+    def passed_on(self, broker: Address) -> OverlayMessage:
         """It, having passed one broker more. Each message comes here, and `_replace` takes four times as long."""
         root, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon = self
         path = (*path, broker)
         return _new(
-            Message,
+            OverlayMessage,
             (root, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon),
         )
 
@@ -111,7 +111,7 @@ class Span(NamedTuple):
     root: Root
     after: int
     upto: int
-    message: Message | None
+    message: OverlayMessage | None
 
     def size_bytes(self) -> int:
         """The body, and the fields around it."""
@@ -187,7 +187,7 @@ class RoutingDelta(NamedTuple):
 
 
 @carries(Traffic.INDEXING)
-class Reduce(NamedTuple):
+class SetProjection(NamedTuple):
     """To a neighbour: what the sender takes of the messages that it wants from it; all of it, in place of the last one.
 
     Attributes:
@@ -290,7 +290,7 @@ class Recovered(NamedTuple):
 
 
 @carries(Traffic.CONTROL)
-class Known(NamedTuple):
+class StoredReport(NamedTuple):
     """To the parent towards `root`, now and then: what is stored at and below the sender; the root may forget.
 
     Attributes:
@@ -308,7 +308,7 @@ class Known(NamedTuple):
 
 
 @carries(Traffic.CONTROL)
-class Source(NamedTuple):
+class SourceEntry(NamedTuple):
     """Flooded: an entry of the catalogue; the newest version of a source counts.
 
     Attributes:
@@ -337,7 +337,7 @@ class Source(NamedTuple):
 
 
 @carries(Traffic.CONTROL)
-class Relay(NamedTuple):
+class ServiceMessage(NamedTuple):
     """To one broker, passed on towards it as messages of its tree would come from it. May be lost on the way.
 
     Attributes:

@@ -28,7 +28,7 @@ from twigcast.overlay.errors import (
     UndistributableQuery,
     UnknownNode,
 )
-from twigcast.query import Call, Path, child, descendant, nested
+from twigcast.query import FunctionCall, Path, child, descendant, nested
 
 
 def delivered(run: ChordRun, kind: type) -> list[Any]:
@@ -265,8 +265,8 @@ def test_withdrawn_queries_leave_no_states_behind() -> None:
     [
         (Path.relative(child("a")), "only absolute"),
         (Path.absolute(), "only absolute"),
-        (Path.absolute(child("a", Call("last"))), "cannot be distributed"),
-        (Path.absolute(child("a", Call("not", (nested(child("b")),)))), "cannot be distributed"),
+        (Path.absolute(child("a", FunctionCall("last"))), "cannot be distributed"),
+        (Path.absolute(child("a", FunctionCall("not", (nested(child("b")),)))), "cannot be distributed"),
         (Path.absolute(child("a", Path.absolute(child("b")))), "does not start at the context node"),
     ],
 )

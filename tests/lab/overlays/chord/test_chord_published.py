@@ -12,10 +12,10 @@ from twigcast.lab.overlays.journal import Fate, Journal
 from twigcast.lab.overlays.simulator import Simulator
 from twigcast.overlay.chord import indexing, iterative, publication
 from twigcast.overlay.chord.identifiers import identifier_of_key
-from twigcast.overlay.chord.messages import FindSuccessor, Found, IndexQuery, Notification, Visited
+from twigcast.overlay.chord.messages import FindSuccessor, IndexQuery, Notification, SuccessorReply, Visited
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
-from twigcast.overlay.core import Routed
+from twigcast.overlay.core import KeyRoutedMessage
 from twigcast.overlay.documents import read_document
 from twigcast.query import Path, child, descendant
 
@@ -38,7 +38,7 @@ MESSAGE = b"<a><b><c/></b><b/></a>"
 
 
 def look_up(peer: Peer, place: int) -> None:
-    peer.route(Routed(place, FindSuccessor(-2), peer.address))
+    peer.route(KeyRoutedMessage(place, FindSuccessor(-2), peer.address))
 
 
 class Network:
@@ -56,7 +56,7 @@ class Network:
         self.walked = 0
         original = Peer.keyed[IndexQuery]
 
-        def count(peer: Peer, routed: Routed) -> None:
+        def count(peer: Peer, routed: KeyRoutedMessage) -> None:
             self.walked += 1
             original(peer, routed)
 
@@ -113,7 +113,7 @@ def test_lookups_take_the_published_routes(target: int, route: list[int]) -> Non
     visited = [
         network.peers[entry.receiver].ref.identifier
         for entry in network.simulator.journal.entries
-        if entry.fate == Fate.RECEIVED and isinstance(entry.item, Routed)
+        if entry.fate == Fate.RECEIVED and isinstance(entry.item, KeyRoutedMessage)
     ]
     assert [route[0], *visited] == route
 
@@ -189,16 +189,16 @@ def test_lookup_takes_half_the_logarithm(peers: int) -> None:
     simulator = Simulator(on_delivery=lambda time, node, item: None)
     for peer in ring:
         simulator.add(peer)
-    original = Peer.handlers[Found]
+    original = Peer.handlers[SuccessorReply]
     try:
-        Peer.handlers[Found] = lambda peer, sender, found: hops.append(found.hops)
+        Peer.handlers[SuccessorReply] = lambda peer, sender, found: hops.append(found.hops)
         for number in range(400):
             origin = ring[number * 7 % peers]
             place = identifier_of_key(f"place {number}", 160)
             simulator.command(origin.address, look_up, place)
         simulator.run()
     finally:
-        Peer.handlers[Found] = original
+        Peer.handlers[SuccessorReply] = original
     assert len(hops) == 400
     assert max(hops) <= 2 * math.log2(peers)
     assert sum(hops) / len(hops) == pytest.approx(0.5 * math.log2(peers), abs=0.8)

@@ -12,7 +12,7 @@ from tests.overlay.overlay_population import random_messages, random_queries
 from twigcast.lab.overlays.chord.automaton import Automaton, EncodedPaths, labels_of
 from twigcast.lab.overlays.chord.build import build_ring
 from twigcast.lab.overlays.chord.parts import Cut, part_paths, total, trunk_rows
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.lab.overlays.chord.tally import Network
 from twigcast.lab.overlays.simulator import Simulator
 from twigcast.overlay.chord import indexing, iterative, publication
@@ -64,7 +64,7 @@ def test_tally_equals_simulation(hosts: int, virtual_nodes: int) -> None:
     queries = plain(hosts, 60)
     simulated = Simulated(hosts, virtual_nodes, queries)
     automaton = automaton_of(queries)
-    places = Places(hosts, virtual_nodes)
+    places = RingPositions(hosts, virtual_nodes)
     network = Network(automaton, places)
     generator = random.Random(hosts)
     states = [state for peer in simulated.peers for state in peer.store.states.values()]
@@ -98,7 +98,7 @@ def test_tally_of_the_iterative_method(hosts: int) -> None:
     queries = plain(hosts + 100, 60)
     simulated = Simulated(hosts, 1, queries)
     automaton = automaton_of(queries)
-    network = Network(automaton, Places(hosts))
+    network = Network(automaton, RingPositions(hosts))
     for number, document in enumerate(random_messages(hosts, 8, "iter")):
         publisher = number % hosts
         items = simulated.publish(publisher, document, iterative.publish_iteratively)
@@ -125,7 +125,7 @@ def check_parts(queries: list[Path], cut: int, parts: int, seed: int) -> None:
     """What is tallied in parts adds up to the tally of the whole."""
     whole = EncodedPaths(linear_parts(query)[0].labels for query in queries)
     documents = random_messages(seed, 20, f"parts {len(queries)}")
-    places = Places(23, 2)
+    places = RingPositions(23, 2)
     publishers = [number * 5 % len(places) for number in range(len(documents))]
     network = Network(Automaton(whole), places)
     expected = network.publish_all(documents, publishers)
@@ -147,13 +147,13 @@ def check_parts(queries: list[Path], cut: int, parts: int, seed: int) -> None:
 
 
 def test_the_iterative_method_is_not_tallied_in_parts() -> None:
-    network = Network(automaton_of(plain(1, 20)), Places(5), range(1, 4))
+    network = Network(automaton_of(plain(1, 20)), RingPositions(5), range(1, 4))
     with pytest.raises(ImpossibleSetting, match="all states for the iterative method"):
         network.publish_iteratively(random_messages(1, 1, "one")[0], 0)
 
 
 def test_shedding_spreads_the_load() -> None:
-    network = Network(automaton_of(plain(3, 150)), Places(50))
+    network = Network(automaton_of(plain(3, 150)), RingPositions(50))
     documents = random_messages(3, 20, "shed")
     for document in documents:
         network.publish(document, 0)

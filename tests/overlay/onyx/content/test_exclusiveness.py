@@ -11,8 +11,8 @@ import pytest
 from twigcast import SubscriptionSet
 from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.onyx.content.exclusiveness import (
+    ExclusivenessPattern,
     Partitioning,
-    Pattern,
     PatternReader,
     Selections,
     at_random,
@@ -36,8 +36,8 @@ def selections(query: str) -> Selections:
     return selections_of(routing_query(query))
 
 
-def pattern(path: str, subject: str) -> Pattern:
-    return Pattern(LinearPath(path), subject)
+def pattern(path: str, subject: str) -> ExclusivenessPattern:
+    return ExclusivenessPattern(LinearPath(path), subject)
 
 
 def test_what_a_query_selects() -> None:
@@ -100,7 +100,11 @@ def test_a_message_that_matches_a_query_matches_its_partition() -> None:
 
 def test_values_of_patterns() -> None:
     reader = PatternReader(
-        [pattern("/m/a", "@v"), pattern("//e", "."), Pattern(LinearPath("//n1:f", (("n1", "urn:f"),)), "@k")]
+        [
+            pattern("/m/a", "@v"),
+            pattern("//e", "."),
+            ExclusivenessPattern(LinearPath("//n1:f", (("n1", "urn:f"),)), "@k"),
+        ]
     )
     values = reader.values(b"<m><a v='1'/><a v='2 &amp; 3'/><a/><e>x<b>y</b></e><f xmlns='urn:f' k='z'/></m>")
     assert list(values.values()) == [["1", "2 & 3"], ["xy"], ["z"]]

@@ -14,14 +14,14 @@ import pytest
 
 from twigcast._core import NameDictionary, ParsedMessage
 from twigcast.overlay.onyx import messages
-from twigcast.overlay.onyx.lexicon import Teaching
+from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.network import frames, packets
-from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
+from twigcast.overlay.onyx.network.greeting import GoAway, Greeting, Ping, Pong, Ready
 
 LAYOUT = Path(__file__).with_name("layout.json")
 PATH = messages.LinearPath("/feed/item[@area = 'p:x']", (("p", "urn:p"),))
 DISJUNCT = messages.Disjunct("default", frozenset({PATH}))
-MESSAGE = messages.Message(
+MESSAGE = messages.OverlayMessage(
     1 << 61, 300, "default", "feed", "m-1", "application/xml", b"<a/>", "stream", (5, 1 << 61), 1.5, "part"
 )
 SPAN = messages.Span(1 << 61, 299, 300, MESSAGE)
@@ -29,10 +29,10 @@ EXAMPLES = (
     # The greeting says the version: what lies behind it may differ, it and the name may not.
     Greeting((3, 0), "north", bytes(range(16)), 7, "north:7400", 2.5, "twigcast"),
     Ready(),
-    Refused("version", "it speaks another one"),
+    GoAway("version", "it speaks another one"),
     Ping(12),
     Pong(12, 0.25),
-    Teaching(77, 76, ("a", "b")),
+    LexiconUpdate(77, 76, ("a", "b")),
     SPAN,
     messages.Span(9, -1, 200, None),
     messages.Hello(9, 2, (3, 0), ("stream", "text")),
@@ -43,10 +43,10 @@ EXAMPLES = (
     messages.Detach(9),
     messages.Recover(9, 4, 8, frozenset({DISJUNCT}), (3, 2)),
     messages.Recovered(SPAN, (2, 3), True, False),
-    messages.Known(9, 130, 4),
-    messages.Source("feed", 2, 9, "<!ELEMENT a ANY>", 0.5, 2_000, False, "ab"),
-    messages.Relay(9, 8, 1, b"said"),
-    messages.Reduce((("default", "part"),), True),
+    messages.StoredReport(9, 130, 4),
+    messages.SourceEntry("feed", 2, 9, "<!ELEMENT a ANY>", 0.5, 2_000, False, "ab"),
+    messages.ServiceMessage(9, 8, 1, b"said"),
+    messages.SetProjection((("default", "part"),), True),
 )
 
 

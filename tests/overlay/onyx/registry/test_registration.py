@@ -18,8 +18,8 @@ from twigcast.overlay.onyx.registry import raft
 from twigcast.overlay.onyx.registry.catalogue import (
     AddBroker,
     Assigned,
-    Moved,
     Placement,
+    Reassigned,
     RegisterProfile,
     RegisterSource,
     Registry,
@@ -27,8 +27,8 @@ from twigcast.overlay.onyx.registry.catalogue import (
     RemoveProfile,
     RemoveSource,
 )
-from twigcast.overlay.onyx.registry.raft import Replica
-from twigcast.overlay.onyx.registry.raft_log import Applied, Durable, NotLeading, Replied, Restored
+from twigcast.overlay.onyx.registry.raft import RaftNode
+from twigcast.overlay.onyx.registry.raft_log import Applied, NotLeading, PersistentState, RequestApplied, Restored
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "40"))
@@ -85,7 +85,7 @@ def test_backups_take_over() -> None:
     hosted = made.apply(6, RegisterProfile("p", (0.0, 0.1), query(1)))
     assert isinstance(hosted, Assigned)
     moved = made.apply(7, RemoveBroker(0))
-    assert isinstance(moved, Moved)
+    assert isinstance(moved, Reassigned)
     assert [(source.name, source.root, source.version) for source in moved.sources] == [("s", 1, 7)]
     assert moved.profiles == (("p", hosted.backup),)
     made.apply(8, RemoveBroker(1))
@@ -121,7 +121,7 @@ class Service:
         self.simulator = Simulator(seed, faults, on_delivery=self.note)
         self.members = list(range(self.rng.choice((1, 3, 5))))
         self.entries_max = entries_max or self.rng.choice((2, 4, 1_000))
-        self.kept = {member: Durable() for member in self.members}
+        self.kept = {member: PersistentState() for member in self.members}
         self.replied: dict[Hashable, Any] = {}
         self.applied: dict[int, Any] = {}
         self.faults: list[str] = []
@@ -130,12 +130,12 @@ class Service:
             self.start(member)
 
     def start(self, member: int) -> None:
-        replica = Replica(member, self.members, Ledger(), self.kept[member], entries_max=self.entries_max)
+        replica = RaftNode(member, self.members, Ledger(), self.kept[member], entries_max=self.entries_max)
         replica.now = replica.heard = self.simulator.now
         self.simulator.add(replica)
 
     def note(self, time: float, member: int, item: Any) -> None:
-        if isinstance(item, Replied):
+        if isinstance(item, RequestApplied):
             if self.replied.setdefault(item.request, item.reply) != item.reply:
                 self.faults.append(f"two replies to {item.request}")
         elif isinstance(item, Restored):
@@ -144,7 +144,7 @@ class Service:
             self.faults.append(f"two commands at {item.number}")
 
     def ledgers(self) -> list[Ledger]:
-        machines = [node.machine for node in self.simulator.nodes.values() if isinstance(node, Replica)]
+        machines = [node.machine for node in self.simulator.nodes.values() if isinstance(node, RaftNode)]
         return [machine for machine in machines if isinstance(machine, Ledger)]
 
     def ask(self, request: str) -> None:
@@ -152,9 +152,9 @@ class Service:
         if request not in self.replied and alive:
             member = self.rng.choice(alive)
             leader = self.simulator.node(member)
-            assert isinstance(leader, Replica)
+            assert isinstance(leader, RaftNode)
             target = leader.leader if leader.leader in alive else member
-            self.simulator.command(target, Replica.request, request, f"do {request}")
+            self.simulator.command(target, RaftNode.request, request, f"do {request}")
 
     def step(self) -> None:
         draw = self.rng.random()
@@ -232,7 +232,7 @@ def test_who_was_away_across_a_shortening_gets_what_the_others_have_become() -> 
         service.start(away)
         service.simulator.run(until=service.simulator.now + 30)
         replica = service.simulator.node(away)
-        assert isinstance(replica, Replica)
+        assert isinstance(replica, RaftNode)
         assert isinstance(replica.machine, Ledger)
         others = [ledger.done for ledger in service.ledgers()]
         assert replica.machine.done == others[0], about
@@ -282,7 +282,7 @@ def some_command(rng: random.Random) -> Any:
 def test_a_follower_names_the_leader() -> None:
     service = Service(SEED)
     service.simulator.run(until=5)
-    replicas = [node for node in service.simulator.nodes.values() if isinstance(node, Replica)]
+    replicas = [node for node in service.simulator.nodes.values() if isinstance(node, RaftNode)]
     (leader,) = [replica for replica in replicas if replica.role == "leader"]
     for replica in replicas:
         if replica is not leader:

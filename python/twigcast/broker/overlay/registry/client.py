@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from twigcast.broker.errors import BrokerError
-from twigcast.broker.overlay.registry.codec import Answer, Ask, Command, Elsewhere, read, write
+from twigcast.broker.overlay.registry.codec import Command, LeaderHint, RegistryReply, RegistryRequest, read, write
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.registry.description import Description
 
@@ -31,7 +31,7 @@ class NoAnswer(NoRegistry):
     """They were asked, and have not answered."""
 
 
-class Asking:
+class RegistryClient:
     """Asks for one broker. Lives in the overlay's thread.
 
     Args:
@@ -53,11 +53,11 @@ class Asking:
         self._brokers = brokers
         self._say = say
         self._leader: str | None = None
-        self._waiting: dict[str, asyncio.Future[Answer | Elsewhere]] = {}
+        self._waiting: dict[str, asyncio.Future[RegistryReply | LeaderHint]] = {}
         self._requests = itertools.count()
         self._started = time.time_ns()
 
-    def answered(self, answer: Answer | Elsewhere) -> None:
+    def answered(self, answer: RegistryReply | LeaderHint) -> None:
         """A holder answers."""
         waiting = self._waiting.get(answer.request)
         if waiting is not None and not waiting.done():
@@ -78,7 +78,9 @@ class Asking:
         """
         if not self._holders():
             raise NoRegistry("no broker of this overlay holds its registry: name some with 'overlay_registry'")
-        ask = Ask(f"{self._identity}.{self._started}.{next(self._requests)}", write(command).decode(), is_question)
+        ask = RegistryRequest(
+            f"{self._identity}.{self._started}.{next(self._requests)}", write(command).decode(), is_question
+        )
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 return read(await self._reply(ask))
@@ -89,11 +91,11 @@ class Asking:
                 "was asked may still be carried out"
             ) from None
 
-    async def _reply(self, ask: Ask) -> str:
+    async def _reply(self, ask: RegistryRequest) -> str:
         for turn in itertools.count():
             name = self._next(turn)
             answer = None if name is None else await self._ask_one(name, ask)
-            if isinstance(answer, Answer):
+            if isinstance(answer, RegistryReply):
                 self._leader = name
                 return answer.reply
             self._leader = answer.leader if answer is not None else None
@@ -108,11 +110,11 @@ class Asking:
         names = [name for name in self._holders() if name in reached]
         return names[turn % len(names)] if names else None
 
-    async def _ask_one(self, name: str, ask: Ask) -> Answer | Elsewhere | None:
+    async def _ask_one(self, name: str, ask: RegistryRequest) -> RegistryReply | LeaderHint | None:
         address = next((identity for identity, one in self._brokers().items() if one.name == name), None)
         if address is None:
             return None
-        waiting: asyncio.Future[Answer | Elsewhere] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[RegistryReply | LeaderHint] = asyncio.get_running_loop().create_future()
         self._waiting[ask.request] = waiting
         try:
             self._say(address, write(ask))

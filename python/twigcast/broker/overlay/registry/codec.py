@@ -8,29 +8,29 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from twigcast.errors import TwigcastError
-from twigcast.overlay.onyx.messages import Source
+from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry.catalogue import (
     AddBroker,
     Assigned,
-    Moved,
+    NameTaken,
+    Reassigned,
     RegisterProfile,
     RegisterSource,
     RegistryState,
     RemoveBroker,
     RemoveProfile,
     RemoveSource,
-    Taken,
 )
 from twigcast.overlay.onyx.registry.raft_log import Append, Appended, Install, Installed, RequestVote, Vote
 
 
-class Flag(NamedTuple):
+class ChangedReply(NamedTuple):
     """Reply: whether there was anything to be done."""
 
     value: bool
 
 
-class Ask(NamedTuple):
+class RegistryRequest(NamedTuple):
     """To a holder: carry this out, once.
 
     Attributes:
@@ -44,14 +44,14 @@ class Ask(NamedTuple):
     is_question: bool = False
 
 
-class Answer(NamedTuple):
+class RegistryReply(NamedTuple):
     """From a holder: it is done; the reply's text."""
 
     request: str
     reply: str
 
 
-class Elsewhere(NamedTuple):
+class LeaderHint(NamedTuple):
     """From a holder that does not lead: the name of the one that does, if it knows."""
 
     request: str
@@ -59,9 +59,9 @@ class Elsewhere(NamedTuple):
 
 
 Command: TypeAlias = AddBroker | RemoveBroker | RegisterSource | RemoveSource | RegisterProfile | RemoveProfile
-Reply: TypeAlias = Assigned | Taken | Moved | Flag
+Reply: TypeAlias = Assigned | NameTaken | Reassigned | ChangedReply
 RaftMessage: TypeAlias = RequestVote | Vote | Append | Appended | Install | Installed
-Said: TypeAlias = Ask | Answer | Elsewhere | RaftMessage
+Said: TypeAlias = RegistryRequest | RegistryReply | LeaderHint | RaftMessage
 
 _KINDS: Final[dict[str, Any]] = {
     "broker": AddBroker,
@@ -71,12 +71,12 @@ _KINDS: Final[dict[str, Any]] = {
     "profile": RegisterProfile,
     "profile-gone": RemoveProfile,
     "assigned": Assigned,
-    "taken": Taken,
-    "moved": Moved,
-    "flag": Flag,
-    "ask": Ask,
-    "answer": Answer,
-    "elsewhere": Elsewhere,
+    "taken": NameTaken,
+    "moved": Reassigned,
+    "flag": ChangedReply,
+    "ask": RegistryRequest,
+    "answer": RegistryReply,
+    "elsewhere": LeaderHint,
     "request-vote": RequestVote,
     "vote": Vote,
     "append": Append,
@@ -84,7 +84,7 @@ _KINDS: Final[dict[str, Any]] = {
     "install": Install,
     "installed": Installed,
     "state": RegistryState,
-    "entry": Source,
+    "entry": SourceEntry,
 }
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 _ADAPTERS: Final[dict[str, TypeAdapter[Any]]] = {name: TypeAdapter(kind) for name, kind in _KINDS.items()}
@@ -94,7 +94,7 @@ class TextError(TwigcastError):
     """A text that says nothing that is known."""
 
 
-def write(thing: Command | Reply | Said | Source | RegistryState) -> bytes:
+def write(thing: Command | Reply | Said | SourceEntry | RegistryState) -> bytes:
     """A thing as a text."""
     name = _NAMES[type(thing)]
     return orjson.dumps([name, _ADAPTERS[name].dump_python(thing, mode="json")])

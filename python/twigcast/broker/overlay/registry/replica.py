@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any, Final
 
 from twigcast.broker.overlay.registry.codec import (
-    Answer,
-    Ask,
-    Elsewhere,
-    Flag,
+    ChangedReply,
+    LeaderHint,
     RaftMessage,
+    RegistryReply,
+    RegistryRequest,
     Reply,
     TextError,
     read,
@@ -28,11 +28,11 @@ from twigcast.broker.overlay.registry.codec import (
 )
 from twigcast.broker.overlay.registry.ledger import Ledger
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.messages import Source
+from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry.catalogue import AddBroker, RegisterProfile, Registry
 from twigcast.overlay.onyx.registry.description import Description
-from twigcast.overlay.onyx.registry.raft import ENTRIES_MAX, Replica
-from twigcast.overlay.onyx.registry.raft_log import Applied, NotLeading, Replied, Restored
+from twigcast.overlay.onyx.registry.raft import ENTRIES_MAX, RaftNode
+from twigcast.overlay.onyx.registry.raft_log import Applied, NotLeading, RequestApplied, Restored
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class _Machine:
             # Written by a newer broker; the same on all that do not know it.
             logger.error("the registry passes over a command that it does not know: %s", error)
             reply = False
-        return write(Flag(reply) if isinstance(reply, bool) else reply).decode()  # type: ignore[arg-type]
+        return write(ChangedReply(reply) if isinstance(reply, bool) else reply).decode()  # type: ignore[arg-type]
 
     def state(self) -> str:
         return write(self.registry.state()).decode()
@@ -71,7 +71,7 @@ class _Machine:
         self.registry.restore(read(state))
 
 
-class Holder:
+class RegistryReplica:
     """See the module's documentation. Lives in the overlay's thread.
 
     Args:
@@ -96,7 +96,7 @@ class Holder:
         *,
         brokers: Callable[[], Mapping[Address, Description]],
         say: Callable[[Address, bytes], None],
-        learned: Callable[[Source], None],
+        learned: Callable[[SourceEntry], None],
         trouble: Callable[[str, str, str], None],
     ) -> None:
         self.registry = registry
@@ -113,7 +113,7 @@ class Holder:
         self._described: dict[str, int] = {}
         self._steps: asyncio.Queue[Callable[[], Effects | None]] = asyncio.Queue()
         self._counter = 0
-        self._replica = Replica(
+        self._replica = RaftNode(
             member(name),
             sorted(self._names),
             _Machine(registry),
@@ -153,7 +153,7 @@ class Holder:
 
     # What comes ------------------------------------------------------------------------------------------------------
 
-    def asked(self, origin: Address, ask: Ask) -> None:
+    def asked(self, origin: Address, ask: RegistryRequest) -> None:
         """A broker asks."""
         if ask.is_question:
             self._answer_now(origin, ask)
@@ -176,7 +176,7 @@ class Holder:
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
-    def _request(self, ask: Ask) -> None:
+    def _request(self, ask: RegistryRequest) -> None:
         if self._replica.role == "leader":
             self._offer()
         self._replica.request(ask.request, ask.command)
@@ -195,7 +195,7 @@ class Holder:
                 self._counter += 1
                 self._replica.request(f"{self._identity}/{self._started}/{self._counter}", write(offer).decode())
 
-    def _answer_now(self, origin: Address, ask: Ask) -> None:
+    def _answer_now(self, origin: Address, ask: RegistryRequest) -> None:
         try:
             wish = read(ask.command)
         except TextError as error:
@@ -203,7 +203,7 @@ class Holder:
             return
         if isinstance(wish, RegisterProfile):
             reply: Reply = self.registry.choose(wish)
-            self._say(origin, write(Answer(ask.request, write(reply).decode())))
+            self._say(origin, write(RegistryReply(ask.request, write(reply).decode())))
 
     # Effects ---------------------------------------------------------------------------------------------------------
 
@@ -224,13 +224,13 @@ class Holder:
         return self._replica.wake(name, time.monotonic())
 
     def _deliver(self, item: Any) -> None:
-        if isinstance(item, Replied):
+        if isinstance(item, RequestApplied):
             for origin in self._asked.pop(str(item.request), ()):
-                self._say(origin, write(Answer(str(item.request), item.reply)))
+                self._say(origin, write(RegistryReply(str(item.request), item.reply)))
         elif isinstance(item, NotLeading):
             leader = None if item.leader is None else self._names.get(item.leader)
             for origin in self._asked.pop(str(item.request), ()):
-                self._say(origin, write(Elsewhere(str(item.request), leader)))
+                self._say(origin, write(LeaderHint(str(item.request), leader)))
 
     def _look_at_catalogue(self) -> None:
         for source in self.registry.catalogue.values():

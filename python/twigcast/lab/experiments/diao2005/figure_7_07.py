@@ -10,8 +10,8 @@ from statistics import fmean
 from twigcast.lab.experiments.framework.claims import custom, everywhere
 from twigcast.lab.experiments.framework.model import Experiment, Figure, Measured, Point, Results, Scale
 from twigcast.overlay.onyx.content.exclusiveness import (
+    ExclusivenessPattern,
     Partitioning,
-    Pattern,
     PatternReader,
     Selections,
     at_random,
@@ -26,7 +26,7 @@ from twigcast.subscriptions import SubscriptionSet
 SHARE = "partitions_percent"
 RANDOM, PEP, ADMITTED, COMPUTED, BOUND = "random", "PEP", "PEP, by values alone", "PEP, computed", "PEP, at most"
 
-_PATTERNS = tuple(Pattern(LinearPath(f"/m/e{number}"), "@v") for number in range(10))
+_PATTERNS = tuple(ExclusivenessPattern(LinearPath(f"/m/e{number}"), "@v") for number in range(10))
 #: Queries whose patterns are read out of their text, to see that the population is what it is said to be.
 _READ = 200
 

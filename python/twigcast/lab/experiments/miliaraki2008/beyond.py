@@ -15,7 +15,7 @@ from twigcast.lab.experiments.framework.tasks import Here, Tasks
 from twigcast.lab.experiments.miliaraki2008.runs import MEASURES, NITF, PUBLISHERS, SEED, averaged, make_documents
 from twigcast.lab.overlays.chord.automaton import Codes, EncodedPaths, labels_of
 from twigcast.lab.overlays.chord.parts import Cut, PartTally, part_paths, total, trunk_rows
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.lab.overlays.counters import gini, shares
 from twigcast.lab.workload import bundled_dtd
 from twigcast.lab.workload.walks import Walker
@@ -63,7 +63,7 @@ def _maker(made: _Made) -> int:
 def _cut(cut: int, hosts: int, documents: int) -> Cut:
     """The ring and the messages; tasks of one process share them."""
     publishers = [number % PUBLISHERS * 7919 % hosts for number in range(documents)]
-    return Cut(cut, Places(hosts), make_documents(NITF, documents), publishers)
+    return Cut(cut, RingPositions(hosts), make_documents(NITF, documents), publishers)
 
 
 Setting = tuple[int, int, int]

@@ -14,7 +14,7 @@ from twigcast.lab.experiments.miliaraki2008.runs import (
     published,
 )
 from twigcast.lab.overlays.chord.automaton import Automaton
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.lab.overlays.chord.tally import Network
 
 SETS = (("NITF distinct", NITF), ("aggregated distinct", AGGREGATED))
@@ -27,7 +27,7 @@ def measure(point: Point) -> list[Measured]:
     automaton = Automaton(make_paths(parameters["dtds"], parameters["queries"], distinct=True))
     rows: list[Measured] = []
     for hosts in parameters["peers"]:
-        tallies = published(Network(automaton, Places(hosts)), documents)
+        tallies = published(Network(automaton, RingPositions(hosts)), documents)
         rows += averaged(str(point.x), hosts, tallies)
         per_message = sum(t.hops for t in tallies) / sum(t.messages for t in tallies)
         rows.append(Measured(str(point.x), hosts, "hops_per_message", (per_message,)))

@@ -6,7 +6,7 @@ from twigcast.lab.experiments.framework.claims import custom
 from twigcast.lab.experiments.framework.model import Experiment, Figure, Measured, Point, Results, Scale
 from twigcast.lab.experiments.miliaraki2008.runs import AGGREGATED, NITF, make_documents, make_paths, published
 from twigcast.lab.overlays.chord.automaton import Automaton
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.lab.overlays.chord.tally import Network
 from twigcast.lab.overlays.counters import gini, shares
 
@@ -30,7 +30,7 @@ def measure_storage(point: Point) -> list[Measured]:
     automaton = Automaton(make_paths(NITF, point.parameters["queries"], distinct=True))
     rows: list[Measured] = []
     for virtual_nodes in (1, 3, 10):
-        transitions, states = Network(automaton, Places(point.parameters["hosts"], virtual_nodes)).storage()
+        transitions, states = Network(automaton, RingPositions(point.parameters["hosts"], virtual_nodes)).storage()
         name = "one place a peer" if virtual_nodes == 1 else f"{virtual_nodes} virtual nodes"
         rows += _curve(name, transitions)
         top = sorted(states, reverse=True)[: len(states) // 5]
@@ -51,7 +51,7 @@ def measure_filtering(point: Point) -> list[Measured]:
         ("virtual nodes and shedding", 3, 0.1),
         ("10 virtual nodes and shedding", 10, 0.1),
     ):
-        ring = Network(automaton, Places(parameters["hosts"], virtual_nodes))
+        ring = Network(automaton, RingPositions(parameters["hosts"], virtual_nodes))
         published(ring, documents)
         if share:
             copied = ring.shed(share=share, replicas=10, window=len(documents))

@@ -13,7 +13,7 @@ from typing import Any
 
 from twigcast.lab.experiments.framework.model import Measured, Point
 from twigcast.lab.overlays.chord.automaton import Automaton, EncodedPaths, labels_of
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.lab.overlays.chord.tally import FilteringTally, Network
 from twigcast.lab.workload import DTD_NAMES, PRESETS, bundled_dtd, path_queries
 from twigcast.lab.workload.errors import WorkloadExhaustedError
@@ -120,7 +120,7 @@ def _growth(frozen: tuple[tuple[str, Any], ...]) -> tuple[Measured, ...]:
     rows: list[Measured] = []
     steps = parameters["steps"]
     paths = make_paths(parameters["dtds"], steps[-1], distinct=parameters["distinct"])
-    places = Places(parameters["hosts"])
+    places = RingPositions(parameters["hosts"])
     for x in steps:
         network = Network(Automaton(paths, x), places)
         rows += averaged(series, x, published(network, documents))

@@ -15,7 +15,7 @@ from twigcast.lab.experiments.miliaraki2008.runs import (
 )
 from twigcast.lab.overlays.chord.automaton import Automaton
 from twigcast.lab.overlays.chord.build import build_ring
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.lab.overlays.chord.tally import Network
 from twigcast.lab.overlays.simulator import Simulator
 from twigcast.overlay.chord import indexing, publication
@@ -78,7 +78,7 @@ def measure_mix(point: Point) -> list[Measured]:
     for series in ("wildcard", "descendant"):
         mix = {"wildcard": 0.2, "descendant": 0.2, series: float(point.x)}
         paths = make_paths(NITF, parameters["queries"], distinct=True, **mix)
-        network = Network(Automaton(paths), Places(1000))
+        network = Network(Automaton(paths), RingPositions(1000))
         rows += averaged(series, point.x, published(network, documents))
         rows.append(Measured(series, point.x, "states", (float(len(network.automaton)),)))
     return rows

@@ -6,7 +6,7 @@ from twigcast.lab.experiments.framework.claims import custom
 from twigcast.lab.experiments.framework.model import Experiment, Figure, Measured, Point, Results, Scale, Table
 from twigcast.lab.experiments.miliaraki2008.runs import NITF, make_documents, make_paths, published
 from twigcast.lab.overlays.chord.automaton import Automaton
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.lab.overlays.chord.tally import Network
 from twigcast.lab.overlays.counters import shares
 
@@ -20,7 +20,7 @@ def measure(point: Point) -> list[Measured]:
     rows: list[Measured] = []
     for series, distinct in (("distinct", True), ("random", False)):
         paths = make_paths(NITF, p[series], distinct=distinct, seed=p["seed"])
-        network = Network(Automaton(paths), Places(p["hosts"]))
+        network = Network(Automaton(paths), RingPositions(p["hosts"]))
         messages = sum(tally.messages for tally in published(network, documents))
         ranked = shares(network.load.tolist())
         asked = sum(tally.messages for tally in published(network, documents, iteratively=True))

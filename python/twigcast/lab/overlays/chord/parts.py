@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twigcast.lab.overlays.chord.automaton import Automaton, Codes, EncodedPaths, Integers
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.lab.overlays.chord.tally import FilteringTally, Network
 from twigcast.overlay.documents import Document
 
@@ -100,7 +100,7 @@ class Cut:
     """
 
     cut: int
-    places: Places
+    places: RingPositions
     documents: Sequence[Document]
     publishers: Sequence[int]
 

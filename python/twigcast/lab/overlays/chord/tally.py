@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from twigcast.lab.overlays.chord.automaton import EPSILON_CODE, Automaton, Integers, Numbers
 from twigcast.lab.overlays.chord.label_paths import LabelPath, merge_documents
-from twigcast.lab.overlays.chord.places import Places
+from twigcast.lab.overlays.chord.positions import RingPositions
 from twigcast.overlay.documents import Document
 from twigcast.overlay.errors import ImpossibleSetting
 
@@ -107,7 +107,7 @@ class Network:
         counted: The states whose messages, load, matches and storage are counted.
     """
 
-    def __init__(self, automaton: Automaton, places: Places, counted: range | None = None) -> None:
+    def __init__(self, automaton: Automaton, places: RingPositions, counted: range | None = None) -> None:
         """Place all states.
 
         Args:

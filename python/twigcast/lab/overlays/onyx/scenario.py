@@ -16,12 +16,19 @@ from twigcast.lab.overlays.journal import Journal
 from twigcast.lab.overlays.ordered import OrderedNode, OrderedSettings
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.content.projection import Part
+from twigcast.overlay.onyx.content.projection import Projection
 from twigcast.overlay.onyx.content.routing_index import RoutingMatcher
 from twigcast.overlay.onyx.content.routing_table import RoutingTable
-from twigcast.overlay.onyx.messages import Message, Recover, Recovered, Root, RoutingQuery, Span
-from twigcast.overlay.onyx.protocol.events import Accept, Asked, LostRange, Refused, Settled, Trouble
-from twigcast.overlay.onyx.protocol.node import OnyxBroker, Table
+from twigcast.overlay.onyx.messages import OverlayMessage, Recover, Recovered, Root, RoutingQuery, Span
+from twigcast.overlay.onyx.protocol.events import (
+    InterestSettled,
+    NodeWarning,
+    ProtocolViolation,
+    RangeLost,
+    ResendRequested,
+    StoreRequested,
+)
+from twigcast.overlay.onyx.protocol.node import OnyxNode, Table
 from twigcast.overlay.onyx.protocol.recovery import backwards
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
@@ -54,15 +61,15 @@ class Store:
 
     incarnation: int = 0
     last: int = 0
-    messages: dict[int, Message] = field(default_factory=dict)
+    messages: dict[int, OverlayMessage] = field(default_factory=dict)
     forgotten: int = 0
-    accepted: dict[tuple[Root, int], Message] = field(default_factory=dict)
+    accepted: dict[tuple[Root, int], OverlayMessage] = field(default_factory=dict)
     times: dict[tuple[Root, int], float] = field(default_factory=dict)
     horizons: dict[Root, int] = field(default_factory=dict)
     known_since: dict[Root, float] = field(default_factory=dict)
     subscriptions: dict[Hashable, RoutingQuery] = field(default_factory=dict)
-    parts: dict[Hashable, Part] = field(default_factory=dict)
-    lost: list[LostRange] = field(default_factory=list)
+    parts: dict[Hashable, Projection] = field(default_factory=dict)
+    lost: list[RangeLost] = field(default_factory=list)
     repeats: int = 0
 
 
@@ -108,8 +115,8 @@ class OnyxNetwork:
         self.random = random.Random(f"stores {seed}")  # noqa: S311 - reproducible, not secret
         self.stores: dict[Address, Store] = {}
         self.settled: dict[Address, set[Hashable]] = {}
-        self.refusals: list[tuple[Address, Refused]] = []
-        self.troubles: list[tuple[Address, Trouble]] = []
+        self.refusals: list[tuple[Address, ProtocolViolation]] = []
+        self.troubles: list[tuple[Address, NodeWarning]] = []
         self.on_item: Callable[[float, Address, Any], None] | None = None
 
     # Brokers.
@@ -131,7 +138,7 @@ class OnyxNetwork:
         """Start a broker with what its store holds."""
         store = self.stores.setdefault(address, Store())
         store.incarnation += 1
-        inner = OnyxBroker(
+        inner = OnyxNode(
             address,
             store.incarnation,
             self.make_table(),
@@ -154,10 +161,10 @@ class OnyxNetwork:
         """End a broker at once."""
         self.simulator.remove(address)
 
-    def broker(self, address: Address) -> OnyxBroker:
+    def broker(self, address: Address) -> OnyxNode:
         """The node of a live broker."""
         inner = self._ordered(address).inner
-        assert isinstance(inner, OnyxBroker)
+        assert isinstance(inner, OnyxNode)
         return inner
 
     def is_alive(self, address: Address) -> bool:
@@ -183,7 +190,7 @@ class OnyxNetwork:
 
     # What users do.
 
-    def subscribe(self, address: Address, key: Hashable, wanted: RoutingQuery, part: Part | None = None) -> None:
+    def subscribe(self, address: Address, key: Hashable, wanted: RoutingQuery, part: Projection | None = None) -> None:
         """A user subscribes, or replaces a subscription; `part`: what it takes of messages."""
         store = self.stores[address]
         store.subscriptions[key] = wanted
@@ -205,7 +212,7 @@ class OnyxNetwork:
         """Ask whether what is wanted there is known everywhere."""
         self.give(address, self.broker(address).settle, token)
 
-    def publish(self, address: Address, body: bytes, message_id: str = "", *, crashing: bool = False) -> Message:
+    def publish(self, address: Address, body: bytes, message_id: str = "", *, crashing: bool = False) -> OverlayMessage:
         """Somebody publishes a message, which is stored.
 
         Args:
@@ -216,7 +223,7 @@ class OnyxNetwork:
         """
         store = self.stores[address]
         store.last += 1 if self.random.random() < 0.8 else self.random.randint(2, 4)
-        message = Message(
+        message = OverlayMessage(
             address, store.last, "", "", message_id, "application/xml", body, published=self.simulator.now
         )
         store.messages[message.number] = message
@@ -237,24 +244,24 @@ class OnyxNetwork:
 
     def _delivered(self, time: float, address: Address, item: Any) -> None:
         match item:
-            case Accept():
+            case StoreRequested():
                 life = self.stores[address].incarnation
                 self.simulator.at(time + self.store_delay, self._commit, address, life, item)
-            case LostRange():
+            case RangeLost():
                 self.stores[address].lost.append(item)
-            case Asked():
+            case ResendRequested():
                 self._answer(address, item.question)
-            case Settled():
+            case InterestSettled():
                 self.settled[address].add(item.token)
-            case Refused():
+            case ProtocolViolation():
                 self.refusals.append((address, item))
                 self.simulator.command(address, OrderedNode.reset, item.neighbour)
-            case Trouble():
+            case NodeWarning():
                 self.troubles.append((address, item))
         if self.on_item is not None:
             self.on_item(time, address, item)
 
-    def _commit(self, address: Address, life: int, item: Accept) -> None:
+    def _commit(self, address: Address, life: int, item: StoreRequested) -> None:
         store = self.stores[address]
         if not self.is_alive(address) or store.incarnation != life:
             return

@@ -22,9 +22,9 @@ from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.content.projection import part_of
 from twigcast.overlay.onyx.content.routing_query import everything, routing_query
 from twigcast.overlay.onyx.content.routing_table import RoutingTable
-from twigcast.overlay.onyx.messages import LinkState, Message, RoutingDelta, RoutingQuery, Span
-from twigcast.overlay.onyx.protocol.events import Settled
-from twigcast.overlay.onyx.protocol.node import OnyxBroker, Table
+from twigcast.overlay.onyx.messages import LinkState, OverlayMessage, RoutingDelta, RoutingQuery, Span
+from twigcast.overlay.onyx.protocol.events import InterestSettled
+from twigcast.overlay.onyx.protocol.node import OnyxNode, Table
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 from twigcast.query import Path
 from twigcast.subscriptions import SubscriptionSet
@@ -158,7 +158,7 @@ class OnyxSimulation:
         """By key, how many users of the broker want the same. Brokers count them too: the second changes nothing."""
         self._first: dict[tuple[Address, str], str] = {}
         self.wishes: dict[str, Path] = {}
-        self.messages: list[Message] = []
+        self.messages: list[OverlayMessage] = []
         self.outcome = Outcome()
         self._matching: list[list[str]] = []
 
@@ -188,7 +188,7 @@ class OnyxSimulation:
         for address in self.network.addresses:
             self.broker(address).topology.know(states)
 
-    def broker(self, address: Address) -> OnyxBroker:
+    def broker(self, address: Address) -> OnyxNode:
         """A live broker."""
         return self.network.broker(address)
 
@@ -268,7 +268,7 @@ class OnyxSimulation:
 
     def _note_item(self, time: float, address: Address, item: object) -> None:
         # From when on a wish counts everywhere, the oracle does not know before it has settled.
-        if isinstance(item, Settled) and item.token in self.queries:
+        if isinstance(item, InterestSettled) and item.token in self.queries:
             self.central.add(str(item.token), self.queries[str(item.token)])
 
     def _crash(self, address: Address) -> None:
@@ -321,7 +321,7 @@ class OnyxSimulation:
             for broker in (self.broker(address),)
         ]
 
-    def _wrong(self, message: Message, matching: list[str]) -> int:
+    def _wrong(self, message: OverlayMessage, matching: list[str]) -> int:
         """How many results differ from those of the whole message."""
         expected = {delivery.key: delivery.payload for delivery in self.central.deliver(message.body)}
         wrong = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from twigcast.lab.reference import ALGORITHMS, UnsupportedQuery
+from twigcast.lab.reference import ALGORITHMS, OutsideFragment
 from twigcast.lab.reference.draw.tables import table
 from twigcast.query import Expr, Path, Step, attribute, child, descendant, equal, nested
 
@@ -79,7 +79,7 @@ def counted(conditions: float, twigs: float) -> str:
         try:
             for number, query in enumerate(queries):
                 algorithm.add(f"Q{number}", query)
-        except UnsupportedQuery:
+        except OutsideFragment:
             continue
         matches = sum(len(algorithm.match(message)) for message in messages)
         counters = algorithm.counters

@@ -11,11 +11,11 @@ from typing import Final, TypeAlias
 from twigcast.overlay.onyx.content.implication import ORDER, number_of
 from twigcast.query import (
     And,
-    Call,
     Compare,
-    Context,
+    ContextNode,
     Expr,
     Filtered,
+    FunctionCall,
     Literal,
     Number,
     Operator,
@@ -46,7 +46,7 @@ def is_nodes(expression: Expr) -> bool:
             return is_nodes(primary)
         case Path() | Union():
             return True
-        case Call(function):
+        case FunctionCall(function):
             return function in _NODE_FUNCTIONS
     return False
 
@@ -56,7 +56,7 @@ def is_boolean(expression: Expr) -> bool:
     match expression:
         case And() | Or() | Compare():
             return True
-        case Call(function):
+        case FunctionCall(function):
             return function in _BOOLEAN_FUNCTIONS
         case Path(Filtered(primary, ()), ()):
             return is_boolean(primary)
@@ -81,7 +81,7 @@ def _value(expression: Expr) -> _Value | None:
             return value
         case Path(Filtered(primary), _):
             return NO_NODES if isinstance(_value(primary), _NoNodes) else None
-        case Path(Root() | Context(), steps):
+        case Path(Root() | ContextNode(), steps):
             # `.` is always there; so is `/`.
             return NO_NODES if any(not _stays(step) for step in map(str, steps)) else None
         case Union(operands):
@@ -92,7 +92,7 @@ def _value(expression: Expr) -> _Value | None:
             return _combined([truth_without_nodes(operand) for operand in operands], decisive=True)
         case Compare(operator, left, right):
             return _compared(operator, _value(left), _value(right))
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             return _called(function, arguments)
     return None
 

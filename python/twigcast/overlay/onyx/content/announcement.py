@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from twigcast.overlay.onyx.content.implication_index import Carriers, kept_without_implied
+from twigcast.overlay.onyx.content.implication_index import ImplicationIndex, kept_without_implied
 from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, Root
 
 #: The roots for whose messages a wish holds; `EVERYWHERE`: all.
@@ -28,7 +28,7 @@ _CARRIED_ANEW_MAX = 1_000
 _TIGHTENED_AT_ONCE_MAX = 200_000
 
 
-class Changes(NamedTuple):
+class AnnouncementDelta(NamedTuple):
     """What a neighbour is to be told.
 
     Attributes:
@@ -54,7 +54,7 @@ def joined(one: Roots, other: Roots) -> Roots:
     return one | other
 
 
-class Absorption:
+class InterestCover:
     """Which wishes stand for which: those that others imply. Remembered, since neighbours are often told the same."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Announcement:
         self,
         boxes_max: int | None = None,
         generalise: Generalise | None = None,
-        absorb: Absorption | None = None,
+        absorb: InterestCover | None = None,
     ) -> None:
         """An empty announcement.
 
@@ -91,14 +91,14 @@ class Announcement:
             generalise: How to make it smaller.
             absorb: What several announcements share.
         """
-        self._absorb = absorb or Absorption()
+        self._absorb = absorb or InterestCover()
         self.announced: dict[Disjunct, Roots] = {}
         self._boxes_max = boxes_max
         self._generalise = generalise
         self._wishes: dict[Disjunct, Roots] = {}
         self._carrier: dict[Disjunct, Disjunct] = {}
         self._carried: dict[Disjunct, set[Disjunct]] = {}
-        self._carriers = Carriers()
+        self._carriers = ImplicationIndex()
         self._path_uses: dict[LinearPath, int] = {}
         self._before: dict[Disjunct, Roots | None] = {}
         self._wishes_when_tight = 0
@@ -114,7 +114,7 @@ class Announcement:
         """What is wanted, exactly."""
         return self._wishes
 
-    def update(self, wishes: Mapping[Disjunct, Roots]) -> Changes:
+    def update(self, wishes: Mapping[Disjunct, Roots]) -> AnnouncementDelta:
         """Change wishes: the roots for each, none where it is no longer a wish."""
         if not self.announced and len(wishes) > _CARRIED_ANEW_MAX:
             # All at once, in the order that finds most carriers.
@@ -143,7 +143,7 @@ class Announcement:
             return len(self._wishes) <= _TIGHTENED_AT_ONCE_MAX
         return len(self._wishes) <= self._wishes_when_tight // 2
 
-    def tighten(self) -> Changes:
+    def tighten(self) -> AnnouncementDelta:
         """Announce what would be announced if all wishes came at once."""
         self._tighten()
         return self._changes()
@@ -201,10 +201,10 @@ class Announcement:
             if not self._path_uses[path]:
                 del self._path_uses[path]
 
-    def _changes(self) -> Changes:
+    def _changes(self) -> AnnouncementDelta:
         before, self._before = self._before, {}
         now = {disjunct: self.announced.get(disjunct) for disjunct in before}
-        return Changes(
+        return AnnouncementDelta(
             {disjunct: roots for disjunct, roots in now.items() if roots is not None and roots != before[disjunct]},
             frozenset(disjunct for disjunct, roots in now.items() if roots is None and before[disjunct] is not None),
         )

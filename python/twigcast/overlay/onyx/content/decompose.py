@@ -25,11 +25,11 @@ from twigcast.query import (
     And,
     Arithmetic,
     Axis,
-    Call,
     Compare,
-    Context,
+    ContextNode,
     Expr,
     Filtered,
+    FunctionCall,
     KindTest,
     Literal,
     NameTest,
@@ -186,11 +186,11 @@ class _Decomposition:
 
     def _condition(self, expression: Expr, *, at_root: bool, negated: bool) -> Alternatives:
         match expression:
-            case Call("not", (operand,)):
+            case FunctionCall("not", (operand,)):
                 return self.condition(operand, at_root=at_root, negated=not negated)
-            case Call("boolean", (operand,)):
+            case FunctionCall("boolean", (operand,)):
                 return self.condition(operand, at_root=at_root, negated=negated)
-            case Call("true" | "false" as truth):
+            case FunctionCall("true" | "false" as truth):
                 return TRUE if (truth == "true") != negated else FALSE
             case And(operands) | Or(operands) | Union(operands):
                 together = isinstance(expression, And) != negated
@@ -215,8 +215,8 @@ class _Decomposition:
             return FALSE if negated else TRUE
         if is_numeric(expression):
             # As a predicate it would be a position.
-            expression = Call("boolean", (expression,))
-        return (Alternative(here=frozenset({Call("not", (expression,)) if negated else expression})),)
+            expression = FunctionCall("boolean", (expression,))
+        return (Alternative(here=frozenset({FunctionCall("not", (expression,)) if negated else expression})),)
 
     def _comparison(self, comparison: Compare, *, at_root: bool) -> Alternatives:
         left, operator, right = comparison.left, comparison.operator, comparison.right
@@ -229,7 +229,7 @@ class _Decomposition:
             return self._both(self.condition(left, at_root=at_root), self.condition(right, at_root=at_root))
         if any(True for _ in own_paths(right)) or not is_local(right):
             return self.condition(left, at_root=at_root)
-        test = Compare(operator, Path(Context(), (_ITSELF,)), right)
+        test = Compare(operator, Path(ContextNode(), (_ITSELF,)), right)
         members = left.operands if isinstance(left, Union) else (left,)
         return self._either(self._filtered(member, test, at_root=at_root) for member in members)
 
@@ -256,7 +256,7 @@ class _Decomposition:
 
     def _path(self, path: Path, *, at_root: bool) -> Alternatives:
         match path.start:
-            case Context():
+            case ContextNode():
                 return self._steps(path.steps, at_root=at_root)
             case Root():
                 return _anywhere(self._steps(path.steps, at_root=True))
@@ -347,8 +347,10 @@ class _Decomposition:
     def _value(self, step: Step, *, at_root: bool, descendant: bool) -> Alternatives:
         """An attribute or a text: of the element in hand, or of one below it."""
         axis = Axis.CHILD if step.test == TEXT else Axis.ATTRIBUTE
-        own = tuple(test for test in step.predicates if is_local(Path(Context(), (Step(axis, step.test, (test,)),))))
-        condition = Path(Context(), (Step(axis, step.test, own),))
+        own = tuple(
+            test for test in step.predicates if is_local(Path(ContextNode(), (Step(axis, step.test, (test,)),)))
+        )
+        condition = Path(ContextNode(), (Step(axis, step.test, own),))
         found: list[Alternatives] = []
         if not at_root:
             found.append(self._local(condition, negated=False))
@@ -358,7 +360,7 @@ class _Decomposition:
 
 
 def _name(test: NameTest) -> Expr:
-    return Path(Context(), (Step(Axis.SELF, test),))
+    return Path(ContextNode(), (Step(Axis.SELF, test),))
 
 
 def _leads_on(steps: tuple[Step, ...]) -> bool:
@@ -410,7 +412,7 @@ def _of_first_node(expression: Expr) -> bool:
             return _of_first_node(left) and _of_first_node(right)
         case Negate(operand):
             return _of_first_node(operand)
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             return function in _OF_FIRST_NODE and bool(arguments) and all(map(_of_first_node, arguments))
     return False
 
@@ -419,13 +421,13 @@ def _replaced(expression: Expr) -> Expr:
     """The expression with `.` in place of its path."""
     match expression:
         case Path():
-            return Path(Context(), (_ITSELF,))
+            return Path(ContextNode(), (_ITSELF,))
         case Compare(operator, left, right):
             return Compare(operator, _replaced(left), _replaced(right))
         case Arithmetic(operator, left, right):
             return Arithmetic(operator, _replaced(left), _replaced(right))
         case Negate(operand):
             return Negate(_replaced(operand))
-        case Call(function, arguments):
-            return Call(function, tuple(map(_replaced, arguments)))
+        case FunctionCall(function, arguments):
+            return FunctionCall(function, tuple(map(_replaced, arguments)))
     return expression

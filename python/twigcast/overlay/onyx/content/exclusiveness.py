@@ -38,7 +38,7 @@ from twigcast.subscriptions import SubscriptionSet
 Constant: TypeAlias = str | float
 
 
-class Pattern(NamedTuple):
+class ExclusivenessPattern(NamedTuple):
     """A path without conditions, and what is compared at its last element, such as `@id` or `.`."""
 
     path: LinearPath
@@ -46,7 +46,7 @@ class Pattern(NamedTuple):
 
 
 #: What one query compares by `=`.
-Selections: TypeAlias = frozenset[tuple[Pattern, Constant]]
+Selections: TypeAlias = frozenset[tuple[ExclusivenessPattern, Constant]]
 
 
 def selections_of(query: RoutingQuery) -> Selections:
@@ -60,7 +60,12 @@ def selections_of(query: RoutingQuery) -> Selections:
 
 def _of_conjunction(paths: Iterable[LinearPath]) -> Selections:
     return frozenset(
-        (Pattern(path_of(tuple(step._replace(conditions=()) for step in steps[: index + 1])), str(left)), value)
+        (
+            ExclusivenessPattern(
+                path_of(tuple(step._replace(conditions=()) for step in steps[: index + 1])), str(left)
+            ),
+            value,
+        )
         for steps in map(steps_of, paths)
         for index, step in enumerate(steps)
         for condition in step.conditions
@@ -78,16 +83,18 @@ def _equality(condition: object) -> list[tuple[Path, Constant]]:
 # Pattern selection.
 
 
-def coverage(queries: Iterable[Selections]) -> dict[Pattern, list[int]]:
+def coverage(queries: Iterable[Selections]) -> dict[ExclusivenessPattern, list[int]]:
     """By pattern: the queries, by number, that involve it."""
-    found: dict[Pattern, list[int]] = {}
+    found: dict[ExclusivenessPattern, list[int]] = {}
     for number, selections in enumerate(queries):
         for pattern in {pattern for pattern, _ in selections}:
             found.setdefault(pattern, []).append(number)
     return found
 
 
-def select_patterns(queries: Sequence[Selections], occurs_once: Callable[[Pattern], bool]) -> list[Pattern]:
+def select_patterns(
+    queries: Sequence[Selections], occurs_once: Callable[[ExclusivenessPattern], bool]
+) -> list[ExclusivenessPattern]:
     """Choose patterns that together cover all queries that involve any.
 
     Args:
@@ -99,12 +106,12 @@ def select_patterns(queries: Sequence[Selections], occurs_once: Callable[[Patter
     return _swapped(chosen, involved, occurs_once, len(queries))
 
 
-def _greedy_cover(involved: Mapping[Pattern, Sequence[int]], count: int) -> list[Pattern]:
+def _greedy_cover(involved: Mapping[ExclusivenessPattern, Sequence[int]], count: int) -> list[ExclusivenessPattern]:
     covered = bytearray(count)
     # Coverage only shrinks: what is on top with its true value is the largest.
     heap = [(-len(numbers), pattern) for pattern, numbers in involved.items()]
     heapq.heapify(heap)
-    chosen: list[Pattern] = []
+    chosen: list[ExclusivenessPattern] = []
     while heap:
         claimed, pattern = heapq.heappop(heap)
         additional = sum(not covered[number] for number in involved[pattern])
@@ -120,11 +127,11 @@ def _greedy_cover(involved: Mapping[Pattern, Sequence[int]], count: int) -> list
 
 
 def _swapped(
-    chosen: list[Pattern],
-    involved: Mapping[Pattern, Sequence[int]],
-    occurs_once: Callable[[Pattern], bool],
+    chosen: list[ExclusivenessPattern],
+    involved: Mapping[ExclusivenessPattern, Sequence[int]],
+    occurs_once: Callable[[ExclusivenessPattern], bool],
     count: int,
-) -> list[Pattern]:
+) -> list[ExclusivenessPattern]:
     """Put patterns that occur once in the place of chosen ones that occur more often, where nothing is uncovered."""
     covers = [0] * count
     for pattern in chosen:
@@ -189,7 +196,9 @@ class Partitioning:
         partition_of: By query, its partition.
     """
 
-    def __init__(self, queries: Sequence[Selections], patterns: Sequence[Pattern], count: int, seed: int = 1) -> None:
+    def __init__(
+        self, queries: Sequence[Selections], patterns: Sequence[ExclusivenessPattern], count: int, seed: int = 1
+    ) -> None:
         """Put the queries into partitions.
 
         Raises:
@@ -200,7 +209,7 @@ class Partitioning:
         self.patterns = tuple(patterns)
         self.count = count
         self._random = Random(f"partitions {seed}")  # noqa: S311 - reproducible, not secret
-        constants: dict[Pattern, Counter[Constant]] = {pattern: Counter() for pattern in patterns}
+        constants: dict[ExclusivenessPattern, Counter[Constant]] = {pattern: Counter() for pattern in patterns}
         for selections in queries:
             for pattern, constant in selections:
                 if pattern in constants:
@@ -221,7 +230,7 @@ class Partitioning:
         pattern, _, constant = self._random.choice(usable)
         return self._buckets[pattern].bucket(constant)
 
-    def matched(self, values: Mapping[Pattern, Collection[str]]) -> set[int]:
+    def matched(self, values: Mapping[ExclusivenessPattern, Collection[str]]) -> set[int]:
         """The partitions that a message with these values may match; don't care always, if it holds anything."""
         found = {self.dont_care} if self.dont_care in self.partition_of else set()
         for pattern, buckets in self._buckets.items():
@@ -233,7 +242,7 @@ class Partitioning:
 class PatternReader:
     """Reads the values of patterns out of messages, with the compiled engine."""
 
-    def __init__(self, patterns: Iterable[Pattern]) -> None:
+    def __init__(self, patterns: Iterable[ExclusivenessPattern]) -> None:
         """Compile the patterns."""
         self._patterns = tuple(patterns)
         self._queries = SubscriptionSet()
@@ -242,20 +251,20 @@ class PatternReader:
             query = f"for $n in {pattern.path.text} for $v in {subject} return <v>{{ string($v) }}</v>"
             self._queries.add(str(number), query, namespaces=dict(pattern.path.namespaces))
 
-    def values(self, message: bytes) -> dict[Pattern, list[str]]:
+    def values(self, message: bytes) -> dict[ExclusivenessPattern, list[str]]:
         """The values of each pattern that occurs, in document order.
 
         Raises:
             RejectedMessage: The message is malformed or over a limit.
         """
-        found: dict[Pattern, list[str]] = {}
+        found: dict[ExclusivenessPattern, list[str]] = {}
         for delivery in self._queries.deliver(message):
             # What the engine wrote.
             read = ET.fromstring(b"<vs>" + delivery.payload + b"</vs>")  # noqa: S314
             found[self._patterns[int(delivery.key)]] = [value.text or "" for value in read]
         return found
 
-    def occur_once(self, sample: Iterable[bytes]) -> frozenset[Pattern]:
+    def occur_once(self, sample: Iterable[bytes]) -> frozenset[ExclusivenessPattern]:
         """The patterns that occur at most once in each message of a sample."""
         often = {pattern for message in sample for pattern, values in self.values(message).items() if len(values) > 1}
         return frozenset(self._patterns) - often

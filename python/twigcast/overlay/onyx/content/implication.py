@@ -19,10 +19,10 @@ from twigcast.query import (
     NODE,
     And,
     Axis,
-    Call,
     Compare,
-    Context,
+    ContextNode,
     Expr,
+    FunctionCall,
     Literal,
     NameTest,
     Number,
@@ -41,7 +41,7 @@ ORDER: dict[Operator, Callable[[float, float], bool]] = {
     Operator.GREATER: operator.gt,
     Operator.GREATER_OR_EQUAL: operator.ge,
 }
-_ITSELF = Path(Context(), (Step(Axis.SELF, NODE),))
+_ITSELF = Path(ContextNode(), (Step(Axis.SELF, NODE),))
 #: White space of XPath; `strip()` would take more.
 _SPACE = " \t\r\n"
 
@@ -112,7 +112,7 @@ def condition_implies(narrow: Expr, wide: Expr) -> bool:
         return any(condition_implies(operand, wide) for operand in narrow.operands)
     if isinstance(narrow, Compare):
         return _comparison_implies(narrow, wide)
-    if isinstance(narrow, Call):
+    if isinstance(narrow, FunctionCall):
         return _call_implies(narrow, wide)
     return False
 
@@ -133,25 +133,25 @@ def _value_passes(narrow: Compare, wide: Expr) -> bool:
     if narrow.operator is not Operator.EQUAL or not isinstance(narrow.right, Literal) or not _is_single(narrow.left):
         return False
     match wide:
-        case Call("starts-with", (subject, Literal(part))) if subject == narrow.left:
+        case FunctionCall("starts-with", (subject, Literal(part))) if subject == narrow.left:
             return narrow.right.value.startswith(part)
-        case Call("contains", (subject, Literal(part))) if subject == narrow.left:
+        case FunctionCall("contains", (subject, Literal(part))) if subject == narrow.left:
             return part in narrow.right.value
     return False
 
 
-def _call_implies(narrow: Call, wide: Expr) -> bool:
+def _call_implies(narrow: FunctionCall, wide: Expr) -> bool:
     match narrow:
-        case Call("starts-with" | "contains", (subject, Literal(part))) if _is_single(subject):
+        case FunctionCall("starts-with" | "contains", (subject, Literal(part))) if _is_single(subject):
             pass
         case _:
             return False
     if wide == subject:
         return bool(part) and subject != _ITSELF
     match wide:
-        case Call("contains", (other, Literal(piece))) if other == subject:
+        case FunctionCall("contains", (other, Literal(piece))) if other == subject:
             return piece in part
-        case Call("starts-with", (other, Literal(piece))) if other == subject:
+        case FunctionCall("starts-with", (other, Literal(piece))) if other == subject:
             return narrow.function == "starts-with" and part.startswith(piece)
     return False
 
@@ -161,7 +161,7 @@ def _is_single(subject: Expr) -> bool:
     if subject == _ITSELF:
         return True
     match subject:
-        case Path(Context(), (Step(Axis.ATTRIBUTE, NameTest(local, namespace), ()),)):
+        case Path(ContextNode(), (Step(Axis.ATTRIBUTE, NameTest(local, namespace), ()),)):
             return local != "*" and namespace is not None
     return False
 

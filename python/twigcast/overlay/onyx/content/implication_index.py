@@ -39,7 +39,7 @@ _Filed: TypeAlias = dict[tuple[str, _Key], dict[Disjunct, None]]
 _ALWAYS = ""
 
 
-class Carriers:
+class ImplicationIndex:
     """Disjuncts, filed so that those which a given one implies are found."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ def kept_without_implied(
         disjuncts: The disjuncts.
         may_carry: Whether the first may stand for the second, provided that it is implied.
     """
-    carriers = Carriers()
+    carriers = ImplicationIndex()
     stands_for: dict[Disjunct, Disjunct] = {}
     for disjunct in sorted(disjuncts, key=_generality):
         implied = carriers.implied_by(disjunct)

@@ -19,11 +19,11 @@ from twigcast.query import (
     And,
     Arithmetic,
     Axis,
-    Call,
     Compare,
-    Context,
+    ContextNode,
     Expr,
     Filtered,
+    FunctionCall,
     Literal,
     NameTest,
     Negate,
@@ -84,9 +84,9 @@ def is_local(expression: Expr) -> bool:
             return is_local(left) and is_local(right)
         case Negate(operand):
             return is_local(operand)
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             return function not in _NOT_LOCAL and all(map(is_local, arguments))
-        case Path(Context(), steps):
+        case Path(ContextNode(), steps):
             return _is_local_path([step for step in steps if step != Step(Axis.SELF, NODE)])
     return False
 
@@ -122,7 +122,7 @@ def own_paths(expression: Expr) -> Iterable[Path]:
             yield from own_paths(right)
         case Negate(operand):
             yield from own_paths(operand)
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             for argument in arguments:
                 yield from own_paths(argument)
 
@@ -137,12 +137,12 @@ def is_numeric(expression: Expr) -> bool:
     match expression:
         case Number() | Arithmetic() | Negate():
             return True
-        case Call(function):
+        case FunctionCall(function):
             return function in _NUMERIC_FUNCTIONS
         case Path(Filtered(primary), ()):
             return is_numeric(primary)
         case Path(start):
-            return not isinstance(start, Root | Context | Filtered)
+            return not isinstance(start, Root | ContextNode | Filtered)
     return False
 
 
@@ -153,8 +153,8 @@ def canonical(condition: Expr) -> Expr:
             return _joined(Or, operands)
         case And(operands):
             return _joined(And, operands)
-        case Call(function, arguments) if function in ("not", "boolean"):
-            return Call(function, tuple(map(canonical, arguments)))
+        case FunctionCall(function, arguments) if function in ("not", "boolean"):
+            return FunctionCall(function, tuple(map(canonical, arguments)))
         case Compare(operator, left, right) if _is_constant(left) and not _is_constant(right):
             return Compare(FLIPPED[operator], _canonical_path(right), left)
         case Compare(operator, left, right):
@@ -177,19 +177,19 @@ def _is_constant(expression: Expr) -> bool:
 
 def _canonical_path(expression: Expr) -> Expr:
     """Without superfluous `.` steps."""
-    if not isinstance(expression, Path) or not isinstance(expression.start, Context):
+    if not isinstance(expression, Path) or not isinstance(expression.start, ContextNode):
         return expression
     itself = Step(Axis.SELF, NODE)
     kept = tuple(step for step in expression.steps if step != itself)
-    return Path(Context(), kept or (itself,))
+    return Path(ContextNode(), kept or (itself,))
 
 
 def _turned_out(expression: Expr) -> Expr:
     """`@a[. = 'v']` as `@a = 'v'`, and likewise for `text()`."""
     match expression:
-        case Path(Context(), (Step(axis, test, (Compare(operator, Path(Context(), (only,)), right),)),)):
+        case Path(ContextNode(), (Step(axis, test, (Compare(operator, Path(ContextNode(), (only,)), right),)),)):
             if axis is not Axis.SELF and only == Step(Axis.SELF, NODE) and _is_constant(right):
-                return Compare(operator, Path(Context(), (Step(axis, test),)), right)
+                return Compare(operator, Path(ContextNode(), (Step(axis, test),)), right)
     return expression
 
 

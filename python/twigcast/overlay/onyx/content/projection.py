@@ -25,13 +25,13 @@ from twigcast.query import (
     NODE,
     And,
     Axis,
-    Call,
-    Context,
-    Element,
+    ContextNode,
+    ElementConstructor,
     Enclosed,
     Expr,
     For,
     ForWhereReturn,
+    FunctionCall,
     Item,
     NameTest,
     Or,
@@ -64,7 +64,7 @@ Where: TypeAlias = frozenset[frozenset[Expr]]
 ALWAYS: Where = frozenset({frozenset()})
 
 
-class Part(NamedTuple):
+class Projection(NamedTuple):
     """What a query takes of a message.
 
     Attributes:
@@ -90,7 +90,7 @@ class QueryText(NamedTuple):
 # From a query to its part.
 
 
-def part_of(text: str, namespaces: Mapping[str, str], dialect: str = "xpath") -> Part | None:
+def part_of(text: str, namespaces: Mapping[str, str], dialect: str = "xpath") -> Projection | None:
     """The part of a message that a query takes; `None`: the whole, or it cannot be said.
 
     Raises:
@@ -109,16 +109,18 @@ def part_of(text: str, namespaces: Mapping[str, str], dialect: str = "xpath") ->
     conditions = [] if body.where is None else [_renamed(body.where, first.variable)]
     conditions += _from_predicates(first.source.steps[-1].predicates)
     children, dropped = _children(body, first.variable, first.source.steps[-1].predicates)
-    return Part(base, _where(conditions), children, dropped)
+    return Projection(base, _where(conditions), children, dropped)
 
 
 def _body(query: Query) -> ForWhereReturn | None:
     """The only `for` expression of a query: the query itself, or inside constant elements."""
     if isinstance(query, ForWhereReturn):
         return query
-    if not isinstance(query, Element) or any(isinstance(p, Enclosed) for a in query.attributes for p in a.value):
+    if not isinstance(query, ElementConstructor) or any(
+        isinstance(p, Enclosed) for a in query.attributes for p in a.value
+    ):
         return None
-    inner = [part for part in query.content if isinstance(part, Enclosed | Element)]
+    inner = [part for part in query.content if isinstance(part, Enclosed | ElementConstructor)]
     if len(inner) != 1:
         return None
     (only,) = inner
@@ -146,9 +148,9 @@ def _counts(predicate: Expr) -> bool:
     return is_numeric(predicate) or any(call.function in ("position", "last") for call in _own_calls(predicate))
 
 
-def _own_calls(expression: Expr) -> Iterator[Call]:
+def _own_calls(expression: Expr) -> Iterator[FunctionCall]:
     """The calls of an expression outside the predicates of its paths."""
-    if isinstance(expression, Call):
+    if isinstance(expression, FunctionCall):
         yield expression
     operands = getattr(expression, "operands", None) or getattr(expression, "arguments", None)
     if operands is None:
@@ -168,7 +170,7 @@ def _is_contained(body: ForWhereReturn) -> bool:
 
 
 def _looks_down(expression: Expr) -> bool:
-    if isinstance(expression, Call):
+    if isinstance(expression, FunctionCall):
         return expression.function not in _LOOKING_ELSEWHERE
     if not isinstance(expression, Path):
         return True
@@ -221,7 +223,7 @@ def _from_predicates(predicates: Iterable[Expr]) -> list[Expr]:
     return [AtVariable(_BOUND).expression(test) for test in usable]
 
 
-def _is_implicit(call: Call) -> bool:
+def _is_implicit(call: FunctionCall) -> bool:
     return call.function in _IMPLICIT and not call.arguments
 
 
@@ -267,7 +269,7 @@ def _in_predicates(predicates: Iterable[Expr]) -> set[NameTest] | None:
             return None
         for path in own_paths(predicate):
             test = _first_child(path)
-            if test is None or not isinstance(path.start, Context):
+            if test is None or not isinstance(path.start, ContextNode):
                 return None
             found.add(test)
     return found
@@ -285,9 +287,9 @@ def _copied(result: Item) -> Iterator[Expr]:
     """
     if isinstance(result, Path):
         yield result
-    elif isinstance(result, Element):
+    elif isinstance(result, ElementConstructor):
         for part in result.content:
-            if isinstance(part, Element):
+            if isinstance(part, ElementConstructor):
                 yield from _copied(part)
             elif isinstance(part, Enclosed):
                 yield from _copied(part.item)
@@ -309,7 +311,7 @@ def _all_but(path: Path) -> frozenset[NameTest] | None:
     if len(path.steps) > 1 and first.test == NODE:
         return None
     match first.predicates[0]:
-        case Call("not", (condition,)):
+        case FunctionCall("not", (condition,)):
             tests = [_self_test(one) for one in (condition.operands if isinstance(condition, Or) else (condition,))]
             known = frozenset(test for test in tests if test is not None)
             return known if len(known) == len(set(tests)) else None
@@ -318,7 +320,7 @@ def _all_but(path: Path) -> frozenset[NameTest] | None:
 
 def _self_test(condition: Expr) -> NameTest | None:
     """The name of `self::name`."""
-    if not isinstance(condition, Path) or not isinstance(condition.start, Context) or len(condition.steps) != 1:
+    if not isinstance(condition, Path) or not isinstance(condition.start, ContextNode) or len(condition.steps) != 1:
         return None
     (step,) = condition.steps
     if step.axis is not Axis.SELF or step.predicates or not isinstance(step.test, NameTest):
@@ -345,9 +347,9 @@ def _first_child(path: Path) -> NameTest | None:
 # Several parts, and parts as queries.
 
 
-def common_part(parts: Iterable[Part | None]) -> Part | None:
+def common_part(parts: Iterable[Projection | None]) -> Projection | None:
     """The part that covers all of these; `None`: only the whole message does."""
-    known: list[Part] = []
+    known: list[Projection] = []
     for part in parts:
         if part is None or (known and part.base != known[0].base):
             return None
@@ -355,10 +357,10 @@ def common_part(parts: Iterable[Part | None]) -> Part | None:
     if not known:
         return None
     children, dropped = _common_children(known)
-    return Part(known[0].base, either(part.where for part in known), children, dropped)
+    return Projection(known[0].base, either(part.where for part in known), children, dropped)
 
 
-def _common_children(parts: Sequence[Part]) -> _Looked:
+def _common_children(parts: Sequence[Projection]) -> _Looked:
     looked_at: frozenset[NameTest] = frozenset().union(*(part.children or () for part in parts))
     if all(part.children is not None for part in parts) and len(looked_at) <= _CHILDREN_MAX:
         return looked_at, frozenset()
@@ -366,7 +368,7 @@ def _common_children(parts: Sequence[Part]) -> _Looked:
     return None, (frozenset.intersection(*open_parts) - looked_at if open_parts else frozenset())
 
 
-def covers(wide: Part | None, narrow: Part | None) -> bool:
+def covers(wide: Projection | None, narrow: Projection | None) -> bool:
     """Whether what `narrow` takes is in what `wide` takes."""
     if wide is None or narrow is None:
         return wide is None
@@ -378,7 +380,7 @@ def covers(wide: Part | None, narrow: Part | None) -> bool:
     return wide.base == narrow.base and enough and implied
 
 
-def query_of(part: Part) -> QueryText:
+def query_of(part: Projection) -> QueryText:
     """The For-Where-Return query that takes a part and keeps the elements around the bound ones."""
     prefixes: dict[str, str] = {}
     named = WithPrefixes(lambda uri: prefixes.setdefault(uri, f"p{len(prefixes) + 1}"))
@@ -389,12 +391,12 @@ def query_of(part: Part) -> QueryText:
     text = f"{{ for ${_BOUND} in /{'/'.join(names)}{where} return {returned} }}"
     for name in reversed(names[1:-1]):
         text = f"<{name}>{text}</{name}>"
-    outer = Element(names[0], declarations=tuple((prefix, uri) for uri, prefix in declared.items()))
+    outer = ElementConstructor(names[0], declarations=tuple((prefix, uri) for uri, prefix in declared.items()))
     start = str(outer).removesuffix(f"</{names[0]}>")
     return QueryText(f"{start}{text}</{names[0]}>", tuple((prefix, uri) for uri, prefix in prefixes.items()))
 
 
-def _rebuilt(name: str, part: Part, named: WithPrefixes) -> str:
+def _rebuilt(name: str, part: Projection, named: WithPrefixes) -> str:
     """A bound element with some of its children."""
     if part.children is None and not part.dropped:
         return f"${_BOUND}"

@@ -8,7 +8,7 @@ from typing import Final
 import orjson
 
 from twigcast.errors import TwigcastError
-from twigcast.overlay.onyx.content.projection import Part, part_of, query_of
+from twigcast.overlay.onyx.content.projection import Projection, part_of, query_of
 from twigcast.query import NameTest
 
 #: Of a part's text; what is longer is taken for the whole message.
@@ -16,7 +16,7 @@ PART_CHARACTERS_MAX: Final = 64 << 10
 
 
 @lru_cache(4_096)
-def write_part(part: Part | None) -> str:
+def write_part(part: Projection | None) -> str:
     """A part as a text; empty: the whole message, or it cannot be told."""
     if part is None:
         return ""
@@ -30,7 +30,7 @@ def write_part(part: Part | None) -> str:
 
 
 @lru_cache(4_096)
-def read_part(text: str) -> Part | None:
+def read_part(text: str) -> Projection | None:
     """The part that a text tells; `None`: the whole message, or a text of a newer broker."""
     if not text or len(text) > PART_CHARACTERS_MAX:
         return None
@@ -50,6 +50,6 @@ def _names(pairs: list[list[str]]) -> frozenset[NameTest]:
     return frozenset(NameTest(local, namespace) for local, namespace in pairs)
 
 
-def _is_same(part: Part, text: str) -> bool:
+def _is_same(part: Projection, text: str) -> bool:
     """Whether a text says of a part what it is: a condition in which nothing is lost on the way."""
     return read_part(text) == part

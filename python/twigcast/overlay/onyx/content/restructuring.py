@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.content.projection import Part, QueryText, common_part, query_of
+from twigcast.overlay.onyx.content.projection import Projection, QueryText, common_part, query_of
 from twigcast.overlay.onyx.content.substitution import WithPrefixes
-from twigcast.query import Axis, Element, NameTest, Path, Variable, expressions
+from twigcast.query import Axis, ElementConstructor, NameTest, Path, Variable, expressions
 from twigcast.subscriptions import SubscriptionSet
 
 _BOUND = "n"
@@ -39,7 +39,7 @@ class TransformationStep(NamedTuple):
     changed: frozenset[NameTest]
 
 
-class Wish(NamedTuple):
+class ProjectionRequest(NamedTuple):
     """What is taken of a message.
 
     Attributes:
@@ -47,7 +47,7 @@ class Wish(NamedTuple):
         steps: What is done to that first.
     """
 
-    part: Part
+    part: Projection
     steps: tuple[TransformationStep, ...] = ()
 
     def queries(self) -> tuple[QueryText, ...]:
@@ -89,14 +89,14 @@ def _rewriting(base: Sequence[NameTest], content: Callable[[WithPrefixes], str])
     for name in reversed(names[1:-1]):
         text = f"<{name}>{text}</{name}>"
     declarations = tuple((prefix, uri) for uri, prefix in prefixes.items())
-    start = str(Element(names[0], declarations=declarations)).removesuffix(f"</{names[0]}>")
+    start = str(ElementConstructor(names[0], declarations=declarations)).removesuffix(f"</{names[0]}>")
     return QueryText(f"{start}{text}</{names[0]}>", declarations)
 
 
 # Wishes together.
 
 
-def common(wishes: Iterable[Wish | None]) -> Wish | None:
+def common(wishes: Iterable[ProjectionRequest | None]) -> ProjectionRequest | None:
     """What all of these have in common; `None`: only the whole message, as it is."""
     known = list(wishes)
     part = common_part(None if wish is None else wish.part for wish in known)
@@ -109,10 +109,10 @@ def common(wishes: Iterable[Wish | None]) -> Wish | None:
         if any(other != step for other in parallel) or any(_looks_at(wish.part, step.changed) for wish in whole):
             break
         steps.append(step)
-    return Wish(part, tuple(steps))
+    return ProjectionRequest(part, tuple(steps))
 
 
-def _looks_at(part: Part, names: frozenset[NameTest]) -> bool:
+def _looks_at(part: Projection, names: frozenset[NameTest]) -> bool:
     """Whether a part may look at children of these names, or pick them."""
     if (part.children or part.dropped) & names:
         return True
@@ -131,21 +131,21 @@ def _looks_at(part: Part, names: frozenset[NameTest]) -> bool:
     return False
 
 
-def remainder(original: Wish | None, done: Wish | None) -> Wish | None:
+def remainder(original: ProjectionRequest | None, done: ProjectionRequest | None) -> ProjectionRequest | None:
     """What is left to do of a wish where a part of it, common to others, has been done; `None`: nothing."""
     if original is None or original == done:
         return None
-    return Wish(original.part, original.steps[len(done.steps) if done is not None else 0 :])
+    return ProjectionRequest(original.part, original.steps[len(done.steps) if done is not None else 0 :])
 
 
 class TransformationPlan:
     """The wishes known to one broker: those of its users, and those of its neighbours."""
 
     def __init__(self) -> None:
-        self._local: dict[Hashable, Wish | None] = {}
-        self._links: dict[Address, Wish | None] = {}
+        self._local: dict[Hashable, ProjectionRequest | None] = {}
+        self._links: dict[Address, ProjectionRequest | None] = {}
 
-    def set_local(self, key: Hashable, wish: Wish | None) -> None:
+    def set_local(self, key: Hashable, wish: ProjectionRequest | None) -> None:
         """Take what a subscription wishes; `None`: the whole message."""
         self._local[key] = wish
 
@@ -153,7 +153,7 @@ class TransformationPlan:
         """A subscription is gone."""
         self._local.pop(key, None)
 
-    def apply(self, neighbour: Address, wish: Wish | None) -> None:
+    def apply(self, neighbour: Address, wish: ProjectionRequest | None) -> None:
         """Take what a neighbour wishes; `None`: the whole message."""
         self._links[neighbour] = wish
 
@@ -161,12 +161,12 @@ class TransformationPlan:
         """A neighbour wants nothing any more."""
         self._links.pop(neighbour, None)
 
-    def wish_to(self, neighbour: Address) -> Wish | None:
+    def wish_to(self, neighbour: Address) -> ProjectionRequest | None:
         """What to tell a neighbour: all that the broker's users and its other neighbours have in common."""
         others = [wish for other, wish in self._links.items() if other != neighbour]
         return common([*self._local.values(), *others])
 
-    def towards(self, neighbour: Address, done: Wish | None = None) -> Wish | None:
+    def towards(self, neighbour: Address, done: ProjectionRequest | None = None) -> ProjectionRequest | None:
         """What to do to a message before it is sent to a neighbour.
 
         Args:

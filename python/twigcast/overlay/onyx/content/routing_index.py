@@ -33,7 +33,7 @@ class _Label(NamedTuple):
     roots: Roots
 
 
-class Matching:
+class RoutingIndex:
     """The engine's table, with its labels, conjunctions and targets by name."""
 
     def __init__(self, limits: Limits) -> None:
@@ -165,7 +165,7 @@ class RoutingMatcher:
 
     def __init__(self, query: RoutingQuery, limits: Limits | None = None) -> None:
         """Compile a routing query."""
-        self._matching = Matching(limits or Limits())
+        self._matching = RoutingIndex(limits or Limits())
         for disjunct in query:
             self._matching.change(0, disjunct, _NOWHERE, EVERYWHERE)
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from twigcast import _core
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.content.announcement import Absorption, Announcement, Changes, Generalise, Roots
+from twigcast.overlay.onyx.content.announcement import Announcement, AnnouncementDelta, Generalise, InterestCover, Roots
 from twigcast.overlay.onyx.content.generalise import generalise
-from twigcast.overlay.onyx.content.routing_index import Matching
+from twigcast.overlay.onyx.content.routing_index import RoutingIndex
 from twigcast.overlay.onyx.content.routing_query import aggregate
 from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, Root, RoutingDelta, RoutingQuery
 
@@ -34,7 +34,7 @@ _AGGREGATED_MAX = 200
 _ASKED_MAX = 5_000
 
 
-class Trees(NamedTuple):
+class BroadcastTrees(NamedTuple):
     """The broadcast trees, as one broker sees them.
 
     Attributes:
@@ -75,10 +75,10 @@ class RoutingTable:
             generalise: How (see `twigcast.overlay.onyx.content.generalise`).
         """
         self._limits = limits or Limits()
-        self._matching = Matching(self._limits)
+        self._matching = RoutingIndex(self._limits)
         self._boxes_max = boxes_max
         self._generalise = generalise
-        self._absorb = Absorption()
+        self._absorb = InterestCover()
         self._subscriptions: dict[Hashable, RoutingQuery] = {}
         self._local: Counter[Disjunct] = Counter()
         self._remote: dict[Address, dict[Disjunct, Roots]] = {}
@@ -196,7 +196,7 @@ class RoutingTable:
 
     # What is wanted from neighbours.
 
-    def set_trees(self, trees: Trees) -> None:
+    def set_trees(self, trees: BroadcastTrees) -> None:
         """Take new broadcast trees."""
         before, self._towards = self._towards, _seen_from_parents(trees)
         for neighbour, dirty in self._dirty.items():
@@ -265,7 +265,7 @@ class RoutingTable:
         changes = None if announcement is None else announcement.tighten()
         return self._numbered(neighbour, changes) if changes and (changes.wanted or changes.unwanted) else None
 
-    def _numbered(self, neighbour: Address, changes: Changes) -> RoutingDelta:
+    def _numbered(self, neighbour: Address, changes: AnnouncementDelta) -> RoutingDelta:
         version = self._versions_out.get(neighbour, 0)
         self._versions_out[neighbour] = version + 1
         return RoutingDelta(version, tuple(changes.wanted.items()), tuple(changes.unwanted))
@@ -325,7 +325,7 @@ class RoutingTable:
         return counts | {f"engine_{name}": count for name, count in self._matching.statistics().items()}
 
 
-def _seen_from_parents(trees: Trees) -> dict[Address, _Towards]:
+def _seen_from_parents(trees: BroadcastTrees) -> dict[Address, _Towards]:
     roots: dict[Address, set[Root]] = {}
     through: dict[Address, dict[Address, set[Root]]] = {}
     for root, parent in trees.parent.items():

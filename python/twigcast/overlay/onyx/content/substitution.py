@@ -9,11 +9,11 @@ from twigcast.query import (
     And,
     Arithmetic,
     Axis,
-    Call,
     Compare,
-    Context,
+    ContextNode,
     Expr,
     Filtered,
+    FunctionCall,
     KindTest,
     NameTest,
     Negate,
@@ -60,8 +60,8 @@ class _Rewriting:
                 return Arithmetic(operator, self.expression(left), self.expression(right))
             case Negate(operand):
                 return Negate(self.expression(operand))
-            case Call(function, arguments):
-                return Call(function, tuple(map(self.expression, arguments)))
+            case FunctionCall(function, arguments):
+                return FunctionCall(function, tuple(map(self.expression, arguments)))
         return expression
 
     def _step(self, step: Step) -> Step:
@@ -107,7 +107,7 @@ class AtVariable(_Rewriting):
 
     def start(self, start: PathStart) -> PathStart:
         """Where a path starts: the variable for the context node."""
-        return Variable(self._variable) if isinstance(start, Context) else super().start(start)
+        return Variable(self._variable) if isinstance(start, ContextNode) else super().start(start)
 
     def predicate(self, expression: Expr) -> Expr:
         """A predicate, which stays."""

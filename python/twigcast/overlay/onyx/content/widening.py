@@ -14,14 +14,14 @@ from typing import NamedTuple, TypeAlias
 from twigcast.overlay.onyx.content.implication import number_in, number_of, without_implied
 from twigcast.overlay.onyx.content.linear import LinearStep, Steps, path_of, sort_key, step_of, steps_of
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath
-from twigcast.query import ANY, NODE, Axis, Compare, Context, Expr, Literal, Number, Operator, Or, Path, Step
+from twigcast.query import ANY, NODE, Axis, Compare, ContextNode, Expr, Literal, Number, Operator, Or, Path, Step
 
 #: Texts that a widened comparison still lists.
 LISTED_MAX = 8
 #: Paths of a conjunction that are dropped one by one; where there are more, all but one are.
 _DROPPED_MAX = 6
 
-_ITSELF = Path(Context(), (Step(Axis.SELF, NODE),))
+_ITSELF = Path(ContextNode(), (Step(Axis.SELF, NODE),))
 
 
 def wider(disjunct: Disjunct) -> Iterator[Disjunct]:
@@ -72,7 +72,7 @@ def _without_conditions(steps: Steps) -> Steps:
 # Comparisons with constants (rule 2).
 
 
-class Listed(NamedTuple):
+class OneOf(NamedTuple):
     """One of these texts."""
 
     texts: frozenset[str]
@@ -88,22 +88,22 @@ class Interval(NamedTuple):
 
 
 #: What the comparisons of one subject with constants allow.
-Allowed: TypeAlias = Listed | Interval
+Allowed: TypeAlias = OneOf | Interval
 
 
 def allowed_by(condition: Expr) -> tuple[Expr, Allowed] | None:
     """The subject of a condition and what it allows, if it compares one subject with constants only."""
     if isinstance(condition, Or):
         found = [allowed_by(operand) for operand in condition.operands]
-        listed = [each for each in found if each is not None and isinstance(each[1], Listed)]
+        listed = [each for each in found if each is not None and isinstance(each[1], OneOf)]
         if len(listed) < len(found) or len({sort_key(subject) for subject, _ in listed}) != 1:
             return None
-        texts = frozenset().union(*(each.texts for _, each in listed if isinstance(each, Listed)))
-        return listed[0][0], Listed(texts)
+        texts = frozenset().union(*(each.texts for _, each in listed if isinstance(each, OneOf)))
+        return listed[0][0], OneOf(texts)
     if not isinstance(condition, Compare) or not isinstance(condition.right, Literal | Number):
         return None
     if condition.operator is Operator.EQUAL and isinstance(condition.right, Literal):
-        return condition.left, Listed(frozenset({condition.right.value}))
+        return condition.left, OneOf(frozenset({condition.right.value}))
     interval = _interval(condition.operator, number_in(condition.right))
     return None if interval is None else (condition.left, interval)
 
@@ -124,11 +124,11 @@ def _interval(operator: Operator, bound: float) -> Interval | None:
 def hull(allowed: Iterable[Allowed]) -> Allowed | None:
     """The smallest that covers all of them, of those that can be written briefly; `None`: anything."""
     all_of_them = list(allowed)
-    texts = [each.texts for each in all_of_them if isinstance(each, Listed)]
+    texts = [each.texts for each in all_of_them if isinstance(each, OneOf)]
     if len(texts) == len(all_of_them):
         listed = frozenset().union(*texts)
         if len(listed) <= LISTED_MAX:
-            return Listed(listed)
+            return OneOf(listed)
     intervals: list[Interval] = []
     for each in all_of_them:
         if isinstance(each, Interval):
@@ -148,7 +148,7 @@ def conditions_of(subject: Expr, allowed: Allowed | None) -> list[Expr]:
     """Conditions that say what a subject may be; of one that may be anything, that it is there."""
     if allowed is None:
         return [] if subject == _ITSELF else [subject]
-    if isinstance(allowed, Listed):
+    if isinstance(allowed, OneOf):
         each = tuple(Compare(Operator.EQUAL, subject, Literal(text)) for text in sorted(allowed.texts))
         return [each[0] if len(each) == 1 else Or(each)]
     if allowed.low == allowed.high:
@@ -191,8 +191,8 @@ def _open(step: LinearStep) -> _Open:
 
 
 def _both(one: Allowed, other: Allowed) -> Allowed:
-    if isinstance(one, Listed) or isinstance(other, Listed):
-        return one if isinstance(one, Listed) else other
+    if isinstance(one, OneOf) or isinstance(other, OneOf):
+        return one if isinstance(one, OneOf) else other
     together = one
     if one.low == -math.inf and other.high == math.inf:
         together = one._replace(low=other.low, low_open=other.low_open)

@@ -14,20 +14,20 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.content.routing_table import Trees
+from twigcast.overlay.onyx.content.routing_table import BroadcastTrees
 from twigcast.overlay.onyx.messages import Attach, Attached, Detach, Root, RoutingDelta
 from twigcast.overlay.onyx.protocol import flooding, forwarding, link_projection, recovery
-from twigcast.overlay.onyx.protocol.errors import Misbehaviour
-from twigcast.overlay.onyx.protocol.events import Settled
-from twigcast.overlay.onyx.protocol.root_stream import Child, Stream
+from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
+from twigcast.overlay.onyx.protocol.events import InterestSettled
+from twigcast.overlay.onyx.protocol.root_stream import ChildLink, RootStream
 
 if TYPE_CHECKING:
-    from twigcast.overlay.onyx.protocol.node import OnyxBroker
+    from twigcast.overlay.onyx.protocol.node import OnyxNode
 
 _T = TypeVar("_T")
 
 
-def flush(node: OnyxBroker) -> None:
+def flush(node: OnyxNode) -> None:
     """Tell neighbours of all that has changed."""
     flooding.tell_own_links(node)
     if node.has_moved:
@@ -45,7 +45,7 @@ def flush(node: OnyxBroker) -> None:
 # Parents.
 
 
-def _choose_parents(node: OnyxBroker) -> None:
+def _choose_parents(node: OnyxNode) -> None:
     roots = node.settings.roots
     node.parents = {
         root: parent
@@ -61,7 +61,7 @@ def _choose_parents(node: OnyxBroker) -> None:
     _note_unreachable(node)
 
 
-def _change_parent(node: OnyxBroker, stream: Stream, parent: Address | None) -> None:
+def _change_parent(node: OnyxNode, stream: RootStream, parent: Address | None) -> None:
     if stream.parent in node.links:
         node.send(stream.parent, Detach(stream.root))
     stream.leave_parent()
@@ -78,11 +78,11 @@ def _change_parent(node: OnyxBroker, stream: Stream, parent: Address | None) -> 
         stream.held[parent] = _begun_again(stream.children.pop(parent))
 
 
-def _begun_again(child: Child) -> Child:
-    return Child(child.number, child.hops)
+def _begun_again(child: ChildLink) -> ChildLink:
+    return ChildLink(child.number, child.hops)
 
 
-def _note_unreachable(node: OnyxBroker) -> None:
+def _note_unreachable(node: OnyxNode) -> None:
     if node.settings.roots is not None:
         return
     for origin in node.topology.states:
@@ -92,8 +92,8 @@ def _note_unreachable(node: OnyxBroker) -> None:
             node.unreachable.setdefault(origin, node.now)
 
 
-def _trees(node: OnyxBroker) -> Trees:
-    return Trees(
+def _trees(node: OnyxNode) -> BroadcastTrees:
+    return BroadcastTrees(
         {root: stream.parent for root, stream in node.streams.items() if stream.parent is not None},
         {root: frozenset(stream.children) for root, stream in node.streams.items() if stream.children},
     )
@@ -102,7 +102,7 @@ def _trees(node: OnyxBroker) -> Trees:
 # Wishes.
 
 
-def _tell_wishes(node: OnyxBroker) -> None:
+def _tell_wishes(node: OnyxNode) -> None:
     parents = {stream.parent for stream in node.streams.values()}
     for neighbour in sorted(node.peers):
         if neighbour in parents or node.deltas_sent[neighbour]:
@@ -127,19 +127,19 @@ def _cut(items: Sequence[_T], most: int) -> Iterator[tuple[_T, ...]]:
         yield tuple(items[start : start + most])
 
 
-def on_routing_delta(node: OnyxBroker, sender: Address, delta: RoutingDelta) -> None:
+def on_routing_delta(node: OnyxNode, sender: Address, delta: RoutingDelta) -> None:
     """A neighbour wants something else."""
     if not node.table.apply(sender, delta):
-        raise Misbehaviour("order", f"wishes of version {delta.version} do not follow on what it said before")
+        raise RemoteProtocolError("order", f"wishes of version {delta.version} do not follow on what it said before")
     if node.table.remote_count(sender) > node.settings.disjuncts_max:
-        raise Misbehaviour("size", f"it wants more than {node.settings.disjuncts_max:,} conjunctions")
+        raise RemoteProtocolError("size", f"it wants more than {node.settings.disjuncts_max:,} conjunctions")
     node.soon()
 
 
 # Children.
 
 
-def on_attach(node: OnyxBroker, sender: Address, attach: Attach) -> None:
+def on_attach(node: OnyxNode, sender: Address, attach: Attach) -> None:
     """A neighbour wants to be sent what comes from a root."""
     if attach.root not in node.streams and attach.root not in node.topology.states:
         # Who that is has been said before, on the same link. If it was forgotten here, it will be asked again.
@@ -147,32 +147,32 @@ def on_attach(node: OnyxBroker, sender: Address, attach: Attach) -> None:
         return
     stream = node.stream(attach.root)
     if sender == stream.parent:
-        stream.held[sender] = Child(attach.number, attach.hops)
+        stream.held[sender] = ChildLink(attach.number, attach.hops)
         return
     child = stream.children.get(sender)
     if child is None:
-        stream.children[sender] = Child(attach.number, attach.hops)
+        stream.children[sender] = ChildLink(attach.number, attach.hops)
         node.trees_changed = True
     else:
         child.number, child.hops, child.awaits, child.is_answered = attach.number, attach.hops, None, False
     node.soon()
 
 
-def on_detach(node: OnyxBroker, sender: Address, detach: Detach) -> None:
+def on_detach(node: OnyxNode, sender: Address, detach: Detach) -> None:
     """A neighbour wants nothing more of a root."""
     stream = node.streams.get(detach.root)
     if stream is not None:
         _drop_child(node, stream, sender)
 
 
-def _drop_child(node: OnyxBroker, stream: Stream, neighbour: Address) -> None:
+def _drop_child(node: OnyxNode, stream: RootStream, neighbour: Address) -> None:
     stream.held.pop(neighbour, None)
     if stream.children.pop(neighbour, None) is not None:
         node.trees_changed = True
         node.soon()
 
 
-def link_down(node: OnyxBroker, neighbour: Address) -> None:
+def link_down(node: OnyxNode, neighbour: Address) -> None:
     """All attachments over a link are gone."""
     node.deltas_sent.pop(neighbour, None)
     for stream in node.streams.values():
@@ -183,7 +183,7 @@ def link_down(node: OnyxBroker, neighbour: Address) -> None:
             node.trees_changed = True
 
 
-def _settle_children(node: OnyxBroker, stream: Stream) -> None:
+def _settle_children(node: OnyxNode, stream: RootStream) -> None:
     """Answer the children that may be answered, and ask the parent for what the others need."""
     waiting = [child for child, state in stream.children.items() if not state.is_answered]
     parent = stream.parent
@@ -203,11 +203,11 @@ def _settle_children(node: OnyxBroker, stream: Stream) -> None:
             state.awaits = stream.number
 
 
-def _may_go_on(node: OnyxBroker, hops: int) -> bool:
+def _may_go_on(node: OnyxNode, hops: int) -> bool:
     return hops < min(node.settings.hops_max, len(node.topology.states))
 
 
-def _attach(node: OnyxBroker, stream: Stream, parent: Address, hops: int) -> None:
+def _attach(node: OnyxNode, stream: RootStream, parent: Address, hops: int) -> None:
     stream.is_wanting = False
     stream.number += 1
     stream.told[stream.number] = link_projection.told(node, parent)
@@ -216,7 +216,7 @@ def _attach(node: OnyxBroker, stream: Stream, parent: Address, hops: int) -> Non
     node.arm("attach", node.settings.attach_delay)
 
 
-def ask_again(node: OnyxBroker) -> None:
+def ask_again(node: OnyxNode) -> None:
     """Attachments that were not confirmed are asked for again, and those that went round too long get another try."""
     delay = node.settings.attach_delay
     for stream in node.streams.values():
@@ -230,7 +230,7 @@ def ask_again(node: OnyxBroker) -> None:
             node.soon()
 
 
-def on_attached(node: OnyxBroker, sender: Address, attached: Attached) -> None:
+def on_attached(node: OnyxNode, sender: Address, attached: Attached) -> None:
     """The parent says from when on its spans count."""
     stream = node.streams.get(attached.root)
     if stream is None or sender != stream.parent or not stream.since <= attached.number <= stream.number:
@@ -253,7 +253,7 @@ def on_attached(node: OnyxBroker, sender: Address, attached: Attached) -> None:
     _look_settled(node)
 
 
-def _answer(node: OnyxBroker, stream: Stream, name: Address) -> None:
+def _answer(node: OnyxNode, stream: RootStream, name: Address) -> None:
     child = stream.children[name]
     if child.end is not None and child.end < stream.end:
         forwarding.send_silence(node, stream, name, child)
@@ -265,7 +265,7 @@ def _answer(node: OnyxBroker, stream: Stream, name: Address) -> None:
 # Settling.
 
 
-def settle(node: OnyxBroker, token: Hashable) -> None:
+def settle(node: OnyxNode, token: Hashable) -> None:
     """Tell the application when all roots have heard of what is wanted now."""
     node.settling[token] = None
     for stream in node.streams.values():
@@ -273,7 +273,7 @@ def settle(node: OnyxBroker, token: Hashable) -> None:
     node.soon()
 
 
-def _note_settling(node: OnyxBroker) -> None:
+def _note_settling(node: OnyxNode) -> None:
     for token, numbers in list(node.settling.items()):
         if numbers is None:
             node.settling[token] = {
@@ -282,18 +282,18 @@ def _note_settling(node: OnyxBroker) -> None:
     _look_settled(node)
 
 
-def _look_settled(node: OnyxBroker) -> None:
+def _look_settled(node: OnyxNode) -> None:
     for token, numbers in list(node.settling.items()):
         if numbers is not None and all(_has_settled(node.streams[root], number) for root, number in numbers.items()):
             del node.settling[token]
-            node.deliver(Settled(token))
+            node.deliver(InterestSettled(token))
 
 
-def _has_settled(stream: Stream, number: int) -> bool:
+def _has_settled(stream: RootStream, number: int) -> bool:
     """Whether the root has heard of it, or cannot be reached: then what is missed will be asked for."""
     return stream.parent is None or (stream.confirmed is not None and stream.confirmed >= number)
 
 
-def unsettled_roots(node: OnyxBroker) -> set[Root]:
+def unsettled_roots(node: OnyxNode) -> set[Root]:
     """The roots that can be reached, and whose spans do not count yet."""
     return {root for root, stream in node.streams.items() if stream.parent is not None and not stream.is_confirmed}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twigcast.overlay.errors import OverlayError
 
 
-class Misbehaviour(OverlayError):
+class RemoteProtocolError(OverlayError):
     """A neighbour sent what no broker sends. Its link is broken, and nothing else.
 
     Args:

@@ -6,10 +6,10 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.messages import Message, Recover, Root, Source
+from twigcast.overlay.onyx.messages import OverlayMessage, Recover, Root, SourceEntry
 
 
-class Accept(NamedTuple):
+class StoreRequested(NamedTuple):
     """Store this; afterwards say `stored`.
 
     Attributes:
@@ -20,11 +20,11 @@ class Accept(NamedTuple):
     """
 
     root: Root
-    message: Message | None
+    message: OverlayMessage | None
     horizon: int
 
 
-class LostRange(NamedTuple):
+class RangeLost(NamedTuple):
     """The root has no longer what was missing above `after`, up to `upto`. The horizon will pass over it."""
 
     root: Root
@@ -32,19 +32,19 @@ class LostRange(NamedTuple):
     upto: int
 
 
-class Asked(NamedTuple):
+class ResendRequested(NamedTuple):
     """Somebody has missed messages: read them from the store and answer, in order, with `answer`."""
 
     question: Recover
 
 
-class Settled(NamedTuple):
+class InterestSettled(NamedTuple):
     """All roots that can be reached have heard of what was wanted here when `settle` was called with this token."""
 
     token: Hashable
 
 
-class Refused(NamedTuple):
+class ProtocolViolation(NamedTuple):
     """A neighbour broke the protocol. The node counts the link as down; the driver is to break it.
 
     Attributes:
@@ -57,27 +57,27 @@ class Refused(NamedTuple):
     reason: str
 
 
-class Trouble(NamedTuple):
+class NodeWarning(NamedTuple):
     """Something is wrong that needs a person, and breaks nothing here: `identity`, `message`, `question`."""
 
     kind: str
     reason: str
 
 
-class CatalogueChanged(NamedTuple):
+class SourceChanged(NamedTuple):
     """A source is new, or something about it is."""
 
-    source: Source
+    source: SourceEntry
 
 
-class Relayed(NamedTuple):
+class ServiceMessageReceived(NamedTuple):
     """Another broker's service says something to that of this one."""
 
     origin: Address
     content: bytes
 
 
-class Routed(NamedTuple):
+class MessageRouted(NamedTuple):
     """Where a message went from here (only with the setting `trace`).
 
     Attributes:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from twigcast.errors import RejectedMessage
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.messages import Known, Message, Span
+from twigcast.overlay.onyx.messages import OverlayMessage, Span, StoredReport
 from twigcast.overlay.onyx.protocol import link_projection
-from twigcast.overlay.onyx.protocol.errors import Misbehaviour
-from twigcast.overlay.onyx.protocol.events import Accept, Routed
-from twigcast.overlay.onyx.protocol.root_stream import Child, Stream
+from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
+from twigcast.overlay.onyx.protocol.events import MessageRouted, StoreRequested
+from twigcast.overlay.onyx.protocol.root_stream import ChildLink, RootStream
 from twigcast.overlay.onyx.wire.errors import UnknownDictionary, WireError
 
 if TYPE_CHECKING:
-    from twigcast.overlay.onyx.protocol.node import OnyxBroker
+    from twigcast.overlay.onyx.protocol.node import OnyxNode
 
 
-def publish(node: OnyxBroker, message: Message) -> None:
+def publish(node: OnyxNode, message: OverlayMessage) -> None:
     """One of the broker's own messages, durable."""
     stream = node.streams[node.address]
     if message.root != node.address:
@@ -32,7 +32,7 @@ def publish(node: OnyxBroker, message: Message) -> None:
     _advance(node, stream, message.number, message, None)
 
 
-def on_span(node: OnyxBroker, sender: Address, span: Span) -> None:
+def on_span(node: OnyxNode, sender: Address, span: Span) -> None:
     """A message, or silence, from the parent."""
     _check(node, span)
     stream = node.streams.get(span.root)
@@ -46,17 +46,19 @@ def on_span(node: OnyxBroker, sender: Address, span: Span) -> None:
     take(node, stream, after, span.upto, span.message)
 
 
-def _check(node: OnyxBroker, span: Span) -> None:
+def _check(node: OnyxNode, span: Span) -> None:
     message = span.message
     if span.upto < span.after or (message is not None and (span.root, span.upto) != (message.root, message.number)):
-        raise Misbehaviour("order", f"a span of root {span.root} contradicts itself")
+        raise RemoteProtocolError("order", f"a span of root {span.root} contradicts itself")
     if span.root == node.address or (message is not None and node.address in message.path):
-        raise Misbehaviour("loop", f"number {span.upto} of root {span.root} came back to where it had been")
+        raise RemoteProtocolError("loop", f"number {span.upto} of root {span.root} came back to where it had been")
     if message is not None and len(message.path) > node.settings.hops_max:
-        raise Misbehaviour("hops", f"number {span.upto} of root {span.root} has passed {len(message.path)} brokers")
+        raise RemoteProtocolError(
+            "hops", f"number {span.upto} of root {span.root} has passed {len(message.path)} brokers"
+        )
 
 
-def take(node: OnyxBroker, stream: Stream, after: int, upto: int, message: Message | None) -> None:
+def take(node: OnyxNode, stream: RootStream, after: int, upto: int, message: OverlayMessage | None) -> None:
     """Numbers are known: hand over what is new of it."""
     knowledge = stream.knowledge
     if message is not None and not knowledge.knows(upto) and not link_projection.suffices(node, message):
@@ -72,12 +74,12 @@ def take(node: OnyxBroker, stream: Stream, after: int, upto: int, message: Messa
     knowledge.add(after, upto)
     if is_news or knowledge.horizon != horizon:
         assert knowledge.horizon is not None
-        node.deliver(Accept(stream.root, message if is_news else None, knowledge.horizon))
+        node.deliver(StoreRequested(stream.root, message if is_news else None, knowledge.horizon))
     if knowledge.gaps():
         node.arm(("recover", stream.root), node.settings.recover_delay)
 
 
-def begin_at(node: OnyxBroker, stream: Stream, position: int) -> None:
+def begin_at(node: OnyxNode, stream: RootStream, position: int) -> None:
     """What comes from the parent goes on at a position; up to there, it is not known what there was."""
     if position > stream.end:
         for name, child in stream.children.items():
@@ -91,7 +93,9 @@ def begin_at(node: OnyxBroker, stream: Stream, position: int) -> None:
     take(node, stream, position, position, None)
 
 
-def _advance(node: OnyxBroker, stream: Stream, upto: int, message: Message | None, sender: Address | None) -> None:
+def _advance(
+    node: OnyxNode, stream: RootStream, upto: int, message: OverlayMessage | None, sender: Address | None
+) -> None:
     """Pass on a message. Silence is gathered."""
     stream.end = upto
     receivers = stream.receivers()
@@ -113,13 +117,15 @@ def _advance(node: OnyxBroker, stream: Stream, upto: int, message: Message | Non
                 node.flow(name).left_out += 1
         if node.settings.trace:
             taken = frozenset(got)
-            node.deliver(Routed(stream.root, upto, message.message_id, sender, taken, frozenset(receivers) - taken))
+            node.deliver(
+                MessageRouted(stream.root, upto, message.message_id, sender, taken, frozenset(receivers) - taken)
+            )
     if receivers or (sender is not None and stream.is_confirmed):
         node.arm("silence", node.settings.silence_delay)
     node.arm("report", node.settings.report_delay)
 
 
-def _wanting(node: OnyxBroker, message: Message, receivers: list[Address]) -> frozenset[Address]:
+def _wanting(node: OnyxNode, message: OverlayMessage, receivers: list[Address]) -> frozenset[Address]:
     try:
         return node.route(message, receivers)
     except (RejectedMessage, WireError, UnknownDictionary) as error:
@@ -128,14 +134,14 @@ def _wanting(node: OnyxBroker, message: Message, receivers: list[Address]) -> fr
         return frozenset(receivers)
 
 
-def send_silence(node: OnyxBroker, stream: Stream, name: Address, child: Child) -> None:
+def send_silence(node: OnyxNode, stream: RootStream, name: Address, child: ChildLink) -> None:
     """All that a child was not sent until now was not wanted."""
     assert child.end is not None
     node.send(name, Span(stream.root, child.end, stream.end, None))
     child.end = stream.end
 
 
-def tell_silence(node: OnyxBroker) -> None:
+def tell_silence(node: OnyxNode) -> None:
     """Tell all children how far they are."""
     for stream in node.streams.values():
         for name, child in stream.children.items():
@@ -146,7 +152,7 @@ def tell_silence(node: OnyxBroker) -> None:
 # Reports.
 
 
-def report(node: OnyxBroker) -> None:
+def report(node: OnyxNode) -> None:
     """Tell parents what is stored here and below."""
     for stream in node.streams.values():
         if stream.root == node.address or not stream.is_confirmed or stream.parent is None:
@@ -154,11 +160,11 @@ def report(node: OnyxBroker) -> None:
         known = _stored_below(stream)
         if known is not None and known != stream.reported:
             stream.reported = known
-            node.send(stream.parent, Known(stream.root, *known))
+            node.send(stream.parent, StoredReport(stream.root, *known))
     _forget_the_unreachable(node)
 
 
-def _stored_below(stream: Stream) -> tuple[int, int] | None:
+def _stored_below(stream: RootStream) -> tuple[int, int] | None:
     if stream.stored is None:
         return None
     lowest, brokers = stream.stored, 1
@@ -168,7 +174,7 @@ def _stored_below(stream: Stream) -> tuple[int, int] | None:
     return lowest, brokers
 
 
-def on_known(node: OnyxBroker, sender: Address, known: Known) -> None:
+def on_known(node: OnyxNode, sender: Address, known: StoredReport) -> None:
     """A child says what is stored there and below."""
     stream = node.streams.get(known.root)
     child = None if stream is None else stream.children.get(sender)
@@ -186,7 +192,7 @@ def on_known(node: OnyxBroker, sender: Address, known: Known) -> None:
         stream.stored = max(lowest, stream.stored or 0)
 
 
-def _forget_the_unreachable(node: OnyxBroker) -> None:
+def _forget_the_unreachable(node: OnyxNode) -> None:
     for origin, since in list(node.unreachable.items()):
         if node.now - since >= node.settings.forget_delay:
             del node.unreachable[origin]

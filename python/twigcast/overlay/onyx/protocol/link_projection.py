@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from twigcast.errors import TwigcastError
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.content.projection import Part, common_part, covers, query_of
+from twigcast.overlay.onyx.content.projection import Projection, common_part, covers, query_of
 from twigcast.overlay.onyx.content.projection_text import PART_CHARACTERS_MAX, read_part, write_part
 from twigcast.overlay.onyx.content.restructuring import Transformation
-from twigcast.overlay.onyx.messages import Message, Reduce, RoutingQuery
-from twigcast.overlay.onyx.protocol.errors import Misbehaviour
+from twigcast.overlay.onyx.messages import OverlayMessage, RoutingQuery, SetProjection
+from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
-    from twigcast.overlay.onyx.protocol.node import OnyxBroker
+    from twigcast.overlay.onyx.protocol.node import OnyxNode
 
 
-class Taken(NamedTuple):
+class ProjectionSet(NamedTuple):
     """What is taken of messages.
 
     Attributes:
@@ -41,7 +41,7 @@ class Taken(NamedTuple):
         rest: Whether of other scopes the whole may be wanted; otherwise nothing is.
     """
 
-    parts: Mapping[str, Part | None]
+    parts: Mapping[str, Projection | None]
     rest: bool = False
 
 
@@ -51,11 +51,11 @@ SCOPES_MAX: Final = 1_000
 _PARTS_MAX: Final = 200
 _COMPILED_MAX: Final = 256
 
-_NOTHING: Final = Taken({})
-_EVERYTHING: Final = Taken({}, rest=True)
+_NOTHING: Final = ProjectionSet({})
+_EVERYTHING: Final = ProjectionSet({}, rest=True)
 
 
-class Reductions:
+class LinkProjections:
     """What the broker's users take of messages, and what its neighbours do.
 
     Args:
@@ -63,20 +63,20 @@ class Reductions:
         text: The text of a message that comes in another form; without it, such messages are not reduced.
     """
 
-    def __init__(self, limits: Limits | None = None, text: Callable[[Message], bytes] | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, text: Callable[[OverlayMessage], bytes] | None = None) -> None:
         self._text = text
-        self._keys: dict[Hashable, tuple[frozenset[str], Part | None]] = {}
-        self._local: dict[str, Counter[Part | None]] = {}
-        self._common: dict[str, Part | None] = {}
-        self._remote: dict[Address, Taken] = {}
-        self._told: dict[Address, Taken] = {}
+        self._keys: dict[Hashable, tuple[frozenset[str], Projection | None]] = {}
+        self._local: dict[str, Counter[Projection | None]] = {}
+        self._common: dict[str, Projection | None] = {}
+        self._remote: dict[Address, ProjectionSet] = {}
+        self._told: dict[Address, ProjectionSet] = {}
         #: Times that each neighbour was told, on its present link.
         self.sent: Counter[Address] = Counter()
         self._compiled = lru_cache(_COMPILED_MAX)(lambda part: Transformation([query_of(part)], limits))
 
     # What is taken.
 
-    def subscribe(self, key: Hashable, wanted: RoutingQuery, part: Part | None) -> None:
+    def subscribe(self, key: Hashable, wanted: RoutingQuery, part: Projection | None) -> None:
         """A user takes this of messages, in place of what the key has taken."""
         self.unsubscribe(key)
         scopes = frozenset(disjunct.scope for disjunct in wanted)
@@ -97,7 +97,7 @@ class Reductions:
                 del self._local[scope]
             self._common.pop(scope, None)
 
-    def apply(self, neighbour: Address, taken: Taken) -> None:
+    def apply(self, neighbour: Address, taken: ProjectionSet) -> None:
         """A neighbour takes this."""
         self._remote[neighbour] = taken
 
@@ -106,14 +106,14 @@ class Reductions:
         for held in (self._remote, self._told, self.sent):
             held.pop(neighbour, None)
 
-    def local(self, scope: str) -> Part | None:
+    def local(self, scope: str) -> Projection | None:
         """What suffices for the broker's own users of a scope; `None`: the whole. There are some."""
         if scope not in self._common:
             counts = self._local[scope]
             self._common[scope] = None if None in counts or len(counts) > _PARTS_MAX else common_part(counts)
         return self._common[scope]
 
-    def suffices(self, message: Message) -> bool:
+    def suffices(self, message: OverlayMessage) -> bool:
         """Whether what was taken of a message is enough for the broker's own users."""
         if message.scope not in self._local:
             return True
@@ -122,9 +122,9 @@ class Reductions:
 
     # What neighbours are told.
 
-    def wish_to(self, others: Iterable[Address]) -> Taken:
+    def wish_to(self, others: Iterable[Address]) -> ProjectionSet:
         """What suffices for one's users and for these neighbours; one that has told nothing may want anything."""
-        parts: dict[str, list[Part | None]] = {scope: [self.local(scope)] for scope in self._local}
+        parts: dict[str, list[Projection | None]] = {scope: [self.local(scope)] for scope in self._local}
         rest = False
         for other in others:
             taken = self._remote.get(other, _EVERYTHING)
@@ -133,20 +133,20 @@ class Reductions:
                 parts.setdefault(scope, []).append(part)
         if rest or len(parts) > SCOPES_MAX:
             return _EVERYTHING
-        return Taken({scope: common_part(each) for scope, each in parts.items()})
+        return ProjectionSet({scope: common_part(each) for scope, each in parts.items()})
 
-    def news_for(self, neighbour: Address, others: Iterable[Address]) -> Reduce | None:
+    def news_for(self, neighbour: Address, others: Iterable[Address]) -> SetProjection | None:
         """What to tell a neighbour, given the others that messages are passed on to; `None`: nothing new."""
         wish = self.wish_to(others)
         if self._told.get(neighbour) == wish:
             return None
         self._told[neighbour] = wish
         self.sent[neighbour] += 1
-        return Reduce(tuple((scope, write_part(part)) for scope, part in sorted(wish.parts.items())), wish.rest)
+        return SetProjection(tuple((scope, write_part(part)) for scope, part in sorted(wish.parts.items())), wish.rest)
 
     # Messages.
 
-    def part_for(self, neighbour: Address, message: Message) -> Part | None:
+    def part_for(self, neighbour: Address, message: OverlayMessage) -> Projection | None:
         """What of a message is sent to a neighbour; `None`: all that is here of it."""
         part = self.of(neighbour, message.scope)
         if part is None or (message.form != "text" and self._text is None):
@@ -156,7 +156,7 @@ class Reductions:
             return None
         return part
 
-    def reduced(self, message: Message, part: Part) -> Message | None:
+    def reduced(self, message: OverlayMessage, part: Projection) -> OverlayMessage | None:
         """A part of a message; `None`: nothing of it is wanted.
 
         Raises:
@@ -170,22 +170,22 @@ class Reductions:
         body = self._compiled(part).run(whole)
         return None if body is None else message._replace(body=body, form="text", lexicon=None, reduced=text)
 
-    def of(self, neighbour: Address, scope: str) -> Part | None:
+    def of(self, neighbour: Address, scope: str) -> Projection | None:
         """What a neighbour takes of the messages of a scope; `None`: the whole."""
         return self._remote.get(neighbour, _NOTHING).parts.get(scope)
 
 
-def on_reduce(node: OnyxBroker, sender: Address, reduce: Reduce) -> None:
+def on_reduce(node: OnyxNode, sender: Address, reduce: SetProjection) -> None:
     """A neighbour takes something else of messages."""
     if node.reductions is None:
         return
     if len(reduce.parts) > SCOPES_MAX or any(len(text) > PART_CHARACTERS_MAX for _, text in reduce.parts):
-        raise Misbehaviour("size", "it names too many parts of messages, or too large ones")
-    node.reductions.apply(sender, Taken({scope: read_part(text) for scope, text in reduce.parts}, reduce.rest))
+        raise RemoteProtocolError("size", "it names too many parts of messages, or too large ones")
+    node.reductions.apply(sender, ProjectionSet({scope: read_part(text) for scope, text in reduce.parts}, reduce.rest))
     node.soon()
 
 
-def tell(node: OnyxBroker, neighbour: Address) -> None:
+def tell(node: OnyxNode, neighbour: Address) -> None:
     """Tell a neighbour what is taken of its messages, if that has changed."""
     if node.reductions is not None:
         attached = {child for stream in node.streams.values() for child in (*stream.children, *stream.held)}
@@ -194,24 +194,26 @@ def tell(node: OnyxBroker, neighbour: Address) -> None:
             node.send(neighbour, reduce)
 
 
-def told(node: OnyxBroker, neighbour: Address) -> int:
+def told(node: OnyxNode, neighbour: Address) -> int:
     """How often a neighbour has been told something of what is wanted from it."""
     told = node.deltas_sent[neighbour]
     return told if node.reductions is None else told + node.reductions.sent[neighbour]
 
 
-def suffices(node: OnyxBroker, message: Message) -> bool:
+def suffices(node: OnyxNode, message: OverlayMessage) -> bool:
     """Whether what was taken of a message is enough for the broker's own users."""
     return not message.reduced or (node.reductions is not None and node.reductions.suffices(message))
 
 
-def outgoing(node: OnyxBroker, message: Message, selected: Iterable[Address]) -> Iterator[tuple[Address, Message]]:
+def outgoing(
+    node: OnyxNode, message: OverlayMessage, selected: Iterable[Address]
+) -> Iterator[tuple[Address, OverlayMessage]]:
     """What is sent to each of those that want a message; those that want nothing of it are left out.
 
     In the order of the thesis (see `scheduling`): what goes as it is goes first; then it is reduced, once for all links
     that take the same, and for links that get the message alone.
     """
-    parts: dict[Part, list[Address]] = {}
+    parts: dict[Projection, list[Address]] = {}
     for neighbour in selected:
         part = None if node.reductions is None else node.reductions.part_for(neighbour, message)
         if part is None:
@@ -226,7 +228,7 @@ def outgoing(node: OnyxBroker, message: Message, selected: Iterable[Address]) ->
             yield from ((neighbour, reduced) for neighbour in neighbours)
 
 
-def _reduced(node: OnyxBroker, message: Message, part: Part) -> Message | None:
+def _reduced(node: OnyxNode, message: OverlayMessage, part: Projection) -> OverlayMessage | None:
     assert node.reductions is not None
     try:
         return node.reductions.reduced(message, part)

@@ -5,7 +5,8 @@ spans count), ``forwarding`` (messages and silence down the trees, reports up), 
 (what of messages suffices on a link), ``relaying`` (what services of brokers say to each other).
 
 What must survive a crash, and is kept by the application: the broker's own messages with their numbers, the
-subscriptions, the horizons as they came with `Accept`, and a greater incarnation at each start. All else is told anew.
+subscriptions, the horizons as they came with `StoreRequested`, and a greater incarnation at each start. All else is
+told anew.
 """
 
 from __future__ import annotations
@@ -15,37 +16,37 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from twigcast.limits import Limits
-from twigcast.overlay.core import Address, Effects, LinkSettings, Node
-from twigcast.overlay.onyx.content.projection import Part
-from twigcast.overlay.onyx.content.routing_table import Trees
+from twigcast.overlay.core import Address, Effects, LinkSettings, ProtocolNode
+from twigcast.overlay.onyx.content.projection import Projection
+from twigcast.overlay.onyx.content.routing_table import BroadcastTrees
 from twigcast.overlay.onyx.messages import (
     Attach,
     Attached,
     Detach,
     Disjunct,
     Hello,
-    Known,
     LinkState,
-    Message,
+    OverlayMessage,
     Recover,
     Recovered,
-    Reduce,
-    Relay,
     Root,
     RoutingDelta,
     RoutingQuery,
-    Source,
+    ServiceMessage,
+    SetProjection,
+    SourceEntry,
     Span,
+    StoredReport,
 )
 from twigcast.overlay.onyx.protocol import attachments, flooding, forwarding, link_projection, recovery, relaying
-from twigcast.overlay.onyx.protocol.errors import Misbehaviour
-from twigcast.overlay.onyx.protocol.events import Refused, Trouble
-from twigcast.overlay.onyx.protocol.root_stream import Knowledge, Stream
+from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
+from twigcast.overlay.onyx.protocol.events import NodeWarning, ProtocolViolation
+from twigcast.overlay.onyx.protocol.root_stream import ReceivedRanges, RootStream
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 from twigcast.overlay.onyx.protocol.topology import Topology
 
 #: Which of some neighbours want a message.
-Route: TypeAlias = Callable[[Message, Iterable[Address]], frozenset[Address]]
+Route: TypeAlias = Callable[[OverlayMessage, Iterable[Address]], frozenset[Address]]
 
 
 class Table(Protocol):
@@ -72,7 +73,7 @@ class Table(Protocol):
     def forget(self, neighbour: Address) -> None:
         """The link to a neighbour is gone."""
 
-    def set_trees(self, trees: Trees) -> None:
+    def set_trees(self, trees: BroadcastTrees) -> None:
         """Take new broadcast trees."""
 
     def delta(self, neighbour: Address) -> RoutingDelta | None:
@@ -82,7 +83,7 @@ class Table(Protocol):
         """The neighbours, of those given, that want a message."""
 
 
-class Flow:
+class LinkTraffic:
     """What became of messages on one link.
 
     Attributes:
@@ -97,7 +98,7 @@ class Flow:
         self.left_out = 0
 
 
-class OnyxBroker(Node):
+class OnyxNode(ProtocolNode):
     """A broker.
 
     Args:
@@ -140,17 +141,17 @@ class OnyxBroker(Node):
     handlers = {  # noqa: RUF012 - never changed
         Hello: flooding.on_hello,
         LinkState: flooding.on_link_state,
-        Source: flooding.on_source,
+        SourceEntry: flooding.on_source,
         RoutingDelta: attachments.on_routing_delta,
-        Reduce: link_projection.on_reduce,
+        SetProjection: link_projection.on_reduce,
         Attach: attachments.on_attach,
         Attached: attachments.on_attached,
         Detach: attachments.on_detach,
         Span: forwarding.on_span,
-        Known: forwarding.on_known,
+        StoredReport: forwarding.on_known,
         Recover: recovery.on_recover,
         Recovered: recovery.on_recovered,
-        Relay: relaying.on_relay,
+        ServiceMessage: relaying.on_relay,
     }
 
     def __init__(
@@ -166,7 +167,7 @@ class OnyxBroker(Node):
         forms: tuple[str, ...] = ("text",),
         route: Route | None = None,
         limits: Limits | None = None,
-        text: Callable[[Message], bytes] | None = None,
+        text: Callable[[OverlayMessage], bytes] | None = None,
     ) -> None:
         super().__init__(address, LinkSettings(), incarnation)
         self.table = table
@@ -174,28 +175,28 @@ class OnyxBroker(Node):
         self.forms = forms
         self.route: Route = route or self._route
         #: What is taken of messages, here and by neighbours; `None`: they are not reduced.
-        self.reductions = link_projection.Reductions(limits, text) if self.settings.reduces else None
+        self.reductions = link_projection.LinkProjections(limits, text) if self.settings.reduces else None
         self.topology = Topology(address, incarnation, where, shared=self.settings.shared_tree)
         #: Neighbours whose link is up, and what they greeted with.
         self.links: set[Address] = set()
         self.peers: dict[Address, Hello] = {}
         self.parents: dict[Root, Address] = {}
-        self.streams: dict[Root, Stream] = {}
+        self.streams: dict[Root, RootStream] = {}
         #: Deltas sent to each neighbour on its present link.
         self.deltas_sent: Counter[Address] = Counter()
         #: By neighbour, messages that were sent to it and that it did not want, on its present link.
-        self.flows: dict[Address, Flow] = {}
-        self.catalogue: dict[str, Source] = {}
+        self.flows: dict[Address, LinkTraffic] = {}
+        self.catalogue: dict[str, SourceEntry] = {}
         self.settling: dict[Hashable, dict[Root, int] | None] = {}
         self.unreachable: dict[Address, float] = {}
         self.counts: Counter[str] = Counter()
         self.trees_changed = True
         self.has_moved = True
         self._armed: set[Hashable] = set()
-        self.streams[address] = Stream(address, Knowledge(last), end=last)
+        self.streams[address] = RootStream(address, ReceivedRanges(last), end=last)
         for root, horizon in (horizons or {}).items():
             if root != address:
-                self.streams[root] = Stream(root, Knowledge(horizon), end=horizon, stored=horizon)
+                self.streams[root] = RootStream(root, ReceivedRanges(horizon), end=horizon, stored=horizon)
 
     # What the driver tells.
 
@@ -228,15 +229,15 @@ class OnyxBroker(Node):
             return self.drain()
         try:
             if sender not in self.peers and type(message) is not Hello:
-                raise Misbehaviour("order", f"{type(message).__name__} came before the greeting")
+                raise RemoteProtocolError("order", f"{type(message).__name__} came before the greeting")
             self._dispatch(sender, message)
-        except Misbehaviour as error:
+        except RemoteProtocolError as error:
             self.refuse(sender, error.kind, error.reason)
         return self.drain()
 
     # What the application wants.
 
-    def subscribe(self, key: Hashable, wanted: RoutingQuery, now: float, part: Part | None = None) -> Effects:
+    def subscribe(self, key: Hashable, wanted: RoutingQuery, now: float, part: Projection | None = None) -> Effects:
         """A subscription is new, or is replaced.
 
         Args:
@@ -262,12 +263,12 @@ class OnyxBroker(Node):
         return self.drain()
 
     def settle(self, token: Hashable, now: float) -> Effects:
-        """Ask to be told (`Settled`) when all roots that can be reached have heard of what is wanted here now."""
+        """Ask to be told (`InterestSettled`) when all roots that can be reached have heard of what is wanted here now."""
         self.now = now
         attachments.settle(self, token)
         return self.drain()
 
-    def published(self, messages: Sequence[Message], now: float) -> Effects:
+    def published(self, messages: Sequence[OverlayMessage], now: float) -> Effects:
         """The broker's own messages, durable, in the order of their numbers.
 
         Raises:
@@ -279,7 +280,7 @@ class OnyxBroker(Node):
         return self.drain()
 
     def stored(self, horizons: Mapping[Root, int], now: float) -> Effects:
-        """Horizons, as they came with `Accept`, are durable, and all that came with or before them."""
+        """Horizons, as they came with `StoreRequested`, are durable, and all that came with or before them."""
         self.now = now
         for root, horizon in horizons.items():
             stream = self.streams.get(root)
@@ -289,12 +290,12 @@ class OnyxBroker(Node):
         return self.drain()
 
     def answer(self, answer: Recovered, now: float) -> Effects:
-        """A piece of the answer to a question (`Asked`); its way is that of the question, backwards."""
+        """A piece of the answer to a question (`ResendRequested`); its way is that of the question, backwards."""
         self.now = now
         recovery.answer(self, answer)
         return self.drain()
 
-    def describe(self, source: Source, now: float) -> Effects:
+    def describe(self, source: SourceEntry, now: float) -> Effects:
         """An entry of the catalogue is new here, or a later version."""
         self.now = now
         flooding.learn(self, source, None)
@@ -361,25 +362,25 @@ class OnyxBroker(Node):
         """A neighbour broke the protocol: its link is as good as down."""
         self.counts["refused"] += 1
         self._down(neighbour)
-        self.deliver(Refused(neighbour, kind, reason))
+        self.deliver(ProtocolViolation(neighbour, kind, reason))
 
     def trouble(self, kind: str, reason: str) -> None:
         """Something is wrong that breaks nothing here."""
         self.counts[f"trouble_{kind}"] += 1
-        self.deliver(Trouble(kind, reason))
+        self.deliver(NodeWarning(kind, reason))
 
-    def flow(self, neighbour: Address) -> Flow:
+    def flow(self, neighbour: Address) -> LinkTraffic:
         """What became of messages on the link to a neighbour; begun if it is new."""
         flow = self.flows.get(neighbour)
         if flow is None:
-            flow = self.flows[neighbour] = Flow()
+            flow = self.flows[neighbour] = LinkTraffic()
         return flow
 
-    def stream(self, root: Root) -> Stream:
+    def stream(self, root: Root) -> RootStream:
         """What is known of a root; begun if it is new."""
         stream = self.streams.get(root)
         if stream is None:
-            stream = self.streams[root] = Stream(root, Knowledge())
+            stream = self.streams[root] = RootStream(root, ReceivedRanges())
         return stream
 
     def _down(self, neighbour: Address) -> None:
@@ -394,5 +395,5 @@ class OnyxBroker(Node):
                 self.reductions.forget(neighbour)
             self.move()
 
-    def _route(self, message: Message, among: Iterable[Address]) -> frozenset[Address]:
+    def _route(self, message: OverlayMessage, among: Iterable[Address]) -> frozenset[Address]:
         return self.table.route(message.body, message.scope, message.root, among)

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import Recover, Recovered, Root, RoutingQuery, Span
 from twigcast.overlay.onyx.protocol import forwarding
-from twigcast.overlay.onyx.protocol.errors import Misbehaviour
-from twigcast.overlay.onyx.protocol.events import Asked, LostRange
-from twigcast.overlay.onyx.protocol.root_stream import Piece, Stream
+from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
+from twigcast.overlay.onyx.protocol.events import RangeLost, ResendRequested
+from twigcast.overlay.onyx.protocol.root_stream import RootStream, SequenceRange
 
 if TYPE_CHECKING:
-    from twigcast.overlay.onyx.protocol.node import OnyxBroker
+    from twigcast.overlay.onyx.protocol.node import OnyxNode
 
 
-def begin(node: OnyxBroker, stream: Stream) -> None:
+def begin(node: OnyxNode, stream: RootStream) -> None:
     """There is a way to a root again: ask for the gaps at once, also where a question was on its way over another."""
     stream.is_recovering = False
     look(node, stream.root)
 
 
-def look(node: OnyxBroker, root: Root) -> None:
+def look(node: OnyxNode, root: Root) -> None:
     """Ask for the gaps in what is known of a root."""
     stream = node.streams[root]
     gaps = stream.knowledge.gaps()
@@ -52,13 +52,13 @@ def look(node: OnyxBroker, root: Root) -> None:
         _ask(node, stream, gap, wanted)
 
 
-def _ask(node: OnyxBroker, stream: Stream, gap: Piece, wanted: RoutingQuery) -> None:
+def _ask(node: OnyxNode, stream: RootStream, gap: SequenceRange, wanted: RoutingQuery) -> None:
     if stream.parent in node.peers:
         node.counts["asked"] += 1
         node.send(stream.parent, Recover(stream.root, gap.after, gap.upto, wanted, (node.address,)))
 
 
-def _ask_on(node: OnyxBroker, stream: Stream, position: int) -> None:
+def _ask_on(node: OnyxNode, stream: RootStream, position: int) -> None:
     """The answer to a question has paused at a number: ask for the rest of that gap, and no other."""
     wanted = node.table.local()
     for gap in stream.knowledge.gaps():
@@ -66,10 +66,10 @@ def _ask_on(node: OnyxBroker, stream: Stream, position: int) -> None:
             _ask(node, stream, gap, wanted)
 
 
-def on_recover(node: OnyxBroker, sender: Address, question: Recover) -> None:
+def on_recover(node: OnyxNode, sender: Address, question: Recover) -> None:
     """Somebody below misses something."""
     if not question.way or question.way[-1] != sender:
-        raise Misbehaviour("order", "a question that came another way than it says")
+        raise RemoteProtocolError("order", "a question that came another way than it says")
     if question.root == node.address:
         _put_to_the_store(node, question)
         return
@@ -82,7 +82,7 @@ def on_recover(node: OnyxBroker, sender: Address, question: Recover) -> None:
     node.send(stream.parent, question._replace(way=(*question.way, node.address)))
 
 
-def _put_to_the_store(node: OnyxBroker, question: Recover) -> None:
+def _put_to_the_store(node: OnyxNode, question: Recover) -> None:
     end = node.streams[node.address].end
     if question.upto > end:
         node.trouble(
@@ -92,10 +92,10 @@ def _put_to_the_store(node: OnyxBroker, question: Recover) -> None:
         )
         question = question._replace(upto=end)
     if question.after < question.upto:
-        node.deliver(Asked(question))
+        node.deliver(ResendRequested(question))
 
 
-def answer(node: OnyxBroker, piece: Recovered) -> None:
+def answer(node: OnyxNode, piece: Recovered) -> None:
     """Send a piece of an answer on its way: the next broker first, the asker last."""
     if piece.way and piece.way[0] in node.peers:
         node.send(piece.way[0], piece)
@@ -103,28 +103,28 @@ def answer(node: OnyxBroker, piece: Recovered) -> None:
         node.counts["answers_dropped"] += 1
 
 
-def on_recovered(node: OnyxBroker, sender: Address, piece: Recovered) -> None:
+def on_recovered(node: OnyxNode, sender: Address, piece: Recovered) -> None:
     """A piece of an answer: for oneself, or to be passed on."""
     if not piece.way or piece.way[0] != node.address:
-        raise Misbehaviour("order", "an answer that is not for here")
+        raise RemoteProtocolError("order", "an answer that is not for here")
     if len(piece.way) > 1:
         answer(node, piece._replace(way=piece.way[1:]))
         return
     _take(node, piece.span, is_lost=piece.lost, pauses=piece.pauses)
 
 
-def _take(node: OnyxBroker, span: Span, *, is_lost: bool, pauses: bool) -> None:
+def _take(node: OnyxNode, span: Span, *, is_lost: bool, pauses: bool) -> None:
     stream = node.streams.get(span.root)
     if stream is None or stream.root == node.address or stream.knowledge.horizon is None:
         return
     message = span.message
     if message is not None and (message.root, message.number) != (span.root, span.upto):
-        raise Misbehaviour("order", f"a recovered span of root {span.root} contradicts itself")
+        raise RemoteProtocolError("order", f"a recovered span of root {span.root} contradicts itself")
     stream.progress += 1
     node.counts["recovered"] += 1
     if is_lost:
         for piece in stream.knowledge.unknown(span.after, span.upto):
-            node.deliver(LostRange(span.root, *piece))
+            node.deliver(RangeLost(span.root, *piece))
     forwarding.take(node, stream, span.after, span.upto, message)
     if not stream.knowledge.gaps():
         stream.is_recovering = False

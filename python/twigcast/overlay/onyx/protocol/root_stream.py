@@ -18,14 +18,14 @@ from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import Root
 
 
-class Piece(NamedTuple):
+class SequenceRange(NamedTuple):
     """The numbers above `after`, up to `upto`."""
 
     after: int
     upto: int
 
 
-class Knowledge:
+class ReceivedRanges:
     """Pieces, in order, that do not touch. Without a beginning nothing is known, and nothing missing."""
 
     def __init__(self, horizon: int | None = None) -> None:
@@ -34,7 +34,7 @@ class Knowledge:
         Args:
             horizon: `None`: not begun.
         """
-        self._pieces: list[Piece] = [] if horizon is None else [Piece(horizon, horizon)]
+        self._pieces: list[SequenceRange] = [] if horizon is None else [SequenceRange(horizon, horizon)]
 
     @property
     def horizon(self) -> int | None:
@@ -62,13 +62,13 @@ class Knowledge:
         while last < len(self._pieces) and self._pieces[last].after <= upto:
             low, high = min(low, self._pieces[last].after), max(high, self._pieces[last].upto)
             last += 1
-        merged = [Piece(low, high)]
+        merged = [SequenceRange(low, high)]
         if self._pieces[first:last] == merged:
             return False
         self._pieces[first:last] = merged
         return True
 
-    def unknown(self, after: int, upto: int) -> Iterator[Piece]:
+    def unknown(self, after: int, upto: int) -> Iterator[SequenceRange]:
         """The parts of a piece that are not known. What lies before the beginning counts as known."""
         if self._pieces:
             after = max(after, self._pieces[0].upto)
@@ -78,19 +78,19 @@ class Knowledge:
             if piece.after >= upto:
                 break
             if piece.after > after:
-                yield Piece(after, piece.after)
+                yield SequenceRange(after, piece.after)
             after = max(after, piece.upto)
         if after < upto:
-            yield Piece(after, upto)
+            yield SequenceRange(after, upto)
 
-    def gaps(self) -> list[Piece]:
+    def gaps(self) -> list[SequenceRange]:
         """What lies between the pieces."""
         pieces = self._pieces
-        return [Piece(one.upto, other.after) for one, other in pairwise(pieces)]
+        return [SequenceRange(one.upto, other.after) for one, other in pairwise(pieces)]
 
 
 @dataclass(slots=True)
-class Child:
+class ChildLink:
     """A neighbour below a broker in the tree of a root.
 
     Attributes:
@@ -111,7 +111,7 @@ class Child:
 
 
 @dataclass(slots=True)
-class Stream:
+class RootStream:
     """The messages of one root, at one broker.
 
     Attributes:
@@ -132,7 +132,7 @@ class Stream:
     """
 
     root: Root
-    knowledge: Knowledge
+    knowledge: ReceivedRanges
     parent: Address | None = None
     number: int = 0
     since: int = 1
@@ -140,8 +140,8 @@ class Stream:
     told: dict[int, int] = field(default_factory=dict)
     confirmed_told: int = -1
     end: int = 0
-    children: dict[Address, Child] = field(default_factory=dict)
-    held: dict[Address, Child] = field(default_factory=dict)
+    children: dict[Address, ChildLink] = field(default_factory=dict)
+    held: dict[Address, ChildLink] = field(default_factory=dict)
     stored: int | None = None
     is_wanting: bool = False
     sent_at: float = 0.0

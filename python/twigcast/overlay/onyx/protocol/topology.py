@@ -23,7 +23,7 @@ from twigcast.overlay.onyx.messages import LinkState, Root
 _Graph: TypeAlias = Mapping[Address, Mapping[Address, int]]
 
 
-class Verdict(enum.Enum):
+class LinkStateVerdict(enum.Enum):
     """What a link state that was heard is."""
 
     #: It says something new: pass it on.
@@ -82,17 +82,17 @@ class Topology:
 
     # Those of others.
 
-    def take(self, state: LinkState) -> Verdict:
+    def take(self, state: LinkState) -> LinkStateVerdict:
         """Hear a link state."""
         if state.origin == self.own.origin:
             newest = (state.incarnation, state.version) > (self.own.incarnation, self.own.version)
             other = state.incarnation == self.own.incarnation and state.version == self.own.version
-            return Verdict.IMPOSTOR if newest or (other and state != self.own) else Verdict.OLD
+            return LinkStateVerdict.IMPOSTOR if newest or (other and state != self.own) else LinkStateVerdict.OLD
         known = self.states.get(state.origin)
         if known is not None and (state.incarnation, state.version) <= (known.incarnation, known.version):
-            return Verdict.OLD
+            return LinkStateVerdict.OLD
         self.states[state.origin] = state
-        return Verdict.NEW
+        return LinkStateVerdict.NEW
 
     def know(self, states: Mapping[Address, LinkState]) -> None:
         """Know what a network that has come to rest would have said, oneself included; for simulations."""

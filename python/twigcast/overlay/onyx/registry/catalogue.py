@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.messages import LinearPath, RoutingQuery, Source
+from twigcast.overlay.onyx.messages import LinearPath, RoutingQuery, SourceEntry
 
 #: Where somebody is, on any map on which distances mean something.
 Place: TypeAlias = tuple[float, float]
@@ -89,16 +89,16 @@ class Assigned(NamedTuple):
     backup: Address | None
 
 
-class Taken(NamedTuple):
+class NameTaken(NamedTuple):
     """Reply: another source has this name."""
 
     name: str
 
 
-class Moved(NamedTuple):
+class Reassigned(NamedTuple):
     """Reply to `RemoveBroker`: sources and profiles with their new brokers."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[SourceEntry, ...]
     profiles: tuple[tuple[str, Address], ...]
 
 
@@ -116,7 +116,7 @@ class RegistryState(NamedTuple):
     brokers: tuple[tuple[AddBroker, float], ...]
     sources: tuple[tuple[RegisterSource, Assigned], ...]
     profiles: tuple[tuple[RegisterProfile, Assigned], ...]
-    catalogue: tuple[Source, ...]
+    catalogue: tuple[SourceEntry, ...]
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class Registry:
             placement: How hosts are chosen.
             load_weight: What a fully loaded broker counts for, in units of distance.
         """
-        self.catalogue: dict[str, Source] = {}
+        self.catalogue: dict[str, SourceEntry] = {}
         self._placement = placement
         self._load_weight = load_weight
         self._brokers: dict[Address, _Broker] = {}
@@ -159,8 +159,8 @@ class Registry:
         """Carry out a command of the log.
 
         Returns:
-            `Assigned` for what is registered, `Taken` where the name is another's, `Moved` for a broker that is gone,
-            otherwise whether there was anything.
+            `Assigned` for what is registered, `NameTaken` where the name is another's, `Reassigned` for a broker that
+            is gone, otherwise whether there was anything.
         """
         match command:
             case AddBroker():
@@ -204,10 +204,12 @@ class Registry:
 
     # Sources.
 
-    def _register_source(self, index: int, source: RegisterSource, prefer: Address | None = None) -> Assigned | Taken:
+    def _register_source(
+        self, index: int, source: RegisterSource, prefer: Address | None = None
+    ) -> Assigned | NameTaken:
         known = self._sources.get(source.name)
         if known is not None and known[0].owner != source.owner:
-            return Taken(source.name)
+            return NameTaken(source.name)
         if known is None or known[1].broker is None:
             assigned = self._assign(lambda broker: self._root_cost(broker, source), prefer)
         else:
@@ -216,7 +218,7 @@ class Registry:
         self._add_volume(assigned.broker, _volume(source))
         self._sources[source.name] = source, assigned
         if assigned.broker is not None:
-            self.catalogue[source.name] = Source(
+            self.catalogue[source.name] = SourceEntry(
                 source.name, index, assigned.broker, source.schema, source.rate, source.size, owner=source.owner
             )
         return assigned
@@ -230,12 +232,12 @@ class Registry:
         if broker in self._brokers:
             self._brokers[broker].volume += volume
 
-    def _remove_source(self, index: int, command: RemoveSource) -> bool | Taken:
+    def _remove_source(self, index: int, command: RemoveSource) -> bool | NameTaken:
         name, known = command.name, self._sources.get(command.name)
         if known is None:
             return False
         if known[0].owner != command.owner:
-            return Taken(name)
+            return NameTaken(name)
         del self._sources[name]
         self._add_volume(known[1].broker, -_volume(known[0]))
         if name in self.catalogue:
@@ -283,7 +285,7 @@ class Registry:
 
     # Brokers.
 
-    def _remove_broker(self, index: int, broker: Address) -> Moved:
+    def _remove_broker(self, index: int, broker: Address) -> Reassigned:
         self._brokers.pop(broker, None)
         sources = []
         for name, (source, assigned) in list(self._sources.items()):
@@ -301,7 +303,7 @@ class Registry:
                 fresh = self._register_profile(profile.wish, prefer=_survivor(before, broker))
                 if fresh.broker is not None and fresh.broker != before.broker:
                     profiles.append((name, fresh.broker))
-        return Moved(tuple(sources), tuple(profiles))
+        return Reassigned(tuple(sources), tuple(profiles))
 
     @property
     def brokers(self) -> dict[Address, AddBroker]:

@@ -17,21 +17,21 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from twigcast.overlay.core import Address, LinkSettings, Node
+from twigcast.overlay.core import Address, LinkSettings, ProtocolNode
 from twigcast.overlay.onyx.registry.raft_log import (
     Append,
     Appended,
     Applied,
-    Durable,
-    Entry,
     Install,
     Installed,
-    Machine,
+    LogEntry,
+    LogSnapshot,
     NotLeading,
-    Replied,
+    PersistentState,
+    RequestApplied,
     RequestVote,
     Restored,
-    Snapshot,
+    StateMachine,
     Vote,
 )
 
@@ -56,7 +56,7 @@ class _Arriving(NamedTuple):
     text: str
 
 
-class Replica(Node):
+class RaftNode(ProtocolNode):
     """One of the nodes.
 
     Args:
@@ -92,8 +92,8 @@ class Replica(Node):
         self,
         address: Address,
         members: Sequence[Address],
-        machine: Machine,
-        durable: Durable,
+        machine: StateMachine,
+        durable: PersistentState,
         beat: float = 0.1,
         entries_max: int = ENTRIES_MAX,
     ) -> None:
@@ -122,12 +122,12 @@ class Replica(Node):
     # What clients want.
 
     def request(self, request: Hashable, command: Any) -> None:
-        """A client's command; answered by `Replied` or `NotLeading`, or not at all: then it is to be repeated."""
+        """Take a client's command; `RequestApplied` or `NotLeading` answers it, or nothing: then it is to be repeated."""
         if self.role != "leader":
             self.deliver(NotLeading(request, self.leader))
             return
         if request in self.replies:
-            self.deliver(Replied(request, self.replies[request]))
+            self.deliver(RequestApplied(request, self.replies[request]))
             return
         self.waiting.add(request)
         durable = self.durable
@@ -135,7 +135,7 @@ class Replica(Node):
             self._append(request, command)
 
     def _append(self, request: Hashable, command: Any) -> None:
-        self.durable.log.append(Entry(self.durable.term, request, command))
+        self.durable.log.append(LogEntry(self.durable.term, request, command))
         self._commit()
         self._tell_all()
 
@@ -307,7 +307,7 @@ class Replica(Node):
                 self.deliver(Applied(self.applied, entry.command, reply))
             if entry.request in self.waiting:
                 self.waiting.discard(entry.request)
-                self.deliver(Replied(entry.request, self.replies[entry.request]))
+                self.deliver(RequestApplied(entry.request, self.replies[entry.request]))
         if len(self.durable.log) > self.entries_max:
             self._shorten()
 
@@ -320,12 +320,12 @@ class Replica(Node):
         if base <= durable.base:
             return
         text = json.dumps([self.machine.state(), list(self.replies.items())])
-        durable.snapshot = Snapshot(self.applied, durable.term_at(self.applied), text)
+        durable.snapshot = LogSnapshot(self.applied, durable.term_at(self.applied), text)
         base_term = durable.term_at(base)
         del durable.log[: base - durable.base]
         durable.base, durable.base_term = base, base_term
 
-    def _restore(self, snapshot: Snapshot) -> None:
+    def _restore(self, snapshot: LogSnapshot) -> None:
         state, replies = json.loads(snapshot.text)
         self.machine.restore(state)
         self.replies = dict(replies)
@@ -361,10 +361,10 @@ class Replica(Node):
             arriving = arriving._replace(text=arriving.text + install.piece)
         self._arriving = arriving
         if len(arriving.text) >= arriving.size:
-            self._take_over(Snapshot(arriving.number, arriving.term, arriving.text))
+            self._take_over(LogSnapshot(arriving.number, arriving.term, arriving.text))
         self.send(sender, Installed(self.durable.term, install.number, len(arriving.text)))
 
-    def _take_over(self, snapshot: Snapshot) -> None:
+    def _take_over(self, snapshot: LogSnapshot) -> None:
         durable, index = self.durable, snapshot.number
         self._arriving = None
         # Entries behind it stay where they follow on it (section 7).
@@ -398,7 +398,7 @@ class Replica(Node):
     }
 
 
-def _fitting(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _fitting(entries: Sequence[LogEntry]) -> tuple[LogEntry, ...]:
     """As many of the entries as go into one message."""
     size = 0
     for count, entry in enumerate(entries):

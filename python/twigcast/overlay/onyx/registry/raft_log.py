@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A command in the log.
 
     Attributes:
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     command: Any
 
 
-class Machine(Protocol):
+class StateMachine(Protocol):
     """What the commands are carried out on: the same on all nodes, whatever happens."""
 
     def apply(self, index: int, command: Any) -> Any:
@@ -39,7 +39,7 @@ class Machine(Protocol):
         """Become what another one was when it gave this state: the same replies to the same commands from now on."""
 
 
-class Snapshot(NamedTuple):
+class LogSnapshot(NamedTuple):
     """What the commands up to one of them have made.
 
     Attributes:
@@ -54,7 +54,7 @@ class Snapshot(NamedTuple):
 
 
 @dataclass(slots=True)
-class Durable:
+class PersistentState:
     """What a node must not forget. The driver has written it before it carries out the effects of a step.
 
     Attributes:
@@ -68,10 +68,10 @@ class Durable:
 
     term: int = 0
     voted_for: Address | None = None
-    log: list[Entry] = field(default_factory=list)
+    log: list[LogEntry] = field(default_factory=list)
     base: int = 0
     base_term: int = 0
-    snapshot: Snapshot = field(default_factory=Snapshot)
+    snapshot: LogSnapshot = field(default_factory=LogSnapshot)
 
     @property
     def last(self) -> int:
@@ -83,7 +83,7 @@ class Durable:
         return self.base_term if index == self.base else self.log[index - self.base - 1].term
 
 
-class Replied(NamedTuple):
+class RequestApplied(NamedTuple):
     """To the application at a node that was given a request: it was carried out, and never will be again."""
 
     request: Hashable
@@ -143,7 +143,7 @@ class Append(NamedTuple):
     term: int
     before: int
     before_term: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
     committed: int
 
     def size_bytes(self) -> int:

@@ -14,8 +14,8 @@ to another, and to what the engine takes; ``bodies``: the same for messages on t
 ends of a link agree on.
 """
 
-from twigcast.overlay.onyx.wire.coding import Coder
+from twigcast.overlay.onyx.wire.coding import BodyCodec
 from twigcast.overlay.onyx.wire.dictionaries import Dictionaries, names_of
-from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Form, Structure, choose
+from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Structure, WireForm, choose
 
-__all__ = ["FORMS", "Coder", "Compression", "Dictionaries", "Form", "Structure", "choose", "names_of"]
+__all__ = ["FORMS", "BodyCodec", "Compression", "Dictionaries", "Structure", "WireForm", "choose", "names_of"]

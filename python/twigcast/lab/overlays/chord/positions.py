@@ -16,7 +16,7 @@ _CHUNK = 1 << 17
 """Lookups that are followed at once, to bound memory."""
 
 
-class Places:
+class RingPositions:
     """A converged ring.
 
     Args:
