@@ -12,7 +12,7 @@ import pytest
 
 from twigcast import Limits
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, SourceError, UnreadableMessage
-from twigcast.reading.messages import Message, RejectedInput, find_sources, read_messages
+from twigcast.reading.messages import Message, RejectedInput, find_message_files, read_messages
 
 LIMITS = Limits(message_bytes_max=10_000)
 
@@ -196,7 +196,7 @@ def test_damaged_standard_input_is_a_rejected_message(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("argument", ["no-such-file.xml", "no/such/folder", "a.xml/", "nul\0.xml"])
 def test_arguments_that_are_not_there_are_refused_at_once(folder: Path, argument: str) -> None:
     with pytest.raises(SourceError):
-        find_sources([folder / "a.xml", f"{folder}/{argument}"])
+        find_message_files([folder / "a.xml", f"{folder}/{argument}"])
 
 
 def test_a_file_that_vanishes_is_rejected_and_the_others_are_read(folder: Path) -> None:

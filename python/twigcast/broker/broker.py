@@ -51,7 +51,7 @@ from twigcast.broker.model import (
 )
 from twigcast.broker.options import HubOptions
 from twigcast.broker.queues.leases import Leases
-from twigcast.broker.queues.live import AtOnce, LiveQueues, QueueCursor
+from twigcast.broker.queues.live import LiveQueues, Offer, QueueCursor
 from twigcast.broker.service import BrokerInterface
 from twigcast.broker.store.interface import Pause, QueuePosition, Store, Transaction
 from twigcast.errors import TwigcastError
@@ -313,7 +313,7 @@ class Broker(BrokerInterface):
             self.metrics.released += leases.give_back(ids, delay)
 
     def listen(
-        self, lane_id: int, after: QueuePosition | None = None, *, at_once: AtOnce | None = None
+        self, lane_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
     ) -> AsyncIterator[list[QueuedDelivery]]:
         return QueueCursor(self._lanes, lane_id, after, self._marked, at_once, open_=self._running).groups()
 

@@ -19,7 +19,7 @@ from twigcast.broker.model import (
     Submission,
     SubscriptionState,
 )
-from twigcast.broker.queues.live import AtOnce
+from twigcast.broker.queues.live import Offer
 from twigcast.broker.store.interface import QueuePosition, Store, Transaction
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class BrokerInterface(Protocol):
         """Give leased deliveries back (nack), to be handed out again after ``delay`` seconds."""
 
     def listen(
-        self, lane_id: int, after: QueuePosition | None = None, *, at_once: AtOnce | None = None
+        self, lane_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
     ) -> AsyncIterator[list[QueuedDelivery]]:
         """The deliveries of a lane, in order, as they come, in groups; from what is pending, or after a position.
 

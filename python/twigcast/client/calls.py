@@ -76,7 +76,7 @@ def _segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def _given(**members: Any) -> dict[str, Any]:
+def _present(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
@@ -91,7 +91,7 @@ def publish(xml: bytes | str, message_id: str | None, source: str | None, charse
         "POST",
         "/messages",
         Accepted.of,
-        _given(id=message_id or str(uuid.uuid4()), source=source),
+        _present(id=message_id or str(uuid.uuid4()), source=source),
         content=content,
         content_type="application/xml" + (f"; charset={charset}" if charset else ""),
     )
@@ -108,7 +108,7 @@ def publish_many(
         lambda found: [
             Rejected.of(item) if item["status"] == "rejected" else Accepted.of(item) for item in found["results"]
         ],
-        _given(source=source),
+        _present(source=source),
         content="\n".join(lines).encode(),
         content_type=LINES,
     )
@@ -116,7 +116,7 @@ def publish_many(
 
 def _line(item: Publication | bytes | str) -> dict[str, Any]:
     wanted = item if isinstance(item, Publication) else Publication(item)
-    members = _given(id=wanted.id or str(uuid.uuid4()), source=wanted.source)
+    members = _present(id=wanted.id or str(uuid.uuid4()), source=wanted.source)
     if isinstance(wanted.xml, str):
         return members | {"xml": wanted.xml}
     return members | {"xml_base64": base64.b64encode(wanted.xml).decode()}
@@ -125,7 +125,7 @@ def _line(item: Publication | bytes | str) -> dict[str, Any]:
 def messages(after: int, limit: int, source: str | None, *, xml: bool) -> ApiRequest[Messages]:
     """List messages."""
     return ApiRequest(
-        "GET", "/messages", Messages.of, _given(after=after, limit=limit, source=source, xml=str(xml).lower())
+        "GET", "/messages", Messages.of, _present(after=after, limit=limit, source=source, xml=str(xml).lower())
     )
 
 
@@ -147,7 +147,7 @@ def subscribe(
     start: Start,
 ) -> ApiRequest[Subscription]:
     """Subscribe."""
-    body = _wanted(query, namespaces, dialect, subscriber, webhook) | {"key": key}
+    body = _subscription_fields(query, namespaces, dialect, subscriber, webhook) | {"key": key}
     if start != "now":
         body["from"] = _start(start)
     return ApiRequest("POST", "/subscriptions", Subscription.of, body=body, repeatable=False, asked=query)
@@ -162,11 +162,11 @@ def replace(
     webhook: Webhook | None,
 ) -> ApiRequest[Subscription]:
     """Replace a subscription, or make it."""
-    body = _wanted(query, namespaces, dialect, subscriber, webhook)
+    body = _subscription_fields(query, namespaces, dialect, subscriber, webhook)
     return ApiRequest("PUT", f"/subscriptions/{_segment(key)}", Subscription.of, body=body, asked=query)
 
 
-def _wanted(
+def _subscription_fields(
     query: str,
     namespaces: Mapping[str, str] | None,
     dialect: Dialect | None,
@@ -175,8 +175,8 @@ def _wanted(
 ) -> dict[str, Any]:
     delivery = None
     if webhook is not None:
-        delivery = _given(kind="webhook", url=webhook.url, secret=webhook.secret)
-    return _given(
+        delivery = _present(kind="webhook", url=webhook.url, secret=webhook.secret)
+    return _present(
         query=query,
         namespaces=None if namespaces is None else dict(namespaces),
         dialect=dialect,
@@ -204,7 +204,7 @@ def subscriptions(
         "GET",
         "/subscriptions",
         lambda found: ([Subscription.of(item) for item in found["subscriptions"]], found["next"]),
-        _given(after=after, limit=limit, subscriber=subscriber),
+        _present(after=after, limit=limit, subscriber=subscriber),
     )
 
 
@@ -257,7 +257,7 @@ def export_subscriptions() -> ApiRequest[list[dict[str, Any]]]:
 
 def check(query: str, namespaces: Mapping[str, str] | None, dialect: Dialect | None) -> ApiRequest[QueryReport]:
     """Check a query."""
-    body = _given(query=query, namespaces=None if namespaces is None else dict(namespaces), dialect=dialect)
+    body = _present(query=query, namespaces=None if namespaces is None else dict(namespaces), dialect=dialect)
     return ApiRequest("POST", "/check", QueryReport.of, body=body, asked=query)
 
 
@@ -273,7 +273,7 @@ def explain(
     after: str | None = None,
 ) -> ApiRequest[tuple[list[Explanation], str | None]]:
     """Explain why queries match a message or not; with the explanations, where the next page begins."""
-    body = _given(
+    body = _present(
         query=query,
         key=key,
         subscriber=subscriber,
@@ -302,7 +302,7 @@ def pull(subscriber: str, wait: float, limit: int, visibility: float | None) -> 
         "GET",
         "/deliveries",
         lambda found: [Delivery.of(item) for item in found["deliveries"]],
-        _given(subscriber=subscriber, wait=wait, limit=limit, visibility=visibility),
+        _present(subscriber=subscriber, wait=wait, limit=limit, visibility=visibility),
         seconds=wait,
     )
 
@@ -329,7 +329,7 @@ def dead_letters(before: int | None, limit: int, key: str | None) -> ApiRequest[
         "GET",
         "/dead-letters",
         lambda found: [DeadLetter.of(item) for item in found["dead_letters"]],
-        _given(before=before, limit=limit, key=key),
+        _present(before=before, limit=limit, key=key),
     )
 
 

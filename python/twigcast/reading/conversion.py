@@ -201,7 +201,7 @@ def _conflict(declared: re.Match[str], fact: str) -> MalformedMessage:
 
 
 def _declaration_error(declared: re.Match[str], reason: str) -> MalformedMessage:
-    line, column = _place(declared.string[: declared.start("name")])
+    line, column = _position(declared.string[: declared.start("name")])
     return MalformedMessage(line, column, reason)
 
 
@@ -209,7 +209,7 @@ def _decode(data: bytes, codec: str) -> str:
     try:
         return data.decode(codec)
     except UnicodeDecodeError as error:
-        line, column = _place(data[: error.start].decode(codec, "replace").removeprefix("\ufeff"))
+        line, column = _position(data[: error.start].decode(codec, "replace").removeprefix("\ufeff"))
         reason = f"the bytes 0x{data[error.start : error.end][:4].hex().upper()} mean nothing in the encoding {codec!r}"
         raise MalformedMessage(line, column, reason) from None
     except UnicodeError as error:
@@ -225,7 +225,7 @@ def _blanked(text: str, declared: re.Match[str] | None) -> str:
     return text[:start] + re.sub(r"[^\r\n]", " ", text[start:end]) + text[end:]
 
 
-def _place(before: str) -> tuple[int, int]:
+def _position(before: str) -> tuple[int, int]:
     """Line and column, from 1, of what follows ``before``."""
     lines = re.split(r"\r\n|\r|\n", before)
     return len(lines), len(lines[-1]) + 1

@@ -1,8 +1,9 @@
 """Reading messages: files, folders, archives, standard input, and records inside one large file.
 
 A *source* is one file as found on disk: a message, a compressed message, an archive of messages, or (when messages
-are cut at a record element) a document that holds many. :func:`find_sources` lists the sources behind the arguments a
-user gave; :func:`read_source` reads one. The two are apart so that a pipeline can spread sources over workers.
+are cut at a record element) a document that holds many. :func:`find_message_files` lists the sources behind the
+arguments a user gave; :func:`read_message_file` reads one. The two are apart so that a pipeline can spread sources over
+workers.
 
 Whatever goes wrong with one message becomes a :class:`RejectedInput` in its place, and reading goes on.
 
@@ -89,7 +90,7 @@ class MessageFile:
     """Whether it is all that was asked for, so that its records need no name but their number."""
 
 
-def find_sources(arguments: Iterable[str | os.PathLike[str]], *, include: str | None = None) -> list[MessageFile]:
+def find_message_files(arguments: Iterable[str | os.PathLike[str]], *, include: str | None = None) -> list[MessageFile]:
     """The sources behind the arguments, folders in order of their sorted paths.
 
     Hidden files and folders (``.name``) and the by-products of other programs (``_name`` as Spark writes them,
@@ -149,18 +150,18 @@ def read_messages(
         SourceError: There is nothing at an argument.
     """
     arguments = list(arguments)
-    sources = find_sources(arguments, include=include)
+    sources = find_message_files(arguments, include=include)
     if len(arguments) == 1:
         for source in sources:
-            yield from read_source(source, record=record, include=include, limits=limits)
+            yield from read_message_file(source, record=record, include=include, limits=limits)
         return
     seen: set[str] = set()
     for source in sources:
-        for item in read_source(source, record=record, include=include, limits=limits):
-            yield _told_apart(item, source, seen)
+        for item in read_message_file(source, record=record, include=include, limits=limits):
+            yield _with_unique_id(item, source, seen)
 
 
-def read_source(
+def read_message_file(
     source: MessageFile, *, record: str | None = None, include: str | None = None, limits: Limits | None = None
 ) -> Iterator[Message | RejectedInput]:
     """The messages of one source, in order. Arguments as for :func:`read_messages`."""
@@ -226,7 +227,7 @@ def _included(name: str, include: str | None) -> bool:
     return include is None or fnmatch.fnmatch(name, include)
 
 
-def _told_apart(item: Message | RejectedInput, source: MessageFile, seen: set[str]) -> Message | RejectedInput:
+def _with_unique_id(item: Message | RejectedInput, source: MessageFile, seen: set[str]) -> Message | RejectedInput:
     name = item.id
     if name in seen:
         number = f"#{name.rpartition('#')[2]}" if "#" in name else ""
@@ -301,7 +302,7 @@ def _zip_members(file: IO[bytes], prefix: str, include: str | None) -> _Opened:
     names = _UniqueNames()
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
-            if member.is_dir() or not _wanted(member.filename, include):
+            if member.is_dir() or not _is_included(member.filename, include):
                 continue
             name = names.make_unique(prefix + member.filename)
             try:
@@ -318,12 +319,12 @@ def _tar_members(file: IO[bytes], prefix: str, include: str | None) -> _Opened:
     with tarfile.open(fileobj=file, mode="r|*") as archive:
         for member in archive:
             # Links and devices in an archive are no messages, and following them could lead anywhere.
-            stream = archive.extractfile(member) if member.isfile() and _wanted(member.name, include) else None
+            stream = archive.extractfile(member) if member.isfile() and _is_included(member.name, include) else None
             if stream is not None:
                 yield names.make_unique(prefix + _text(member.name.removeprefix("./"))), stream
 
 
-def _wanted(member: str, include: str | None) -> bool:
+def _is_included(member: str, include: str | None) -> bool:
     parts = member.removeprefix("./").split("/")
     return not any(part.startswith((".", "_")) for part in parts) and _included(parts[-1], include)
 

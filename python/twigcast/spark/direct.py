@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import SourceError
-from twigcast.reading.messages import MessageFile, find_sources
+from twigcast.reading.messages import MessageFile, find_message_files
 from twigcast.spark.sources import (
     BATCH_BYTES,
     PARTITIONS_WANTED_MAX,
@@ -118,7 +118,7 @@ def find_work(spark: SparkSession, path: str | os.PathLike[str], reading: ReadOp
     parts: Sequence[TaskInput] | None
     if not is_parquet(location):
         check_readable(location)
-        found = find_sources([Path(location).absolute()], include=reading.include)
+        found = find_message_files([Path(location).absolute()], include=reading.include)
         parts = [TaskInput(sources=partition.sources) for partition in plan_partitions(found)]
     else:
         tasks = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 from twigcast.errors import PipelineError
-from twigcast.reading.messages import MessageFile, find_sources
+from twigcast.reading.messages import MessageFile, find_message_files
 
 LOCK_SECONDS: Final = 60.0
 """How long to wait for a killed predecessor to be gone."""
@@ -66,7 +66,9 @@ class FolderLog:
     def pending(self) -> list[MessageFile]:
         """Files in the folder that no entry has yet, oldest name first."""
         return [
-            source for source in find_sources([self._folder], include=self._include) if source.path not in self._known
+            source
+            for source in find_message_files([self._folder], include=self._include)
+            if source.path not in self._known
         ]
 
     def append(self, sources: Iterable[MessageFile]) -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from twigcast.spark.matching import BatchMatcher
 from twigcast.spark.schemas import ANSWERS_DDL
-from twigcast.spark.snapshots import Snapshot, load_engine, publish
+from twigcast.spark.snapshots import Snapshot, load_engine, ship_snapshot
 from twigcast.spark.sources import check_columns
 from twigcast.subscriptions import SubscriptionSet
 
@@ -37,7 +37,9 @@ def match_messages(
     Raises:
         SourceError: A column is missing.
     """
-    snapshot = subscriptions if isinstance(subscriptions, Snapshot) else publish(messages.sparkSession, subscriptions)
+    snapshot = (
+        subscriptions if isinstance(subscriptions, Snapshot) else ship_snapshot(messages.sparkSession, subscriptions)
+    )
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         engine, limits = load_engine(snapshot), snapshot.limits

@@ -281,7 +281,7 @@ class BatchMatcher:
         Returns:
             The answer, and the bytes of the queries that envelopes tell with it.
         """
-        result = match_batch(self._engine, *_lent(xml), deliver=self._deliver, nodes=self._nodes, threads=1)
+        result = match_batch(self._engine, *_borrowed(xml), deliver=self._deliver, nodes=self._nodes, threads=1)
         matches = len(result.slots) // 4
         size = 8 * matches + (_delivered_bytes(result) if _has_payloads(result) else 0)
         if self._whole:
@@ -392,7 +392,7 @@ def _inside(message: bytes) -> bytes:
     return without_prolog(to_utf8(message))
 
 
-def _lent(xml: pa.LargeBinaryArray) -> tuple[bytes, memoryview | bytes, int]:
+def _borrowed(xml: pa.LargeBinaryArray) -> tuple[bytes, memoryview | bytes, int]:
     """Offsets, data and number of messages as the engine takes them; the data where they are."""
     _, offsets, data = xml.buffers()
     places = offsets.slice(8 * xml.offset, 8 * (len(xml) + 1)).to_pybytes()

@@ -12,7 +12,7 @@ from twigcast.errors import RefusedSubscriptions, SubscriptionFileError, Twigcas
 from twigcast.limits import Limits
 from twigcast.registration import Dialect
 from twigcast.spark.progress import ProgressReporter
-from twigcast.spark.snapshots import Snapshot, publish
+from twigcast.spark.snapshots import Snapshot, ship_snapshot
 from twigcast.subscription_files import load_subscriptions
 from twigcast.subscriptions import SubscriptionSet
 
@@ -117,4 +117,4 @@ class PopulationFeed:
             more = len(refused) - _REFUSED_SHOWN
             self._reporter.say(f"left out: {more:,} more subscriptions; twigcast check -s tells of all")
         population = self._population
-        return publish(self._spark, subscriptions, len(refused), population.envelope, whole=population.whole)
+        return ship_snapshot(self._spark, subscriptions, len(refused), population.envelope, whole=population.whole)

@@ -24,7 +24,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from twigcast.errors import SourceError
 from twigcast.limits import Limits
-from twigcast.reading.messages import MessageFile, RejectedInput, find_sources, read_source
+from twigcast.reading.messages import MessageFile, RejectedInput, find_message_files, read_message_file
 from twigcast.spark.schemas import MESSAGES, MESSAGES_DDL
 
 FORMAT: Final = "twigcast"
@@ -94,7 +94,9 @@ class MessageReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """A partition per task, and one that is empty where there is nothing: Spark asks for it then."""
-        return plan_partitions(find_sources([self._path], include=self._reading.include)) or [SourcesPartition(())]
+        return plan_partitions(find_message_files([self._path], include=self._reading.include)) or [
+            SourcesPartition(())
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one task, as Arrow batches."""
@@ -218,7 +220,7 @@ def read_batches(sources: Iterable[MessageFile], reading: ReadOptions) -> Iterat
     problems: list[str | None] = []
     size = 0
     for source in sources:
-        for item in read_source(source, record=reading.record, include=reading.include, limits=limits):
+        for item in read_message_file(source, record=reading.record, include=reading.include, limits=limits):
             if ids and (size + len(item.xml) > BATCH_BYTES or len(ids) >= BATCH_MESSAGES_MAX):
                 yield _batch(ids, bodies, problems)
                 ids, bodies, problems, size = [], [], [], 0

@@ -8,7 +8,7 @@ from twigcast.lab.experiments.framework.model import Point, Results
 from twigcast.lab.experiments.framework.registry import experiment_by_id
 from twigcast.lab.experiments.framework.runner import run_here
 from twigcast.lab.experiments.miliaraki2008.runs import make_queries
-from twigcast.lab.experiments.onyx.runs import measure_generalised, measure_ways
+from twigcast.lab.experiments.onyx.runs import measure_generalised, measure_methods
 from twigcast.overlay.codd.twigs import twig_matches, twig_of
 from twigcast.overlay.documents import Document
 
@@ -40,7 +40,7 @@ def test_a_quick_experiment_of_each() -> None:
 
 def test_ways_to_disseminate_are_measured_alike() -> None:
     setting = {"brokers": 12, "queries": 60, "publications": 20, "sources": 2}
-    shown = {(row.series, row.metric): row.samples[0] for row in measure_ways(Point(12, setting))}
+    shown = {(row.series, row.metric): row.samples[0] for row in measure_methods(Point(12, setting))}
     least, ours, most = (shown[name, "messages"] for name in ("match early", "ONYX", "flooding"))
     assert 0 < least <= ours <= most == 11
     assert shown["ONYX", "wanted"] == shown["flooding", "wanted"] <= shown["ONYX", "reached"]

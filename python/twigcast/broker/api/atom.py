@@ -167,12 +167,12 @@ def _response(request: Request, body: bytes, links: FeedLinks, modified: float) 
     }
     if time.time() - modified >= _SETTLED_SECONDS:
         headers["Last-Modified"] = formatdate(modified, usegmt=True)
-    if _is_known(request, tag, modified):
+    if _is_unmodified(request, tag, modified):
         return Response(status_code=304, headers=headers)
     return Response(body, 200, headers, f"{MEDIA_TYPE}; charset=utf-8")
 
 
-def _is_known(request: Request, tag: str, modified: float) -> bool:
+def _is_unmodified(request: Request, tag: str, modified: float) -> bool:
     """Whether the client has this version (RFC 9110, section 13.2.2)."""
     known = request.headers.get("if-none-match")
     if known is not None:

@@ -93,7 +93,7 @@ async def publish(request: Request) -> Response:
     shared.rates.take(principal)
     (outcome,) = await _publish(shared, [Submission(principal.tenant_id, body, source, message_id, kind.charset)])
     if isinstance(outcome, RejectedRecord):
-        return problems.response(422, outcome.code, outcome.reason, _place(outcome))
+        return problems.response(422, outcome.code, outcome.reason, _position(outcome))
     status = 200 if outcome.duplicate else 201
     return JsonAnswer(status, orjson.dumps(_accepted(outcome)), (b"location", b"/messages/%d" % outcome.seq))
 
@@ -115,7 +115,7 @@ async def answer_to(request: Request) -> Response:
     try:
         return await publish(request)
     except (TwigcastError, problems.Problem, ClientDisconnect) as error:
-        return problems.answer_to_known(error)
+        return problems.answer_to_error(error)
 
 
 def _check_sources(request: Request, shared: ApiContext, principal: Principal, sources: set[str]) -> None:
@@ -160,7 +160,7 @@ def _accepted(outcome: Accepted) -> dict[str, Any]:
     }
 
 
-def _place(outcome: RejectedRecord) -> dict[str, Any]:
+def _position(outcome: RejectedRecord) -> dict[str, Any]:
     return {
         "rejected": outcome.id,
         "id": outcome.message_id,
@@ -172,7 +172,7 @@ def _place(outcome: RejectedRecord) -> dict[str, Any]:
 
 def _batch(outcomes: Sequence[Accepted | RejectedRecord]) -> bytes:
     results = [
-        {"status": "rejected", "code": outcome.code, **_place(outcome)}
+        {"status": "rejected", "code": outcome.code, **_position(outcome)}
         if isinstance(outcome, RejectedRecord)
         else _accepted(outcome)
         for outcome in outcomes

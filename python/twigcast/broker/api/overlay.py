@@ -25,7 +25,7 @@ async def overlay(principal: Operator, shared: Shared) -> OverlayOut:
 
 
 @router.get("/overlay/messages/{seq}", responses=problem_responses(422))
-async def way(seq: int, principal: Subscriber, shared: Shared) -> RouteOut:
+async def route(seq: int, principal: Subscriber, shared: Shared) -> RouteOut:
     """Show how a message came to this broker, and to which neighbours it goes from here, and why."""
     found = overlay_of(shared)
     stored = await asyncio.to_thread(shared.broker.store.message, principal.tenant_id, seq)

@@ -90,14 +90,14 @@ async def remove_source(name: PathName, principal: Publisher, shared: Shared, ke
 @router.post("/overlay/choice", responses=problem_responses(422, 503))
 async def choose(body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
     """Say which broker a subscriber should subscribe at: near it, and where the same is wanted."""
-    wanted = await _wanted(body, principal.tenant.name)
+    wanted = await _routing_query(body, principal.tenant.name)
     return ChoiceOut.of(await _registering(shared).choose(body.place, wanted))
 
 
 @router.put("/overlay/profiles/{name}", responses=problem_responses(422, 503))
 async def register_profile(name: PathName, body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
     """The same, and remember it: the broker counts as the host of this profile when others are chosen."""
-    wanted = await _wanted(body, principal.tenant.name)
+    wanted = await _routing_query(body, principal.tenant.name)
     registering = _registering(shared)
     return ChoiceOut.of(await registering.register_profile(principal.tenant.name, name, body.place, wanted))
 
@@ -129,7 +129,7 @@ def _entry(registering: RegistrationService, name: str, source: SourceEntry, *, 
     )
 
 
-async def _wanted(body: ProfileIn, scope: str) -> RoutingQuery:
+async def _routing_query(body: ProfileIn, scope: str) -> RoutingQuery:
     return await asyncio.to_thread(routing_query, body.query, body.namespaces, "xpath", scope)
 
 

@@ -27,7 +27,7 @@ def routes(desk: PageAdmission) -> list[Route]:
         desk.route("/tenants", tenants, scope=admin),
         desk.route("/tenants/add", add_tenant, change=True, scope=admin),
         desk.route("/tenants/limits", set_limits, change=True, scope=admin),
-        desk.route("/tenants/look", look, change=True, scope=admin),
+        desk.route("/tenants/look", view_tenant, change=True, scope=admin),
     ]
 
 
@@ -134,7 +134,7 @@ async def set_limits(visit: PageRequest) -> Response:
     return visit.go(pages.link("/tenants"), f"The limits of {tenant.name} are set.")
 
 
-async def look(visit: PageRequest) -> Response:
+async def view_tenant(visit: PageRequest) -> Response:
     """Look at another tenant, or at one's own again."""
     if not visit.form.has("tenant"):
         visit.session.tenant_id = None

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from twigcast.broker.console import pages
 from twigcast.broker.console.highlighting import lay_out
-from twigcast.broker.console.paging import places, turn
+from twigcast.broker.console.paging import positions, turn
 from twigcast.broker.console.query_trial import as_text
 from twigcast.broker.console.rejected import excerpt
 from twigcast.broker.console.requests import PageAdmission, PageRequest
@@ -51,7 +51,7 @@ async def dead_letters(visit: PageRequest) -> Response:
             visit.store.dead_letters, visit.tenant_id, before_id=before, after_id=after, limit=limit, key=key
         )
 
-    page = await turn(PAGE, *places(visit.form), read)
+    page = await turn(PAGE, *positions(visit.form), read)
     return visit.page("dead_letters.html", letters=page.items, page=page, key=key)
 
 
@@ -128,7 +128,7 @@ async def rejected(visit: PageRequest) -> Response:
     async def read(before: int | None, after: int | None, limit: int) -> list[RejectedRecord]:
         return await visit.read(visit.store.rejected, visit.tenant_id, before_id=before, after_id=after, limit=limit)
 
-    page = await turn(PAGE, *places(visit.form), read)
+    page = await turn(PAGE, *positions(visit.form), read)
     return visit.page("rejected.html", messages=page.items, page=page)
 
 

@@ -10,8 +10,8 @@ from starlette.routing import Route
 from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
 from twigcast.broker.console.highlighting import lay_out
-from twigcast.broker.console.overlay import way_of
-from twigcast.broker.console.paging import places, turn
+from twigcast.broker.console.overlay import route_of
+from twigcast.broker.console.paging import positions, turn
 from twigcast.broker.console.query_trial import as_text
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.console.subscriptions import asked_of, find
@@ -53,7 +53,7 @@ async def listing(visit: PageRequest) -> Response:
             source=source,
         )
 
-    page = await turn(PAGE, *places(visit.form), read)
+    page = await turn(PAGE, *positions(visit.form), read)
     is_live = page.is_first and source is None
     return visit.page(
         "messages.html",
@@ -98,7 +98,7 @@ async def one(visit: PageRequest) -> Response:
         key=asked_key,
         trouble=trouble,
         keys=keys,
-        way=await way_of(visit, message),
+        way=await route_of(visit, message),
     )
 
 

@@ -90,7 +90,7 @@ def _sources(overlay: Overlay) -> list[SourceRow]:
     return rows
 
 
-async def way_of(visit: PageRequest, message: StoredMessage) -> RouteOut | None:
+async def route_of(visit: PageRequest, message: StoredMessage) -> RouteOut | None:
     """The way of a message through the overlay; ``None``: there is no overlay."""
     if visit.context.overlay is None:
         return None

@@ -209,7 +209,9 @@ def account(asked: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
     except UndecidedSubscription as error:
         return MessageReport(False, as_text(xml), (), None, (), error.reason)
     text = nodes[0].message.decode("utf-8", "replace") if nodes else as_text(xml)
-    return MessageReport(found.matches, text, nodes if found.matches else (), result, _told(lines(found.details)))
+    return MessageReport(
+        found.matches, text, nodes if found.matches else (), result, _explanation_lines(lines(found.details))
+    )
 
 
 def _result(engine: SubscriptionSet, xml: bytes) -> bytes | None:
@@ -227,7 +229,7 @@ def as_text(xml: bytes) -> str:
 _SIGNS: Final[Mapping[str, Literal["holds", "fails"]]] = {"+ ": "holds", "- ": "fails"}
 
 
-def _told(rendered: Iterable[str]) -> list[ExplanationLine]:
+def _explanation_lines(rendered: Iterable[str]) -> list[ExplanationLine]:
     """The lines of an explanation, taken apart."""
     result = []
     for line in rendered:

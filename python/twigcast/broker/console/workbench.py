@@ -119,7 +119,7 @@ async def _bench(visit: PageRequest, form: FormFields) -> WorkbenchView:
     async with visit.context.explaining:
         messages = await visit.read(visit.store.messages, visit.tenant_id, limit=_count(form), newest_first=True)
         trial = await visit.read(try_on, asked, messages, limits)
-        wanted = await _wanted(visit, form, trial)
+        wanted = await _requested_message(visit, form, trial)
         if wanted is None:
             return WorkbenchView(checked, trial=trial)
         try:
@@ -129,7 +129,7 @@ async def _bench(visit: PageRequest, form: FormFields) -> WorkbenchView:
     return WorkbenchView(checked, trial=trial, shown=shown)
 
 
-async def _wanted(visit: PageRequest, form: FormFields, trial: QueryTrial) -> StoredMessage | None:
+async def _requested_message(visit: PageRequest, form: FormFields, trial: QueryTrial) -> StoredMessage | None:
     """The message that is looked at: the one asked for; or the newest that matches, or else the newest."""
     seq = form.number("message", 0)
     if seq:

@@ -34,7 +34,7 @@ STEP_BYTES: Final = 4 << 20
 STEP_SECONDS: Final = 0.25
 """After this long it does so before the next message."""
 
-TOLD_SECONDS: Final = 0.5
+REPORT_SECONDS: Final = 0.5
 """How long it may be untold how far a follower has come that finds nothing."""
 
 
@@ -125,7 +125,7 @@ class ExternalQueryRunner:
     @property
     def is_to_be_told(self) -> bool:
         """Whether what it found, or how far it has come, is to be stored now."""
-        waited = self.is_over or time.monotonic() - self.told >= TOLD_SECONDS
+        waited = self.is_over or time.monotonic() - self.told >= REPORT_SECONDS
         return bool(self.deliveries or self.errors or (waited and self.position > self.stored_at))
 
     def step(self, store: Store, most: int) -> None:

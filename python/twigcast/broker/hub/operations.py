@@ -99,7 +99,7 @@ class Replace(Operation):
 
     def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _known(group, self._subscription)
+        known = _registered(group, self._subscription)
         active = group.population.of(known.tenant_id).active(known.id)
         wanted = replace(
             known,
@@ -138,7 +138,7 @@ class ReplaceQueries(Operation):
         wanted: list[tuple[int, RegisteredSubscription, bool]] = []
         for place, new in enumerate(self._new):
             try:
-                known = _known(group, new.subscription)
+                known = _registered(group, new.subscription)
             except NotFound as error:
                 results.append(error)
                 continue
@@ -173,7 +173,7 @@ class SetState(Operation):
 
     def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _known(group, self._subscription)
+        known = _registered(group, self._subscription)
         active = self._state is SubscriptionState.ACTIVE
         was_active = group.population.of(known.tenant_id).active(known.id)
         if known.dialect == "xquery" and active != was_active:
@@ -208,13 +208,13 @@ class Unsubscribe(Operation):
 
     def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _known(group, self._subscription)
+        known = _registered(group, self._subscription)
         group.forget(known)
         group.transaction.delete_subscription(known.id)
         group.removed.append(self._subscription)
 
 
-def _known(group: CommitGroup, subscription: StoredSubscription) -> RegisteredSubscription:
+def _registered(group: CommitGroup, subscription: StoredSubscription) -> RegisteredSubscription:
     """A subscription as it is at this point of the group."""
     known = group.population.of(subscription.tenant_id).member(subscription.tenant_id, subscription.id)
     if known is None:

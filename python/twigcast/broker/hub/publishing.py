@@ -212,10 +212,10 @@ def _reason(error: Rejection) -> str:
 
 def _of_source(outcome: MatchOutcome, source: str, bound: Mapping[int, str]) -> MatchOutcome:
     """What a message of a source is for: not for those that are bound to another one, by slot."""
-    return at_places(outcome, [place for place, slot in enumerate(outcome.slots) if bound.get(slot, source) == source])
+    return at_indices(outcome, [place for place, slot in enumerate(outcome.slots) if bound.get(slot, source) == source])
 
 
-def at_places(outcome: MatchOutcome, places: Sequence[int]) -> MatchOutcome:
+def at_indices(outcome: MatchOutcome, places: Sequence[int]) -> MatchOutcome:
     """An outcome for some of those that it is for."""
     if len(places) == len(outcome.slots):
         return outcome

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.external_queries import TOLD_SECONDS, ExternalQueryRunner, SaxonExecutor, is_paused_at
+from twigcast.broker.hub.external_queries import REPORT_SECONDS, ExternalQueryRunner, SaxonExecutor, is_paused_at
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
@@ -242,7 +242,7 @@ class Replays:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             is_behind = follower.position > follower.stored_at
-            done, _ = await asyncio.wait([future], timeout=TOLD_SECONDS if is_behind else None)
+            done, _ = await asyncio.wait([future], timeout=REPORT_SECONDS if is_behind else None)
             future.cancel()
             if not done:
                 return

@@ -19,7 +19,7 @@ from typing import Any, Final
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.hub.commit import CommitGroup, Operation
 from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
-from twigcast.broker.hub.publishing import Name, PublishRun, at_places
+from twigcast.broker.hub.publishing import Name, PublishRun, at_indices
 from twigcast.broker.model import Accepted, StoredMessage, Submission
 from twigcast.broker.store.interface import Origin
 from twigcast.errors import MalformedMessage, RejectedMessage
@@ -346,7 +346,7 @@ def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation
 
     places = [place for place, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
     undecided = [one for one in outcome.undecided if suffices(int(one.key))]
-    return at_places(replace(outcome, undecided=undecided), places)
+    return at_indices(replace(outcome, undecided=undecided), places)
 
 
 @lru_cache(10_000)

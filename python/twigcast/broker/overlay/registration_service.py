@@ -23,8 +23,8 @@ from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.registry.catalogue import (
     Assigned,
+    Location,
     NameTaken,
-    Place,
     Reassigned,
     RegisterProfile,
     RegisterSource,
@@ -189,7 +189,7 @@ class RegistrationService:
     # From clients, in the main event loop ----------------------------------------------------------------------------
 
     async def register_source(
-        self, scope: str, name: str, key: str | None, *, place: Place, schema: str, rate: float, size: int
+        self, scope: str, name: str, key: str | None, *, place: Location, schema: str, rate: float, size: int
     ) -> tuple[str, BrokerChoice]:
         """Register a source, or change what is known of it.
 
@@ -229,7 +229,7 @@ class RegistrationService:
         if not _was_there(reply):
             raise NotFound(f"there is no registered source {name!r}")
 
-    async def choose(self, place: Place, wanted: RoutingQuery) -> BrokerChoice:
+    async def choose(self, place: Location, wanted: RoutingQuery) -> BrokerChoice:
         """Which broker would serve a subscriber now.
 
         Raises:
@@ -237,7 +237,7 @@ class RegistrationService:
         """
         return await self._choice(await self._ask(RegisterProfile("", place, wanted), is_question=True))
 
-    async def register_profile(self, scope: str, name: str, place: Place, wanted: RoutingQuery) -> BrokerChoice:
+    async def register_profile(self, scope: str, name: str, place: Location, wanted: RoutingQuery) -> BrokerChoice:
         """Which broker serves a subscriber, who counts there from now on.
 
         Raises:

@@ -247,7 +247,7 @@ class Overlay:
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Subscriptions changed: others are told what is wanted now. In the main event loop."""
         scopes = self._scopes()
-        active = [_wish(one, scopes) for one in changed if _takes_part(one, scopes)]
+        active = [_local_interest(one, scopes) for one in changed if _takes_part(one, scopes)]
         gone = [one.id for one in (*removed, *(one for one in changed if not _takes_part(one, scopes)))]
         self._thread.call(self._inside.wishes.change, active, gone)
 
@@ -257,7 +257,9 @@ class Overlay:
         scopes = self._scopes()
         wishes = self._inside.wishes
         while some := await asyncio.to_thread(lambda: list(islice(subscriptions, LOADED_AT_ONCE))):
-            self._thread.call(wishes.start_with, [_wish(one, scopes) for one in some if _takes_part(one, scopes)])
+            self._thread.call(
+                wishes.start_with, [_local_interest(one, scopes) for one in some if _takes_part(one, scopes)]
+            )
         self._thread.call(wishes.started)
 
     # To and from the node; in the overlay's thread --------------------------------------------------------------------
@@ -448,7 +450,7 @@ def _takes_part(subscription: StoredSubscription, scopes: Mapping[int, str]) -> 
     return subscription.state is SubscriptionState.ACTIVE and subscription.tenant_id in scopes
 
 
-def _wish(subscription: StoredSubscription, scopes: Mapping[int, str]) -> LocalInterest:
+def _local_interest(subscription: StoredSubscription, scopes: Mapping[int, str]) -> LocalInterest:
     s = subscription
     return LocalInterest(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect)
 

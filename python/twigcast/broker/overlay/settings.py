@@ -14,7 +14,7 @@ from twigcast.overlay.onyx.network.errors import CertificateError
 from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target, host_and_port, is_loopback, target_of
-from twigcast.overlay.onyx.registry.catalogue import Place, Placement
+from twigcast.overlay.onyx.registry.catalogue import Location, Placement
 from twigcast.overlay.onyx.wire.exchange import FormPreferences
 
 
@@ -33,7 +33,7 @@ class OverlaySettings:
     retention_factor: float
     url: str = ""
     """At which clients reach it; empty: not known."""
-    place: Place = (0.0, 0.0)
+    place: Location = (0.0, 0.0)
     capacity: float = 0.0
     """Bytes a second that it takes from sources; 0: not said."""
     holders: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class OverlaySettings:
             NetworkSettings(queue_bytes_max=settings.overlay_queue_bytes_max),
             settings.overlay_retention_factor,
             url=_url(settings),
-            place=_place(settings.overlay_place),
+            place=_location(settings.overlay_place),
             capacity=settings.overlay_capacity,
             holders=_holders(settings.overlay_registry),
             placement=Placement(settings.overlay_placement),
@@ -104,7 +104,7 @@ def _holders(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _place(given: str) -> Place:
+def _location(given: str) -> Location:
     try:
         x, y = (float(part) for part in given.split(","))
     except ValueError:

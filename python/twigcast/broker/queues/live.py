@@ -39,7 +39,7 @@ START: Final = DeliveryId(-1, -1)
 """Before all deliveries."""
 
 
-AtOnce = Callable[[Sequence[QueuedDelivery]], bool]
+Offer = Callable[[Sequence[QueuedDelivery]], bool]
 """Takes what came, in order, and says whether it did. It raises nothing."""
 
 
@@ -198,7 +198,7 @@ class QueueCursor:
         lane_id: int,
         after: QueuePosition | None,
         marked: Callable[[int, list[QueuedDelivery]], list[QueuedDelivery]],
-        at_once: AtOnce | None = None,
+        at_once: Offer | None = None,
         *,
         open_: bool = True,
     ) -> None:

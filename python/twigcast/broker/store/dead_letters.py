@@ -115,7 +115,7 @@ class DeadLetterWrites(Writes):
             f"UPDATE dead_letters SET revived = 1 WHERE {self.session.among('id')}",
             params,
         )
-        return [_revived(row) for row in rows]
+        return [_redriven(row) for row in rows]
 
     def remove_dead_letters(self, dead_letter_ids: Sequence[int]) -> int:
         return self.session.execute(
@@ -124,7 +124,7 @@ class DeadLetterWrites(Writes):
         )
 
 
-def _revived(row: Row) -> QueuedDelivery:
+def _redriven(row: Row) -> QueuedDelivery:
     seq, subscription_id, lane_id, key, tenant_id, source, message_id, received, rewritten, body = row
     return QueuedDelivery(
         id=DeliveryId(seq, subscription_id),

@@ -108,7 +108,7 @@ def draw_tree(parents: Mapping[int, int], loads: Mapping[int, float], *, root: i
     leaves = _leaves(children, root)
     step = max(6.0, min(40.0, 1100.0 / max(1, leaves)))
     spots: dict[int, Spot] = {}
-    _place(children, root, 0, [20.0], step, loads, spots)
+    _position(children, root, 0, [20.0], step, loads, spots)
     body = [_line(spots[parent], spots[node]) for node, parent in parents.items() if node in spots and parent in spots]
     body += _spots(list(spots.values()), max(3.0, min(10.0, step / 2.5)))
     width = max(spot.x for spot in spots.values()) + 30
@@ -125,7 +125,7 @@ def _leaves(children: Mapping[int, Sequence[int]], root: int) -> int:
     return count
 
 
-def _place(
+def _position(
     children: Mapping[int, Sequence[int]],
     node: int,
     depth: int,
@@ -137,7 +137,7 @@ def _place(
     """Leaves from left to right; a parent in the middle above its children."""
     below = children.get(node, ())
     if below:
-        xs = [_place(children, child, depth + 1, cursor, step, loads, spots) for child in below]
+        xs = [_position(children, child, depth + 1, cursor, step, loads, spots) for child in below]
         x = (xs[0] + xs[-1]) / 2
     else:
         x = cursor[0]

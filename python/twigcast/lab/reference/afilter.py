@@ -106,7 +106,7 @@ class SuffixNode:
         """Paths that have this suffix."""
 
 
-Found: TypeAlias = dict[StoredPath, None]
+PathSet: TypeAlias = dict[StoredPath, None]
 """An ordered set of paths."""
 
 
@@ -221,8 +221,8 @@ class AFilter(PathAlgorithm):
 
     # Trigger check, one path at a time.
 
-    def _triggered(self, made: StackObject) -> Found:
-        found: Found = {}
+    def _triggered(self, made: StackObject) -> PathSet:
+        found: PathSet = {}
         for target in made.pointers:
             for assertion in self.axis_view[made.label][target].assertions:
                 if assertion.is_trigger and self._is_satisfied(assertion.path, assertion.step, made):
@@ -273,11 +273,11 @@ class AFilter(PathAlgorithm):
 
     # Trigger check, paths with a common suffix together.
 
-    def _triggered_clusters(self, made: StackObject) -> Found:
+    def _triggered_clusters(self, made: StackObject) -> PathSet:
         suffix = self._suffixes.get(made.label)
         return {} if suffix is None else self._cluster(suffix, 0, made)
 
-    def _cluster(self, node: SuffixNode, depth: int, at: StackObject) -> Found:
+    def _cluster(self, node: SuffixNode, depth: int, at: StackObject) -> PathSet:
         """The paths with a suffix whose steps before it are satisfied with the suffix beginning at an object.
 
         Args:
@@ -289,7 +289,7 @@ class AFilter(PathAlgorithm):
             known = [(path, at.satisfied.get(path.prefix_labels[self._first(path, depth)])) for path in node.paths]
             if all(satisfied is not None for _, satisfied in known):
                 return {path.stored: None for path, satisfied in known if satisfied}
-        found: Found = {}
+        found: PathSet = {}
         for path in node.paths:
             if self._first(path, depth) == 0 and self._from_root(path.stored.steps[0].axis, at):
                 found[path.stored] = None

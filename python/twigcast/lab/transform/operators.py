@@ -70,10 +70,10 @@ def scan_pair_dup_elim(stream: Stream, field: int) -> Stream:
 
 def where_filter(stream: Stream, where: Sequence[WherePath], nodes: Sequence[Element]) -> Stream:
     """Tuples whose bound node has, by tree search, a node for every predicate path; stops at the first that fails."""
-    return [t for t in stream if all(_found(nodes[t[-1]], condition) for condition in where)]
+    return [t for t in stream if all(_satisfies(nodes[t[-1]], condition) for condition in where)]
 
 
-def _found(bound: Element, condition: WherePath) -> bool:
+def _satisfies(bound: Element, condition: WherePath) -> bool:
     return any(condition.predicate is None or condition.predicate.holds(n) for n in search(bound, condition.path))
 
 

@@ -38,22 +38,22 @@ def subscribe(peer: Peer, key: str, query: Path) -> None:
     Raises:
         UndistributableQuery: The query is outside the subset.
     """
-    _wish(peer, Subscription(peer.address, key), linear_parts(query), present=True)
+    _request(peer, Subscription(peer.address, key), linear_parts(query), present=True)
 
 
 def unsubscribe(peer: Peer, key: str) -> None:
     """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
     wish = peer.wishes.get(Subscription(peer.address, key))
     if wish is not None and wish.present:
-        _wish(peer, Subscription(peer.address, key), wish.parts, present=False)
+        _request(peer, Subscription(peer.address, key), wish.parts, present=False)
 
 
-def _wish(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
+def _request(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
     peer.wishes[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
-    send_wish(peer, subscription, peer.now)
+    send_request(peer, subscription, peer.now)
 
 
-def send_wish(peer: Peer, subscription: Subscription, time: float) -> None:
+def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
     """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
     wish = peer.wishes.get(subscription)
     if wish is None or wish.time != time or len(wish.confirmed) == len(wish.parts):

@@ -148,7 +148,7 @@ def on_stabilise_timer(peer: Peer) -> None:
     if predecessor is not None and predecessor.address != peer.address:
         peer.send(predecessor.address, Ping())
     fix_finger(peer)
-    _look_for_another_ring(peer)
+    _search_another_ring(peer)
     replication.recover(peer)
     peer.release_waiting()
 
@@ -260,7 +260,7 @@ def on_find_successor(peer: Peer, routed: KeyRoutedMessage) -> None:
     peer.send_once(routed.origin, SuccessorReply(routed.payload.token, peer.ref, routed.hops))
 
 
-def on_found(peer: Peer, sender: Address, message: SuccessorReply) -> None:
+def on_successor_reply(peer: Peer, sender: Address, message: SuccessorReply) -> None:
     """A finger, or a nearer successor from another ring."""
     if not peer.active or not is_genuine(peer, message.ref):
         return
@@ -281,7 +281,7 @@ def on_found(peer: Peer, sender: Address, message: SuccessorReply) -> None:
         fix_finger(peer)
 
 
-def _look_for_another_ring(peer: Peer) -> None:
+def _search_another_ring(peer: Peer) -> None:
     """Ask a node that was once unreachable who follows this one: after a partition it knows another ring."""
     forgotten = peer.table.forgotten
     if not forgotten:

@@ -139,7 +139,7 @@ def _ask_owner(peer: Peer, key: tuple[str, int], state: State) -> None:
     peer.route_to_key(state.key, CopyRequest(*key, arriving.question))
 
 
-def on_copy_wanted(peer: Peer, routed: KeyRoutedMessage) -> None:
+def on_copy_request(peer: Peer, routed: KeyRoutedMessage) -> None:
     """A holder asks how the state is now."""
     message: CopyRequest = routed.payload
     state = peer.store.get(message.key)

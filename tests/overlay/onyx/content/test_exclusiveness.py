@@ -15,13 +15,13 @@ from twigcast.overlay.onyx.content.exclusiveness import (
     Partitioning,
     PatternReader,
     Selections,
+    assign,
     at_random,
     bound,
     clustered,
     coverage,
     expected,
     moved,
-    place,
     select_patterns,
     selections_of,
 )
@@ -134,10 +134,10 @@ def test_other_partitions() -> None:
 
 def test_placement_keeps_queries_near_within_capacity() -> None:
     nearest: list[Counter[int]] = [Counter({1: 8, 2: 2}), Counter({1: 7, 2: 3}), Counter({1: 1, 3: 9})]
-    assert place(nearest, 20) == [1, 1, 3]
+    assert assign(nearest, 20) == [1, 1, 3]
     assert moved(nearest, [1, 1, 3]) == 6
-    assert place(nearest, 10) == [1, 2, 3]
-    assert place(nearest, 5) == [1, 2, 3]
-    assert place([], 5) == []
+    assert assign(nearest, 10) == [1, 2, 3]
+    assert assign(nearest, 5) == [1, 2, 3]
+    assert assign([], 5) == []
     with pytest.raises(ImpossibleSetting):
-        place([Counter()], 5)
+        assign([Counter()], 5)

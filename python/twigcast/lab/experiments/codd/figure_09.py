@@ -123,19 +123,19 @@ def _constant(results: Results) -> tuple[bool, str]:
     return max(values) < 1.5 * min(values), f"from {min(values):.0f} % to {max(values):.0f} %"
 
 
-def _late_ratios(results: Results) -> list[float]:
+def _final_ratios(results: Results) -> list[float]:
     late = [x for x in results.xs("CoDD-R", "ratio") if not isinstance(x, str) and x >= 40]
     return [ratio for x in late for ratio in results.samples("CoDD-R", x, "ratio")]
 
 
 def _successful(results: Results) -> tuple[bool, str]:
-    late = _late_ratios(results)
+    late = _final_ratios(results)
     below = sum(ratio < 1 for ratio in late) / len(late)
     return below > 0.5, f"{100 * below:.0f} % of {len(late)} moves below 1, mean {sum(late) / len(late):.2f}"
 
 
 def _bounded(results: Results) -> tuple[bool, str]:
-    late = sorted(_late_ratios(results))
+    late = sorted(_final_ratios(results))
     above = sum(ratio > 1.5 for ratio in late) / len(late)
     return above <= 0.01, f"{100 * above:.1f} % of the moves above 1.5, the worst {late[-1]:.2f}"
 

@@ -26,7 +26,7 @@ def _x(value: X) -> str:
     return value if isinstance(value, str) else f"{value:,g}"
 
 
-def _places(results: Results, series: str, metric: str, at: X | None) -> X:
+def _positions(results: Results, series: str, metric: str, at: X | None) -> X:
     if at is not None:
         return at
     xs = results.xs(series, metric)
@@ -39,7 +39,7 @@ def ordered(text: str, series: Sequence[str], *, metric: str = MQPT, at: X | Non
     """At ``at`` (the last x): the series from cheapest to dearest."""
 
     def check(results: Results) -> tuple[bool, str]:
-        x = _places(results, series[0], metric, at)
+        x = _positions(results, series[0], metric, at)
         values = [results.value(name, x, metric) for name in series]
         seen = ", ".join(f"{name} {_number(value)}" for name, value in zip(series, values, strict=True))
         return values == sorted(values), f"at {_x(x)}: {seen}{unit(metric)}"
@@ -51,7 +51,7 @@ def ratio(text: str, dear: str, cheap: str, *, at_least: float, metric: str = MQ
     """At ``at`` (the last x): ``dear`` is at least so many times ``cheap``."""
 
     def check(results: Results) -> tuple[bool, str]:
-        x = _places(results, cheap, metric, at)
+        x = _positions(results, cheap, metric, at)
         above, below = results.value(dear, x, metric), results.value(cheap, x, metric)
         if below == 0:
             return above > 0, f"at {_x(x)}: {_number(above)} against 0"
@@ -64,7 +64,7 @@ def within(text: str, first: str, second: str, *, share: float, metric: str = MQ
     """At ``at`` (the last x): ``first`` is at most this share above ``second``."""
 
     def check(results: Results) -> tuple[bool, str]:
-        x = _places(results, first, metric, at)
+        x = _positions(results, first, metric, at)
         above, below = results.value(first, x, metric), results.value(second, x, metric)
         return above <= (1 + share) * below, f"at {_x(x)}: {100 * (above / below - 1):+.0f} %"
 

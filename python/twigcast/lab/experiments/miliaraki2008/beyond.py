@@ -24,7 +24,7 @@ from twigcast.schema import ElementGraph
 DEPTH = 10
 SERIES = "NITF distinct"
 
-_Made = tuple[int, Codes]
+_PeerPaths = tuple[int, Codes]
 """Paths that one maker made: its number, and their rows."""
 
 
@@ -33,7 +33,7 @@ def _encoded(paths: Sequence[Sequence[str]] = ()) -> EncodedPaths:
     return EncodedPaths(paths, ElementGraph(bundled_dtd(NITF[0])).names)
 
 
-def make_part(draws: int, cut: int, groups: int, maker: int) -> Iterator[tuple[int, _Made]]:
+def make_part(draws: int, cut: int, groups: int, maker: int) -> Iterator[tuple[int, _PeerPaths]]:
     """Draw random path queries, drop those drawn before, and part them by their first labels."""
     generator = Random(f"queries {SEED} {maker}")  # noqa: S311 - reproducible, not secret
     walker = Walker(ElementGraph(bundled_dtd(NITF[0])), generator, wildcard=0.2, descendant=0.2)
@@ -44,7 +44,7 @@ def make_part(draws: int, cut: int, groups: int, maker: int) -> Iterator[tuple[i
         yield group, (maker, rows[places])
 
 
-def distinct_rows(made: Sequence[_Made]) -> tuple[Codes, Codes]:
+def distinct_rows(made: Sequence[_PeerPaths]) -> tuple[Codes, Codes]:
     """The different rows of several makers, and the least maker of each; rows are as wide as they must be."""
     ordered = sorted(made, key=_maker)
     makers = np.concatenate([np.full(len(rows), maker, np.uint16) for maker, rows in ordered])
@@ -55,7 +55,7 @@ def distinct_rows(made: Sequence[_Made]) -> tuple[Codes, Codes]:
     return rows[firsts], makers[firsts]
 
 
-def _maker(made: _Made) -> int:
+def _maker(made: _PeerPaths) -> int:
     return made[0]
 
 
@@ -71,7 +71,7 @@ Setting = tuple[int, int, int]
 
 
 def tally_part(
-    setting: Setting, steps: Sequence[int], group: int, made: Sequence[_Made]
+    setting: Setting, steps: Sequence[int], group: int, made: Sequence[_PeerPaths]
 ) -> list[tuple[PartTally, Codes]]:
     """For every step (the paths of so many makers) what a part comes to, and the beginnings of its paths."""
     rows, makers = distinct_rows(made)

@@ -9,10 +9,10 @@ from twigcast.lab.experiments.framework.model import Experiment, Figure, Point, 
 from twigcast.lab.experiments.onyx.runs import (
     measure_alone,
     measure_generalised,
+    measure_methods,
     measure_reduced,
     measure_relaxed,
     measure_systems,
-    measure_ways,
 )
 
 COLUMNS = {
@@ -102,7 +102,7 @@ def _spares(results: Results) -> tuple[bool, str]:
     return held, "; ".join(texts)
 
 
-def _ways_agree(results: Results) -> tuple[bool, str]:
+def _methods_agree(results: Results) -> tuple[bool, str]:
     texts, held = [], True
     for x in results.xs("ONYX", "messages"):
         least, ours, most = (results.value(name, x, "messages") for name in ("match early", "ONYX", "flooding"))
@@ -161,11 +161,11 @@ EXPERIMENTS = (
         source="ONYX 2004; the study it plans",
         settings=f"{WORLD}; small: 1,000 queries, up to 100 brokers; paper: 10,000 queries, up to 1,000",
         sweep=BROKERS,
-        measure=measure_ways,
+        measure=measure_methods,
         shows=Figure("brokers", "messages a publication", metric="messages"),
         published=UNPUBLISHED,
         claims=(
-            custom("Never fewer than matching early, never more than flooding", _ways_agree),
+            custom("Never fewer than matching early, never more than flooding", _methods_agree),
             custom("Within a quarter of the least that its trees permit", _near_least),
             ratio("Flooding sends at least twice as many", "flooding", "ONYX", at_least=2, metric="messages"),
             custom("Nothing is lost", _all_arrive),
@@ -178,12 +178,12 @@ EXPERIMENTS = (
         source="ONYX 2004; Miliaraki 2008 (criticism: tables grow with the queries)",
         settings=f"{WORLD}; small: 20 brokers",
         sweep=QUERIES,
-        measure=measure_ways,
+        measure=measure_methods,
         shows=Figure("queries", "conjunctions in a table", metric="table"),
         published=UNPUBLISHED,
         claims=(
             custom("Tables grow more slowly than the number of queries", _slower_than_queries),
-            custom("Never fewer messages than matching early, never more than flooding", _ways_agree),
+            custom("Never fewer messages than matching early, never more than flooding", _methods_agree),
         ),
         extra_tables=(TABLE,),
     ),
@@ -193,7 +193,7 @@ EXPERIMENTS = (
         source="Diao 2005, section 7.7: routing beats flooding only with selective or local interests",
         settings=f"{WORLD}; small: 30 brokers, 600 queries",
         sweep=LOCALITY,
-        measure=measure_ways,
+        measure=measure_methods,
         shows=Figure("share of local wishes", "messages a publication", metric="messages"),
         published=UNPUBLISHED,
         claims=(

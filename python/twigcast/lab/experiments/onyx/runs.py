@@ -171,7 +171,7 @@ def frozen(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(parameters.items()))
 
 
-def measure_ways(point: Point) -> list[Measured]:
+def measure_methods(point: Point) -> list[Measured]:
     """ONYX, flooding and matching early, in one setting."""
     simulation = simulated(frozen(point.parameters))
     flooded = simulated(frozen({**point.parameters, "flooding": True}))
@@ -216,17 +216,17 @@ def measure_generalised(point: Point) -> list[Measured]:
 def measure_systems(point: Point) -> list[Measured]:
     """All five ways: one subscription a broker, one source."""
     simulation = simulated(frozen(point.parameters))
-    wishes = [wish_of(simulation, broker) for broker in range(simulation.shape.brokers)]
+    wishes = [interest_of(simulation, broker) for broker in range(simulation.shape.brokers)]
     bodies = [message.body for message in simulation.messages]
     wanted = onyx(simulation).wanted
     root = simulation.roots[0]
     shown = {"Chord automaton": _chord(wishes, bodies, root), "CoDD": _codd(wishes, bodies, root)}
     for other in shown.values():
         other.wanted = wanted
-    return measure_ways(point) + [row for name, some in shown.items() for row in rows(name, point.x, some)]
+    return measure_methods(point) + [row for name, some in shown.items() for row in rows(name, point.x, some)]
 
 
-def wish_of(simulation: OnyxSimulation, broker: int) -> Path:
+def interest_of(simulation: OnyxSimulation, broker: int) -> Path:
     """The wish of the only user of a broker."""
     return simulation.wishes[f"{broker} {broker}"]
 

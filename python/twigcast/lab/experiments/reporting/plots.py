@@ -172,7 +172,7 @@ def _lines(plt: Any, shows: Figure, results: Results, logarithmic: bool) -> Any:
     figure, axes = plt.subplots(figsize=PANEL)
     for name in series:
         colour, marker, style = looks[name]
-        xs = [_place(x, number) for number, x in enumerate(results.xs(name, shows.metric))]
+        xs = [_x_position(x, number) for number, x in enumerate(results.xs(name, shows.metric))]
         ys = [y for _, y in results.curve(name, shows.metric)]
         spreads = [results.samples(name, x, shows.metric) for x in results.xs(name, shows.metric)]
         width = 2.2 if _contender(name) == ENGINE else 1.6
@@ -208,7 +208,7 @@ def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _place(x: X, number: int) -> float:
+def _x_position(x: X, number: int) -> float:
     return number if isinstance(x, str) else x
 
 

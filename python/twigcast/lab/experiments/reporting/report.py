@@ -93,10 +93,10 @@ def _slug(text: str) -> str:
 def _machine(runs: Sequence[StoredRun]) -> str:
     if not runs:
         return "<p>Nothing has been run yet: <code>twigcast experiment run all</code></p>"
-    return f'<p class="machine">{_made(max(runs, key=lambda run: str(run.about["time"])))}</p>'
+    return f'<p class="machine">{_run_text(max(runs, key=lambda run: str(run.about["time"])))}</p>'
 
 
-def _made(run: StoredRun) -> str:
+def _run_text(run: StoredRun) -> str:
     """Where and when a run was made."""
     about = run.about
     return (
@@ -156,7 +156,7 @@ def _card(experiment: Experiment, run: StoredRun, verdicts: Sequence[Verdict]) -
     if experiment.notes:
         yield f'<p class="notes">{escape(experiment.notes)}</p>'
     yield f"<details><summary>All numbers ({run.about['points']} points, {run.about['seconds']} s)</summary>"
-    yield f'<p class="machine"><code>{escape(str(run.about.get("command", "")))}</code> &middot; {_made(run)}</p>'
+    yield f'<p class="machine"><code>{escape(str(run.about.get("command", "")))}</code> &middot; {_run_text(run)}</p>'
     yield from _all_numbers(run.results)
     yield "</details></section>"
 

@@ -298,7 +298,7 @@ def clustered(structures: Sequence[str], count: int) -> list[int]:
     return partition
 
 
-def place(nearest: Sequence[Counter[Address]], capacity: int) -> list[Address]:
+def assign(nearest: Sequence[Counter[Address]], capacity: int) -> list[Address]:
     """A broker for each partition: most queries stay at their nearest broker, no broker gets too many.
 
     Greedy, the pair of partition and broker with most queries first.

@@ -211,13 +211,13 @@ def _recovered(reader: FrameReader) -> Recovered:
     return Recovered(_span(reader), read_numbers(reader), read_flag(reader), read_flag(reader))
 
 
-def _put_known(out: bytearray, known: StoredReport) -> None:
+def _put_stored_report(out: bytearray, known: StoredReport) -> None:
     put_number(out, known.root)
     put_signed(out, known.horizon)
     put_number(out, known.brokers)
 
 
-def _known(reader: FrameReader) -> StoredReport:
+def _stored_report(reader: FrameReader) -> StoredReport:
     return StoredReport(reader.number(), reader.signed(), reader.number())
 
 
@@ -284,7 +284,7 @@ CODECS: Final[dict[type, Codec]] = {
     Attached: Codec(21, _put_attached, _attached),
     Recover: Codec(22, _put_recover, _recover),
     Recovered: Codec(23, _put_recovered, _recovered),
-    StoredReport: Codec(24, _put_known, _known),
+    StoredReport: Codec(24, _put_stored_report, _stored_report),
     Detach: Codec(25, _put_detach, _detach),
     SourceEntry: Codec(26, _put_source, _source),
     ServiceMessage: Codec(27, _put_relay, _relay),

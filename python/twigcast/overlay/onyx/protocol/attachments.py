@@ -36,7 +36,7 @@ def flush(node: OnyxNode) -> None:
     if node.trees_changed:
         node.trees_changed = False
         node.table.set_trees(_trees(node))
-    _tell_wishes(node)
+    _send_interests(node)
     for stream in node.streams.values():
         _settle_children(node, stream)
     _note_settling(node)
@@ -102,7 +102,7 @@ def _trees(node: OnyxNode) -> BroadcastTrees:
 # Wishes.
 
 
-def _tell_wishes(node: OnyxNode) -> None:
+def _send_interests(node: OnyxNode) -> None:
     parents = {stream.parent for stream in node.streams.values()}
     for neighbour in sorted(node.peers):
         if neighbour in parents or node.deltas_sent[neighbour]:
@@ -188,7 +188,7 @@ def _settle_children(node: OnyxNode, stream: RootStream) -> None:
     waiting = [child for child, state in stream.children.items() if not state.is_answered]
     parent = stream.parent
     is_root = stream.root == node.address
-    told = -1 if parent is None else link_projection.told(node, parent)
+    told = -1 if parent is None else link_projection.announcement_count(node, parent)
     if is_root or (stream.is_confirmed and stream.confirmed_told == told):
         for child in waiting:
             _answer(node, stream, child)
@@ -210,7 +210,7 @@ def _may_go_on(node: OnyxNode, hops: int) -> bool:
 def _attach(node: OnyxNode, stream: RootStream, parent: Address, hops: int) -> None:
     stream.is_wanting = False
     stream.number += 1
-    stream.told[stream.number] = link_projection.told(node, parent)
+    stream.told[stream.number] = link_projection.announcement_count(node, parent)
     stream.sent_at = node.now
     node.send(parent, Attach(stream.root, stream.number, hops))
     node.arm("attach", node.settings.attach_delay)
@@ -241,7 +241,7 @@ def on_attached(node: OnyxNode, sender: Address, attached: Attached) -> None:
     stream.told = {number: told for number, told in stream.told.items() if number > attached.number}
     stream.confirmed = max(stream.confirmed or 0, attached.number)
     if is_first or attached.position > stream.end:
-        forwarding.begin_at(node, stream, attached.position)
+        forwarding.start_stream_at(node, stream, attached.position)
     if is_first and stream.knowledge.gaps():
         # Of what was before, nothing is under way: waiting would close no gap.
         recovery.begin(node, stream)
@@ -250,7 +250,7 @@ def on_attached(node: OnyxNode, sender: Address, attached: Attached) -> None:
             _answer(node, stream, name)
     if not all(child.is_answered for child in stream.children.values()):
         node.soon()
-    _look_settled(node)
+    _check_settled(node)
 
 
 def _answer(node: OnyxNode, stream: RootStream, name: Address) -> None:
@@ -279,10 +279,10 @@ def _note_settling(node: OnyxNode) -> None:
             node.settling[token] = {
                 root: stream.number for root, stream in node.streams.items() if stream.parent is not None
             }
-    _look_settled(node)
+    _check_settled(node)
 
 
-def _look_settled(node: OnyxNode) -> None:
+def _check_settled(node: OnyxNode) -> None:
     for token, numbers in list(node.settling.items()):
         if numbers is not None and all(_has_settled(node.streams[root], number) for root, number in numbers.items()):
             del node.settling[token]

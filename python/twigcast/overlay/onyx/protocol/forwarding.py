@@ -40,10 +40,10 @@ def on_span(node: OnyxNode, sender: Address, span: Span) -> None:
         node.counts["ignored_spans"] += 1
         return
     if span.after > stream.end:
-        begin_at(node, stream, span.after)
+        start_stream_at(node, stream, span.after)
     after = stream.end
     _advance(node, stream, span.upto, span.message, sender)
-    take(node, stream, after, span.upto, span.message)
+    receive_span(node, stream, after, span.upto, span.message)
 
 
 def _check(node: OnyxNode, span: Span) -> None:
@@ -58,14 +58,14 @@ def _check(node: OnyxNode, span: Span) -> None:
         )
 
 
-def take(node: OnyxNode, stream: RootStream, after: int, upto: int, message: OverlayMessage | None) -> None:
+def receive_span(node: OnyxNode, stream: RootStream, after: int, upto: int, message: OverlayMessage | None) -> None:
     """Numbers are known: hand over what is new of it."""
     knowledge = stream.knowledge
     if message is not None and not knowledge.knows(upto) and not link_projection.suffices(node, message):
         # Not enough for somebody here, who came while it was under way: its number stays a gap, so that the root is
         # asked for the whole.
         node.counts["insufficient"] += 1
-        take(node, stream, after, upto - 1, None)
+        receive_span(node, stream, after, upto - 1, None)
         knowledge.add(upto, upto)
         node.arm(("recover", stream.root), node.settings.recover_delay)
         return
@@ -79,7 +79,7 @@ def take(node: OnyxNode, stream: RootStream, after: int, upto: int, message: Ove
         node.arm(("recover", stream.root), node.settings.recover_delay)
 
 
-def begin_at(node: OnyxNode, stream: RootStream, position: int) -> None:
+def start_stream_at(node: OnyxNode, stream: RootStream, position: int) -> None:
     """What comes from the parent goes on at a position; up to there, it is not known what there was."""
     if position > stream.end:
         for name, child in stream.children.items():
@@ -90,7 +90,7 @@ def begin_at(node: OnyxNode, stream: RootStream, position: int) -> None:
                 # It is to know at once that it misses something.
                 node.send(name, Span(stream.root, position, position, None))
         stream.end = position
-    take(node, stream, position, position, None)
+    receive_span(node, stream, position, position, None)
 
 
 def _advance(
@@ -174,7 +174,7 @@ def _stored_below(stream: RootStream) -> tuple[int, int] | None:
     return lowest, brokers
 
 
-def on_known(node: OnyxNode, sender: Address, known: StoredReport) -> None:
+def on_stored_report(node: OnyxNode, sender: Address, known: StoredReport) -> None:
     """A child says what is stored there and below."""
     stream = node.streams.get(known.root)
     child = None if stream is None else stream.children.get(sender)

@@ -194,7 +194,7 @@ def tell(node: OnyxNode, neighbour: Address) -> None:
             node.send(neighbour, reduce)
 
 
-def told(node: OnyxNode, neighbour: Address) -> int:
+def announcement_count(node: OnyxNode, neighbour: Address) -> int:
     """How often a neighbour has been told something of what is wanted from it."""
     told = node.deltas_sent[neighbour]
     return told if node.reductions is None else told + node.reductions.sent[neighbour]

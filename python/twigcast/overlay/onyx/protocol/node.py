@@ -148,7 +148,7 @@ class OnyxNode(ProtocolNode):
         Attached: attachments.on_attached,
         Detach: attachments.on_detach,
         Span: forwarding.on_span,
-        StoredReport: forwarding.on_known,
+        StoredReport: forwarding.on_stored_report,
         Recover: recovery.on_recover,
         Recovered: recovery.on_recovered,
         ServiceMessage: relaying.on_relay,
@@ -263,7 +263,7 @@ class OnyxNode(ProtocolNode):
         return self.drain()
 
     def settle(self, token: Hashable, now: float) -> Effects:
-        """Ask to be told (`InterestSettled`) when all roots that can be reached have heard of what is wanted here now."""
+        """Ask for `InterestSettled` when all roots that can be reached have heard of what is wanted here now."""
         self.now = now
         attachments.settle(self, token)
         return self.drain()
@@ -356,7 +356,7 @@ class OnyxNode(ProtocolNode):
             case "report":
                 forwarding.report(self)
             case ("recover", int(root)):
-                recovery.look(self, root)
+                recovery.request_gaps(self, root)
 
     def refuse(self, neighbour: Address, kind: str, reason: str) -> None:
         """A neighbour broke the protocol: its link is as good as down."""

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def begin(node: OnyxNode, stream: RootStream) -> None:
     """There is a way to a root again: ask for the gaps at once, also where a question was on its way over another."""
     stream.is_recovering = False
-    look(node, stream.root)
+    request_gaps(node, stream.root)
 
 
-def look(node: OnyxNode, root: Root) -> None:
+def request_gaps(node: OnyxNode, root: Root) -> None:
     """Ask for the gaps in what is known of a root."""
     stream = node.streams[root]
     gaps = stream.knowledge.gaps()
@@ -37,7 +37,7 @@ def look(node: OnyxNode, root: Root) -> None:
     wanted = node.table.local()
     if not wanted:
         for gap in gaps:
-            forwarding.take(node, stream, gap.after, gap.upto, None)
+            forwarding.receive_span(node, stream, gap.after, gap.upto, None)
         return
     node.arm(("recover", root), node.settings.recover_retry)
     if stream.parent not in node.peers:
@@ -125,7 +125,7 @@ def _take(node: OnyxNode, span: Span, *, is_lost: bool, pauses: bool) -> None:
     if is_lost:
         for piece in stream.knowledge.unknown(span.after, span.upto):
             node.deliver(RangeLost(span.root, *piece))
-    forwarding.take(node, stream, span.after, span.upto, message)
+    forwarding.receive_span(node, stream, span.after, span.upto, message)
     if not stream.knowledge.gaps():
         stream.is_recovering = False
     elif pauses:

@@ -23,7 +23,7 @@ from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import LinearPath, RoutingQuery, SourceEntry
 
 #: Where somebody is, on any map on which distances mean something.
-Place: TypeAlias = tuple[float, float]
+Location: TypeAlias = tuple[float, float]
 
 
 class Placement(enum.Enum):
@@ -38,7 +38,7 @@ class AddBroker(NamedTuple):
     """A broker offers its services, or says something else of itself."""
 
     broker: Address
-    place: Place
+    place: Location
     #: Bytes a second that it can take from sources.
     capacity: float
 
@@ -53,7 +53,7 @@ class RegisterSource(NamedTuple):
     """A source, or what has changed about it; it keeps its root."""
 
     name: str
-    place: Place
+    place: Location
     schema: str = ""
     rate: float = 1.0
     size: int = 1_000
@@ -72,7 +72,7 @@ class RegisterProfile(NamedTuple):
     """A user's query, by its routing query."""
 
     profile: str
-    place: Place
+    place: Location
     wanted: RoutingQuery
 
 
@@ -121,7 +121,7 @@ class RegistryState(NamedTuple):
 
 @dataclass(slots=True)
 class _Broker:
-    place: Place
+    place: Location
     capacity: float
     volume: float = 0.0
     profiles: int = 0

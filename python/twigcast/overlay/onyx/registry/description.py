@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from twigcast.overlay.onyx.registry.catalogue import Place
+from twigcast.overlay.onyx.registry.catalogue import Location
 
 
 class Description(NamedTuple):
@@ -28,7 +28,7 @@ class Description(NamedTuple):
     name: str
     where: str = ""
     url: str = ""
-    place: Place = (0.0, 0.0)
+    place: Location = (0.0, 0.0)
     capacity: float = 0.0
     holders: tuple[str, ...] = ()
 

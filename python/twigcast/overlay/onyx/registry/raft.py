@@ -122,7 +122,7 @@ class RaftNode(ProtocolNode):
     # What clients want.
 
     def request(self, request: Hashable, command: Any) -> None:
-        """Take a client's command; `RequestApplied` or `NotLeading` answers it, or nothing: then it is to be repeated."""
+        """Take a client's command; `RequestApplied` or `NotLeading` answers it, or nothing: then repeat it."""
         if self.role != "leader":
             self.deliver(NotLeading(request, self.leader))
             return
