@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import workloads
 from benchmarks.measure import Row
 from twigcast import SubscriptionSet
-from twigcast.spark import Reading, read_messages, run_pipeline
+from twigcast.spark import ReadOptions, read_messages, run_pipeline
 from twigcast.spark.direct import find_work
 from twigcast.spark.session import open_session
 
@@ -165,7 +165,7 @@ def _nothing(spark: SparkSession, feed: _Feed) -> None:
 
 def _nothing_by_tasks(spark: SparkSession, feed: _Feed, folder: Path) -> None:
     """Tasks read the messages, as they do in a pipeline, and hand them to Spark."""
-    work = find_work(spark, feed.path, Reading(), folder)
+    work = find_work(spark, feed.path, ReadOptions(), folder)
     work.rows.mapInArrow(work.read, "message_id string, xml binary").write.format("noop").mode("overwrite").save()
 
 

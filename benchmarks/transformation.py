@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from benchmarks.measure import Row, once, parse_with_expat, side_by_side
 from benchmarks.workloads import SEED, SHARED
 from twigcast import SubscriptionSet
-from twigcast.workload import PRESETS, FlwrQuery, bundled_dtd, flwr_parts
+from twigcast.lab.workload import PRESETS, FlwrQuery, bundled_dtd, flwr_parts
 
 MESSAGES = 100
 BATCH = 10

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.measure import Row, parse_with_expat, side_by_side
 from benchmarks.transformation import BINDING_DEPTH, PREDICATES, messages, parts
 from twigcast import SubscriptionSet
-from twigcast.workload import FlwrQuery
+from twigcast.lab.workload import FlwrQuery
 
 QUERIES = 100
 MESSAGES = 20

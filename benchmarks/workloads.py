@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from twigcast.workload import PRESETS, bundled_dtd, path_queries
+from twigcast.lab.workload import PRESETS, bundled_dtd, path_queries
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SEED = 7

@@ -20,7 +20,7 @@ import pytest
 from lxml import etree
 
 from twigcast import Limits, SubscriptionSet
-from twigcast.batches import keys_of_groups
+from twigcast.engine.arrow import keys_of_groups
 from twigcast.errors import QueryWarning
 
 SEED = int(os.environ.get("TWIGCAST_TEST_SEED", "20260101"))

@@ -12,7 +12,7 @@ from twigcast import SubscriptionSet
 from twigcast._core import Engine
 from twigcast.errors import MalformedMessage
 from twigcast.limits import Limits
-from twigcast.records import cut_records
+from twigcast.reading.records import cut_records
 
 EMPTY = "is empty: it has no root element"
 BLANK = "is empty but for white space: it has no root element"

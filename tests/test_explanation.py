@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from twigcast import Limits, SubscriptionSet
 from twigcast.errors import MalformedMessage, QueryError, QuerySyntaxError, UndecidedSubscription, UnknownKey
-from twigcast.explanation import Explanation, Place, explain
+from twigcast.explanation import Explanation, NodeLocation, explain
 
 ALERT = """<alert xmlns="urn:c"><info><event>Fire</event><severity>Severe</severity></info>
 <info lang="en"><event>Storm</event><note><![CDATA[a<b]]> &amp; <i k=">">c</i></note></info></alert>"""
@@ -72,7 +72,7 @@ def test_what_matches_shows_its_steps_the_predicates_that_held_and_its_nodes() -
         '    /alert/info[1]/severity (line 1, column 47)  "Severe"',
     ]
     assert found.node_count == 1
-    assert found.nodes == [Place("/alert/info[1]/severity", "element", 1, 47, "Severe")]
+    assert found.nodes == [NodeLocation("/alert/info[1]/severity", "element", 1, 47, "Severe")]
     assert found.hints == []
 
 

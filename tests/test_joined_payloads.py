@@ -17,7 +17,7 @@ from tests.flwr_generator import NAMESPACES, QueryMaker
 from tests.flwr_generator import message as any_message
 from twigcast import Deliveries, Envelope, JoinedPayloads, Limits, SubscriptionSet
 from twigcast.errors import QueryWarning
-from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
+from twigcast.lab.workload import PRESETS, bundled_dtd, flwr_queries
 
 Told = list[tuple[str, bytes | None]]
 

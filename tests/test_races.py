@@ -102,7 +102,7 @@ def test_answers_are_those_of_some_state_of_the_population(
     ask: Callable[[SubscriptionSet, int], None], table_free: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A table of keys by slot once it pays, at once, or never.
-    monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", table_free)
+    monkeypatch.setattr("twigcast.engine.key_tables._TABLE_FREE", table_free)
     subscriptions = SubscriptionSet([(key, _query(key, value)) for key, value in STEADY])
     failures: list[BaseException] = []
     changing = threading.Event()

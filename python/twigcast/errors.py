@@ -265,7 +265,7 @@ class MessageLimitExceeded(LimitExceeded, RejectedMessage):
 
 
 class NeedsConversion(MalformedMessage):
-    """A message that is to be converted by :func:`twigcast.conversion.to_utf8` and given to the engine again.
+    """A message that is to be converted by :func:`twigcast.reading.conversion.to_utf8` and given to the engine again.
 
     Callers of the library never see it. Arguments as for :class:`MalformedMessage`.
     """

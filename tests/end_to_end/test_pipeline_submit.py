@@ -14,7 +14,7 @@ from twigcast.demo.__main__ import write_feed, write_subscriptions
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
 from twigcast.errors import MissingJava
-from twigcast.messages import Message, read_messages
+from twigcast.reading.messages import Message, read_messages
 from twigcast.spark.java import check_java
 from twigcast.subscriptions import SubscriptionSet
 

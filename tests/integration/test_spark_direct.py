@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from twigcast.errors import PipelineError, SourceError
-from twigcast.messages import Source
+from twigcast.reading.messages import MessageFile
 from twigcast.spark import direct, run_pipeline
-from twigcast.spark.direct import Part, Stretch, Work, find_work
-from twigcast.spark.sources import PARTITIONS_WANTED_MAX, Reading, read_messages
+from twigcast.spark.direct import ReadPlan, RowGroupRange, TaskInput, find_work
+from twigcast.spark.sources import PARTITIONS_WANTED_MAX, ReadOptions, read_messages
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ def rows_of(batches: Any) -> list[tuple[str, bytes | None, str | None]]:
     return found
 
 
-def read_parts(parts: list[Part]) -> list[tuple[str, bytes | None, str | None]]:
+def read_parts(parts: list[TaskInput]) -> list[tuple[str, bytes | None, str | None]]:
     """What the tasks of a plan read, each from its line of the plan."""
-    return rows_of(batch for part in parts for batch in Part.of_line(part.line()).read(Reading()))
+    return rows_of(batch for part in parts for batch in TaskInput.of_line(part.line()).read(ReadOptions()))
 
 
-def parquet_parts(path: Path) -> list[Part]:
+def parquet_parts(path: Path) -> list[TaskInput]:
     """The plan for a place that tasks can read."""
     parts = direct._parquet_parts(str(path), 10_000)
     assert parts is not None
@@ -140,22 +140,24 @@ def test_places_that_are_left_to_spark(spark: "SparkSession", tmp_path: Path) ->
     for name in ("nested", "among", "damaged.parquet", "nothing.parquet"):
         assert direct._parquet_parts(str(tmp_path / name), 6) is None
     assert direct._parquet_parts(f"file://{tmp_path}/among/x.parquet", 6) is None
-    work = find_work(spark, f"file://{tmp_path}/among/x.parquet", Reading(), tmp_path)
+    work = find_work(spark, f"file://{tmp_path}/among/x.parquet", ReadOptions(), tmp_path)
     assert work.rows.columns == ["message_id", "xml"]
 
 
 def test_a_plan_survives_being_written(tmp_path: Path) -> None:
     odd = 'caf\udce9\n"x".xml'  # a name that is no text
-    part = Part(sources=(Source(f"/in/{odd}", "file", odd, 3), Source("/in/b.zip", "zip", "b/", 0, alone=True)))
-    assert Part.of_line(part.line()) == part
-    part = Part(stretches=(Stretch(f"/in/{odd}", 0, 7), Stretch("/in/b", 1 << 40, 1 << 41)))
-    assert Part.of_line(part.line()) == part
+    part = TaskInput(
+        sources=(MessageFile(f"/in/{odd}", "file", odd, 3), MessageFile("/in/b.zip", "zip", "b/", 0, alone=True))
+    )
+    assert TaskInput.of_line(part.line()) == part
+    part = TaskInput(stretches=(RowGroupRange(f"/in/{odd}", 0, 7), RowGroupRange("/in/b", 1 << 40, 1 << 41)))
+    assert TaskInput.of_line(part.line()) == part
     places = direct._write_plan(tmp_path / "plan", [part] * 3)
     assert places == [0, len(part.line()), 2 * len(part.line())]
 
 
 def test_a_task_that_does_not_see_the_plan_says_so(tmp_path: Path) -> None:
-    read = direct._part_reading([0], str(tmp_path / "nowhere"), Reading())
+    read = direct._part_reading([0], str(tmp_path / "nowhere"), ReadOptions())
     with pytest.raises(SourceError, match="must share the output folder"):
         list(read(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
 
@@ -181,10 +183,10 @@ def test_the_pipeline_is_the_same_whoever_reads(
     path = tmp_path / "messages.parquet"
     made = [*bodies(600), b"<broken", None]
     pq.write_table(pa.table({"message_id": range(602), "xml": made}), path, row_group_size=50)
-    given: list[Work] = []
+    given: list[ReadPlan] = []
     find = direct.find_work
 
-    def remember(*arguments: Any) -> Work:
+    def remember(*arguments: Any) -> ReadPlan:
         given.append(find(*arguments))
         return given[-1]
 

@@ -10,7 +10,7 @@ import pytest
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
 from twigcast.errors import TwigcastError
-from twigcast.spark.matching import NULL_MESSAGE, Matcher
+from twigcast.spark.matching import NULL_MESSAGE, BatchMatcher
 from twigcast.subscriptions import SubscriptionSet
 
 SEED = 11
@@ -44,7 +44,7 @@ def expected(population: SubscriptionSet, messages: Sequence[tuple[str, bytes]])
     return matches, deliveries, rejected
 
 
-def flat(matcher: Matcher, *batches: pa.RecordBatch) -> tuple[list[Any], list[Any], list[Any]]:
+def flat(matcher: BatchMatcher, *batches: pa.RecordBatch) -> tuple[list[Any], list[Any], list[Any]]:
     matches, deliveries, rejected = [], [], []
     for one in batches:
         for answers in matcher.answers(one):
@@ -55,8 +55,8 @@ def flat(matcher: Matcher, *batches: pa.RecordBatch) -> tuple[list[Any], list[An
     return matches, deliveries, rejected
 
 
-def matcher_of(population: SubscriptionSet, *, deliver: bool = True, nodes: bool = False) -> Matcher:
-    return Matcher(population.engine, population.limits, deliver=deliver, nodes=nodes)
+def matcher_of(population: SubscriptionSet, *, deliver: bool = True, nodes: bool = False) -> BatchMatcher:
+    return BatchMatcher(population.engine, population.limits, deliver=deliver, nodes=nodes)
 
 
 def test_flat_answers_are_those_of_the_library(population: SubscriptionSet) -> None:

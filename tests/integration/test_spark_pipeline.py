@@ -23,10 +23,11 @@ from twigcast.errors import (
     TwigcastError,
 )
 from twigcast.limits import Limits
-from twigcast.messages import Message, Rejected, read_messages
+from twigcast.reading.messages import Message, RejectedInput, read_messages
+from twigcast.registration import Subscription
 from twigcast.spark import deliveries, match_messages, matches, rejected, run_pipeline
 from twigcast.spark.progress import Progress
-from twigcast.subscriptions import Subscription, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,11 +67,13 @@ def feed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def by_library(population: SubscriptionSet, messages: Iterable[Message | Rejected], *, nodes: bool = False) -> Tables:
+def by_library(
+    population: SubscriptionSet, messages: Iterable[Message | RejectedInput], *, nodes: bool = False
+) -> Tables:
     """The three tables as the library makes them."""
     found: Tables = (set(), set(), set())
     for message in messages:
-        if isinstance(message, Rejected):
+        if isinstance(message, RejectedInput):
             found[2].add((message.id, message.error.reason, None, None, message.xml))
             continue
         try:

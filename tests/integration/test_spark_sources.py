@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from twigcast.errors import SourceError
-from twigcast.messages import Message, Source
-from twigcast.messages import read_messages as read_with_library
+from twigcast.reading.messages import Message, MessageFile
+from twigcast.reading.messages import read_messages as read_with_library
 from twigcast.spark import sources
-from twigcast.spark.sources import Reading, check_readable, is_parquet, plan_partitions, read_messages
+from twigcast.spark.sources import ReadOptions, check_readable, is_parquet, plan_partitions, read_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def with_library(path: Path, **options: Any) -> dict[str, tuple[bytes, bool]]:
 
 
 def with_spark(spark: "SparkSession", path: Path, **options: Any) -> dict[str, tuple[bytes, bool]]:
-    rows = read_messages(spark, path, Reading(**options)).collect()
+    rows = read_messages(spark, path, ReadOptions(**options)).collect()
     found = {row.message_id: (bytes(row.xml), row.problem is None) for row in rows}
     assert len(found) == len(rows)
     return found
@@ -98,7 +98,7 @@ def test_parquet(spark: "SparkSession", tmp_path: Path) -> None:
         rows = read_messages(spark, path).collect()
         assert [tuple(row) for row in rows] == [("10", "<a/>"), ("20", None)]
     with pytest.raises(SourceError, match="records are cut out of files"):
-        read_messages(spark, tmp_path / "one.parquet", Reading(record="r"))
+        read_messages(spark, tmp_path / "one.parquet", ReadOptions(record="r"))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ class TestPlan:
     """Which task reads what."""
 
     def plan(self, sizes: list[int]) -> list[list[int]]:
-        found = [Source(f"/f/{number}", "file", str(number), size) for number, size in enumerate(sizes)]
+        found = [MessageFile(f"/f/{number}", "file", str(number), size) for number, size in enumerate(sizes)]
         partitions = plan_partitions(found)
         assert [source for partition in partitions for source in partition.sources] == found
         return [[source.size for source in partition.sources] for partition in partitions]

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from twigcast.experiments import registry, runner, store
-from twigcast.experiments.miliaraki2008 import beyond
-from twigcast.experiments.model import Point
-from twigcast.experiments.tasks import OnSpark
-from twigcast.workload import WorkloadExhaustedError, bundled_dtd, documents, path_queries
-from twigcast.workload.distributed import documents_on_spark, path_queries_on_spark
+from twigcast.lab.experiments.framework import registry, runner, store
+from twigcast.lab.experiments.framework.model import Point
+from twigcast.lab.experiments.framework.tasks import OnSpark
+from twigcast.lab.experiments.miliaraki2008 import beyond
+from twigcast.lab.workload import WorkloadExhaustedError, bundled_dtd, documents, path_queries
+from twigcast.lab.workload.distributed import documents_on_spark, path_queries_on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,9 +10,10 @@ import pytest
 
 from tests.overlay.overlay_population import matches, message, random_messages, random_queries, random_xml
 from twigcast.errors import MalformedMessage
+from twigcast.lab.overlays.codd.twig_engine import TwigEngine
 from twigcast.overlay.chord import meeting
 from twigcast.overlay.chord.states import Claim, Subscription
-from twigcast.overlay.codd.twigs import TwigEngine, contains, shortened, twig_matches, twig_of
+from twigcast.overlay.codd.twigs import contains, shortened, twig_matches, twig_of
 from twigcast.overlay.documents import Document, number_of, read_document, split_document
 from twigcast.overlay.paths import EPSILON, WILDCARD, LinearPart, holds, linear_parts
 from twigcast.query import NameTest, Path, child, descendant

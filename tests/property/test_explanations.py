@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from tests.strategies import NAMESPACES, Generator
-from twigcast.explanation import Place, explain
+from twigcast.explanation import NodeLocation, explain
 
 ROUNDS = 400
 SEED = 20261129
@@ -30,7 +30,7 @@ def check(message: str, query: str) -> None:
     assert str(found).startswith("matches: " if found else "does not match: ")
 
 
-def check_place(message: str, place: Place) -> None:
+def check_place(message: str, place: NodeLocation) -> None:
     """The line and column point at the markup that the path ends in."""
     if place.kind in {"namespace", "document"}:
         return

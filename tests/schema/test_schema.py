@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from twigcast.lab.workload import DTD_NAMES, bundled_dtd
 from twigcast.schema import ElementGraph, SchemaError, read_dtd, statistics, statistics_table
-from twigcast.workload import DTD_NAMES, bundled_dtd
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 

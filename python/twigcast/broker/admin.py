@@ -74,7 +74,7 @@ def restore(
 
     A PostgreSQL store is restored by pg_restore, which has to be installed.
     """
-    with _errors_told():
+    with _reporting_errors():
         from twigcast.broker.store.open import restore_store
 
         restore_store(_address(store, config), file, overwrite=overwrite)
@@ -233,7 +233,7 @@ def _address(store: str | None, config: Path | None) -> str:
 @contextmanager
 def _open(store: str | None, config: Path | None) -> Iterator[Store]:
     """Open a store that is there, beside the broker, for one command."""
-    with _errors_told():
+    with _reporting_errors():
         from twigcast.broker.store.open import open_store
 
         opened = open_store(_address(store, config), exclusive=False, create=False)
@@ -244,7 +244,7 @@ def _open(store: str | None, config: Path | None) -> Iterator[Store]:
 
 
 @contextmanager
-def _errors_told() -> Iterator[None]:
+def _reporting_errors() -> Iterator[None]:
     """Print an error and end the command."""
     try:
         yield

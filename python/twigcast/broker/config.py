@@ -323,7 +323,7 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
     try:
         return Settings(**{**from_file, **flags})
     except ValidationError as error:
-        raise ConfigError(_told(error, flags, from_file, file)) from None
+        raise ConfigError(_explanation(error, flags, from_file, file)) from None
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -345,7 +345,9 @@ def _variable(name: str) -> str:
     return f"{ENVIRONMENT_PREFIX}{name.upper()}"
 
 
-def _told(error: ValidationError, flags: Mapping[str, Any], from_file: Mapping[str, Any], file: Path | None) -> str:
+def _explanation(
+    error: ValidationError, flags: Mapping[str, Any], from_file: Mapping[str, Any], file: Path | None
+) -> str:
     """The first mistake: which setting, from where, and what is wrong."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""

@@ -28,17 +28,17 @@ from prometheus_client import CollectorRegistry
 from twigcast.broker import logs
 from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
-from twigcast.broker.api.context import Context
+from twigcast.broker.api.context import ApiContext
 from twigcast.broker.api.metrics import fill
-from twigcast.broker.api.outward_metrics import OutwardCollector
+from twigcast.broker.api.outbound_metrics import OutboundCollector
 from twigcast.broker.api.websub import websub_router
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import ConfigError, Settings
 from twigcast.broker.console import console_router
 from twigcast.broker.hub import interpreter
-from twigcast.broker.hub.options import HubOptions
-from twigcast.broker.outward import Outward, OutwardSettings
+from twigcast.broker.options import HubOptions
+from twigcast.broker.outbound import OutboundServices, OutboundSettings
 from twigcast.broker.protocol import Protocol
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Store
 from twigcast.broker.store.open import open_store
 from twigcast.broker.tokens import first_start
@@ -68,21 +68,21 @@ class Service:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
-        self.broker: RunningBroker
+        self.broker: Broker
         self.overlay: Overlay | None = None
-        self.outward: Outward
+        self.outward: OutboundServices
         self.app: FastAPI
 
     @property
-    def context(self) -> Context:
+    def context(self) -> ApiContext:
         """What its routes share."""
-        found: Context = self.app.state.context
+        found: ApiContext = self.app.state.context
         return found
 
     async def start(self) -> None:
         """Load the subscriptions, and begin to work."""
         settings = self._settings
-        self.broker = RunningBroker(self._store, options_of(settings))
+        self.broker = Broker(self._store, options_of(settings))
         await self.broker.start()
         # Before anything is published, so that nothing is missed that others want.
         try:
@@ -90,8 +90,8 @@ class Service:
         except BaseException:
             await self.broker.stop()
             raise
-        chosen = OutwardSettings.of(settings)
-        self.outward = outward = Outward(self.broker, chosen)
+        chosen = OutboundSettings.of(settings)
+        self.outward = outward = OutboundServices(self.broker, chosen)
         await outward.start()
         routers = [feed_router(outward.capabilities), websub_router(outward.websub)]
         if settings.console:
@@ -99,7 +99,7 @@ class Service:
         self.app = create_app(self.broker, settings, chosen.policy, routers)
         streams = self.context.streams
         fill(self.context.registry, self.broker.metrics, lambda: len(streams))
-        self.context.registry.register(OutwardCollector(outward))
+        self.context.registry.register(OutboundCollector(outward))
         if self.overlay is not None:
             self.context.overlay = self.overlay
             _count(self.context.registry, self.overlay)
@@ -118,7 +118,7 @@ class Service:
         await self.broker.stop()
 
 
-async def _overlay(settings: Settings, broker: RunningBroker) -> Overlay | None:
+async def _overlay(settings: Settings, broker: Broker) -> Overlay | None:
     """The overlay that the settings ask for, begun; what it is made of is loaded only then.
 
     Raises:
@@ -127,7 +127,7 @@ async def _overlay(settings: Settings, broker: RunningBroker) -> Overlay | None:
     """
     if not settings.join and settings.overlay_listen is None:
         return None
-    from twigcast.broker.overlay.onyx import make_node
+    from twigcast.broker.overlay.broker_node import make_node
     from twigcast.broker.overlay.service import Overlay
     from twigcast.broker.overlay.settings import OverlaySettings
 

@@ -8,8 +8,8 @@ import typer
 from twigcast.cli import common
 from twigcast.errors import RejectedMessage
 from twigcast.explanation import explain as explain_query
+from twigcast.registration import Subscription
 from twigcast.subscription_files import find_subscription
-from twigcast.subscriptions import Subscription
 
 
 def explain(
@@ -42,7 +42,7 @@ def explain(
     """
     asked = _asked(query, subscriptions, key)
     namespaces = {**common.parse_namespaces(namespace), **asked.namespaces}
-    inbox = common.Inbox(messages, record, include, errors)
+    inbox = common.MessageInput(messages, record, include, errors)
     for message in inbox:
         try:
             found = explain_query(

@@ -19,7 +19,7 @@ def match(
     include: common.IncludeOption = None,
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
-    on_bad_subscription: common.OnBadOption = common.OnBad.FAIL,
+    on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
     r"""Tell which subscriptions each message matches, as JSON lines.
@@ -34,7 +34,7 @@ def match(
     Exit status: 0 done, 1 nothing matched, 2 bad usage or query, 3 some messages rejected.
     """
     population = common.load(subscriptions, namespaces=namespace, dialect=dialect, on_bad=on_bad_subscription)
-    inbox = common.Inbox(messages, record, include, errors)
+    inbox = common.MessageInput(messages, record, include, errors)
     matched = False
     for message in inbox:
         try:

@@ -26,7 +26,7 @@ class EventParser:
             yield None if found is None else Delivery.of(json.loads(found))
 
 
-class Seen:
+class ReceivedEvents:
     """What a subscriber has got of a stream, over all its connections."""
 
     def __init__(self, last: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 
-from twigcast.client.calls import Call
+from twigcast.client.calls import ApiRequest
 from twigcast.client.errors import UnknownProblem, Unreachable, of_problem
 from twigcast.errors import TwigcastError
 
@@ -43,7 +43,7 @@ class Retries:
         return max(random.uniform(longest / 2, longest), min(asked or 0.0, _WAIT_MAX))  # noqa: S311 - no secret
 
 
-def arguments(call: Call[Any]) -> dict[str, Any]:
+def arguments(call: ApiRequest[Any]) -> dict[str, Any]:
     """What httpx takes for a request."""
     found: dict[str, Any] = {
         "method": call.method,
@@ -59,7 +59,7 @@ def arguments(call: Call[Any]) -> dict[str, Any]:
     return found
 
 
-def outcome(call: Call[T], response: httpx2.Response) -> T:
+def outcome(call: ApiRequest[T], response: httpx2.Response) -> T:
     """What an answer means.
 
     Raises:
@@ -90,7 +90,7 @@ def retry_after(response: httpx2.Response) -> float | None:
     return float(text) if text.isascii() and text.isdigit() else None
 
 
-def is_passing(call: Call[Any], response: httpx2.Response) -> bool:
+def is_passing(call: ApiRequest[Any], response: httpx2.Response) -> bool:
     """Whether trying again may help. What is over a rate was certainly not done."""
     return response.status_code == _TOO_MANY or (call.repeatable and response.status_code == _UNAVAILABLE)
 

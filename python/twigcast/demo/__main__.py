@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
-from twigcast.subscriptions import Subscription
+from twigcast.registration import Subscription
 
 SEED: Final = 7
 DELIVERIES_SHOWN: Final = 3

@@ -9,7 +9,7 @@ from twigcast._core import Engine
 from twigcast.envelope import ESCAPES, Envelope
 
 
-class Enveloping:
+class EnvelopeWriter:
     """Puts payloads into envelopes.
 
     Args:

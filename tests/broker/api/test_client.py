@@ -27,7 +27,7 @@ from twigcast.client import (
     Unreachable,
     Webhook,
 )
-from twigcast.client.events import EventParser, Seen
+from twigcast.client.events import EventParser, ReceivedEvents
 from twigcast.errors import MalformedMessage, QuerySyntaxError, UndeclaredPrefix, UnreadableMessage
 
 QUICK = Retries(attempts=3, first_wait=0.01)
@@ -294,7 +294,7 @@ def test_events_may_be_cut_anywhere(size: int) -> None:
 
 
 def test_what_was_seen_is_remembered_within_bounds() -> None:
-    seen = Seen(None)
+    seen = ReceivedEvents(None)
     parser = EventParser()
     for number in range(1, 25_001):
         (delivery,) = parser.feed(event(number))

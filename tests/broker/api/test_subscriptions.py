@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.broker.api.running import Party, RunningBroker, check_problem
+from twigcast.broker import options
 from twigcast.broker.api import queries
-from twigcast.broker.hub import options
 from twigcast.broker.model import Scope
 from twigcast.client import Client
 

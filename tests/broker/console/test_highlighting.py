@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from twigcast.answers import Node
-from twigcast.broker.console.highlighting import ROW_CHARACTERS_MAX, Laid, lay_out
+from twigcast.broker.console.highlighting import ROW_CHARACTERS_MAX, MessageLayout, lay_out
 from twigcast.broker.console.markup import bits, pieces
 from twigcast.subscriptions import SubscriptionSet
 
 
-def shown(laid: Laid) -> list[str]:
+def shown(laid: MessageLayout) -> list[str]:
     """The rows as text, indented."""
     return ["  " * row.depth + "".join(span.text for span in row.spans) for row in laid.rows]
 
 
-def marked(laid: Laid) -> list[str]:
+def marked(laid: MessageLayout) -> list[str]:
     """The marked stretches."""
     found: list[str] = []
     for row in laid.rows:

@@ -13,12 +13,12 @@ from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscrib
 from twigcast.broker.errors import Conflict, LimitReached, NotFound, Stopping, StoreFull, StoreUnavailable, TooMany
 from twigcast.broker.model import (
     Accepted,
-    Delivery,
     DeliverySettings,
     NewQuery,
     NewSubscription,
+    QueuedDelivery,
+    StoredSubscription,
     Submission,
-    Subscription,
     SubscriptionState,
 )
 from twigcast.broker.store.interface import Store, Transaction
@@ -78,7 +78,7 @@ def test_all_of_a_failed_group_are_told_and_nothing_has_changed(failing: Failing
             assert broker.readiness() is None
             assert len(await drain(broker, kept.lane_id)) == 1
             assert failing.subscription(TENANT, "new") is None
-            assert isinstance(await subscribe(broker, "new", "//a"), Subscription)
+            assert isinstance(await subscribe(broker, "new", "//a"), StoredSubscription)
 
     run(play())
 
@@ -88,7 +88,7 @@ def test_a_commit_that_was_done_although_it_failed(failing: FailingStore) -> Non
         async with running(failing) as broker:
             first = await subscribe(broker, "first", "//a")
             second = await subscribe(broker, "second", "//a")
-            got: list[Delivery] = []
+            got: list[QueuedDelivery] = []
 
             async def listen() -> None:
                 async for group in broker.listen(first.lane_id):
@@ -222,14 +222,14 @@ def test_a_tenant_has_as_many_subscriptions_as_it_may(store: Store) -> None:
         async with running(store, subscriptions_max=3) as broker:
             await subscribe(broker, "k0", "//a")
             results = await broker.subscribe([NewSubscription(TENANT, f"k{n}", "//a") for n in range(1, 6)])
-            assert [type(r) for r in results] == [Subscription, Subscription, *[LimitReached] * 3]
+            assert [type(r) for r in results] == [StoredSubscription, StoredSubscription, *[LimitReached] * 3]
             first = store.subscription(TENANT, "k0")
             assert first is not None
             await broker.set_state(first, SubscriptionState.PAUSED)
             (refused,) = await broker.subscribe([NewSubscription(TENANT, "more", "//a")])
             assert isinstance(refused, LimitReached)
             await broker.unsubscribe(first)
-            assert isinstance(await subscribe(broker, "more", "//a"), Subscription)
+            assert isinstance(await subscribe(broker, "more", "//a"), StoredSubscription)
 
     run(play())
 

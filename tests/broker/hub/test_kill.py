@@ -22,7 +22,7 @@ from tests.broker.hub.hubs import TENANT, run, running, subscribe
 from tests.broker.hub.killed import QUERIES
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreInUse
-from twigcast.broker.model import Delivery
+from twigcast.broker.model import QueuedDelivery
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 
@@ -102,9 +102,9 @@ async def subscribe_all(address: str) -> None:
     store.close()
 
 
-async def what_is_left(address: str) -> dict[str, list[Delivery]]:
+async def what_is_left(address: str) -> dict[str, list[QueuedDelivery]]:
     store = await reopened(address)
-    left: dict[str, list[Delivery]] = {}
+    left: dict[str, list[QueuedDelivery]] = {}
     async with running(store) as broker:
         for key in QUERIES:
             lane = store.lane(TENANT, key)
@@ -167,7 +167,7 @@ async def wait_for_release(address: str) -> None:
     (await reopened(address)).close()
 
 
-def check(told: Told, left: dict[str, list[Delivery]]) -> None:
+def check(told: Told, left: dict[str, list[QueuedDelivery]]) -> None:
     due = {
         "all": set(told.accepted.values()),
         "even": {seq for number, seq in told.accepted.items() if number % 2 == 0},

@@ -9,7 +9,7 @@ import pytest
 from lxml import etree
 
 from tests.broker.hub.hubs import TENANT, drain, heard, publish, publish_any, run, running, subscribe, subscribe_many
-from twigcast.broker.model import Accepted, NewSubscription, RejectedMessage, Submission
+from twigcast.broker.model import Accepted, NewSubscription, RejectedRecord, Submission
 from twigcast.broker.store.interface import Store
 from twigcast.limits import Limits
 
@@ -100,7 +100,7 @@ def test_a_rejected_message_does_not_take_its_id(store: Store) -> None:
         async with running(store) as broker:
             bad, good = (Submission(TENANT, body, message_id="one") for body in (b"<a>", b"<a/>"))
             results = await publish_any(broker, bad, good, good)
-            assert [type(r) for r in results] == [RejectedMessage, Accepted, Accepted]
+            assert [type(r) for r in results] == [RejectedRecord, Accepted, Accepted]
             assert [getattr(r, "duplicate", None) for r in results] == [None, False, True]
 
     run(play())
@@ -116,7 +116,7 @@ def test_b18_broken_messages_among_good_ones_are_kept_with_the_place(store: Stor
         async with running(store) as broker:
             subscription = await subscribe(broker, "all", "/m")
             results = await broker.publish([Submission(TENANT, body) for body in messages])
-            rejected = [r for r in results if isinstance(r, RejectedMessage)]
+            rejected = [r for r in results if isinstance(r, RejectedRecord)]
             assert [results.index(r) for r in rejected] == [17, 500, 999]
             assert [(r.line, r.column is not None, r.body) for r in rejected] == [
                 (2, True, messages[17]),
@@ -150,7 +150,7 @@ def test_ten_thousand_malformed_messages_among_good_ones(store: Store) -> None:
             )
             results = [result for answer in answers for result in answer]
             for body, result in zip(bodies, results, strict=True):
-                assert isinstance(result, RejectedMessage) == (body in broken), body
+                assert isinstance(result, RejectedRecord) == (body in broken), body
             assert [d.body for d in await drain(broker, subscription.lane_id)] == good
             assert store.statistics(TENANT).rejected == 10_000
 
@@ -259,7 +259,7 @@ def test_bodies_are_kept_as_utf8_whatever_they_came_in(store: Store) -> None:
                 assert "<m>\xe9</m>" in delivery.body.decode()
                 assert etree.fromstring(delivery.body).text == "\xe9"
             (unknown,) = await publish_any(broker, Submission(TENANT, b"<m/>", charset="x-nothing"))
-            assert isinstance(unknown, RejectedMessage)
+            assert isinstance(unknown, RejectedRecord)
             assert "x-nothing" in unknown.reason
 
     run(play())

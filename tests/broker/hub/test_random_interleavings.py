@@ -19,21 +19,21 @@ import pytest
 from lxml import etree
 
 from tests.broker.hub.hubs import TENANT, run
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreInUse
-from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.model import (
     Accepted,
-    Delivery,
     DeliveryId,
     DeliverySettings,
     NewSubscription,
-    RejectedMessage,
+    QueuedDelivery,
+    RejectedRecord,
+    StoredSubscription,
     Submission,
-    Subscription,
     SubscriptionState,
 )
-from twigcast.broker.running import RunningBroker
-from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.options import HubOptions
+from twigcast.broker.store.interface import QueuePosition
 from twigcast.broker.store.store import SqlStore
 
 SEEDS = range(int(os.environ.get("TWIGCAST_MODEL_SEEDS", "3")))
@@ -80,7 +80,7 @@ class Lane:
 class Member:
     """The model of a subscription."""
 
-    stored: Subscription
+    stored: StoredSubscription
     query: str
     lane: Lane
     active: bool = True
@@ -103,7 +103,7 @@ class World:
 
     async def start(self) -> None:
         self.store = await self.open()
-        self.broker = RunningBroker(self.store, OPTIONS)
+        self.broker = Broker(self.store, OPTIONS)
         await self.broker.start()
         self.start_seq = self.store.last_seq()
         for lane in self.lanes.values():
@@ -185,7 +185,7 @@ class World:
                 self.last_seq = result.seq
                 self.deliver(result.seq, wanted)
             else:
-                assert isinstance(result, RejectedMessage)
+                assert isinstance(result, RejectedRecord)
                 assert (result.code, result.body, result.line) == ("message-malformed", submission.body, 1)
 
     def deliver(self, seq: int, wanted: list[tuple[Member, bytes]]) -> None:
@@ -208,7 +208,7 @@ class World:
         (found,) = await self.broker.subscribe(
             [NewSubscription(TENANT, key, query, subscriber=name if shared else None, replay_from=replay)]
         )
-        assert isinstance(found, Subscription), found
+        assert isinstance(found, StoredSubscription), found
         lane = self.lanes.get(name)
         if lane is None or lane.id != found.lane_id:
             lane = self.lanes[name] = Lane(found.lane_id, name, listened=self.random.random() < 0.5)
@@ -264,7 +264,7 @@ class World:
 
     # Reading
 
-    def check(self, lane: Lane, delivery: Delivery) -> None:
+    def check(self, lane: Lane, delivery: QueuedDelivery) -> None:
         """What is handed out is due, and marked where it may have been handed out before."""
         number = delivery.id
         assert number in lane.entries, (number, sorted(lane.entries))
@@ -319,8 +319,8 @@ class World:
         """Read for a while, publishing in between, and leave."""
         after = None
         if lane.entries and self.random.random() < 0.4:
-            after = LanePosition(*self.random.choice(list(lane.entries)))
-        got: list[Delivery] = []
+            after = QueuePosition(*self.random.choice(list(lane.entries)))
+        got: list[QueuedDelivery] = []
         may_read = asyncio.Event()
         may_read.set()
 
@@ -345,7 +345,7 @@ class World:
         if got and self.random.random() < 0.7:
             await self.acknowledge_some(lane, [delivery.id for delivery in got])
 
-    async def read_all(self, reader: asyncio.Task[None], got: list[Delivery], wanted: list[DeliveryId]) -> None:
+    async def read_all(self, reader: asyncio.Task[None], got: list[QueuedDelivery], wanted: list[DeliveryId]) -> None:
         """Wait until a reader has got everything, and end it."""
         deadline = time.monotonic() + 5
         while len(got) < len(wanted) and not reader.done() and time.monotonic() < deadline:
@@ -357,7 +357,7 @@ class World:
         assert [delivery.id for delivery in got] == wanted
 
     @staticmethod
-    def after(lane: Lane, after: LanePosition | None) -> list[DeliveryId]:
+    def after(lane: Lane, after: QueuePosition | None) -> list[DeliveryId]:
         start = (-1, -1) if after is None else (after.seq, after.subscription_id)
         return [number for number in sorted(lane.entries) if number > start]
 
@@ -378,7 +378,7 @@ class World:
         await self.replayed()
         for lane in self.lanes.values():
             await self.broker.release(lane.id, list(lane.leased))
-            got: list[Delivery] = []
+            got: list[QueuedDelivery] = []
             while some := await self.broker.pull(lane.id, limit=50, wait=0, visibility=1_000):
                 got += some
                 await self.broker.acknowledge(lane.id, [delivery.id for delivery in some])

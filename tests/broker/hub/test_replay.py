@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from tests.broker.hub.hubs import TENANT, drain, publish, pull_within, run, running, subscribe
+from twigcast.broker.broker import Broker
 from twigcast.broker.hub import replay as replaying
-from twigcast.broker.model import Delivery, DeliverySettings, Subscription, SubscriptionState
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.model import DeliverySettings, QueuedDelivery, StoredSubscription, SubscriptionState
 from twigcast.broker.store.interface import Store
 
 
@@ -20,13 +20,13 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replaying, "CHUNK_MESSAGES", 7)
 
 
-async def publish_numbers(broker: RunningBroker, first: int, count: int) -> list[int]:
+async def publish_numbers(broker: Broker, first: int, count: int) -> list[int]:
     """Messages with numbers; the sequence numbers of the even ones."""
     accepted = await publish(broker, *(f"<m n='{n}'/>" for n in range(first, first + count)))
     return [a.seq for n, a in enumerate(accepted, start=first) if n % 2 == 0]
 
 
-async def replayed(broker: RunningBroker) -> None:
+async def replayed(broker: Broker) -> None:
     while broker.metrics.replays:
         await asyncio.sleep(0.002)
 
@@ -39,7 +39,7 @@ def test_the_past_comes_first_while_publishing_goes_on(store: Store) -> None:
         async with running(store) as broker:
             wanted = await publish_numbers(broker, 0, 200)
             first = wanted[20]
-            got: list[Delivery] = []
+            got: list[QueuedDelivery] = []
 
             async def go_on() -> list[int]:
                 live: list[int] = []
@@ -102,7 +102,7 @@ def test_what_is_live_waits_until_the_past_is_through(store: Store, monkeypatch:
             go_on = asyncio.Event()
             room = broker._replays._room
 
-            async def wait(subscription: Subscription) -> int:
+            async def wait(subscription: StoredSubscription) -> int:
                 await go_on.wait()
                 return await room(subscription)
 

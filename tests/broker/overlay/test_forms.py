@@ -11,15 +11,15 @@ import pytest
 
 from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import Part, part
-from twigcast.broker.overlay.onyx import make_node
+from twigcast.broker.overlay.broker_node import make_node
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
-from twigcast.overlay.onyx.model import Message
+from twigcast.overlay.onyx.lexicon import LexiconUpdate
+from twigcast.overlay.onyx.messages import OverlayMessage
 from twigcast.overlay.onyx.wire.bodies import Bodies
 from twigcast.overlay.onyx.wire.exchange import Exchange
-from twigcast.overlay.onyx.wire.forms import Form
-from twigcast.overlay.onyx.wire.lexicons import Teaching
+from twigcast.overlay.onyx.wire.forms import WireForm
 
 MESSAGE = "<feed><item n='{}'><![CDATA[a < b]]></item></feed>"
 COMES_AS = '<feed><item n="{}">a &lt; b</item></feed>'
@@ -125,9 +125,9 @@ def test_a_dictionary_that_was_lost_breaks_the_link_and_nothing_else(
 ) -> None:
     """The receiver forgets the first that it is taught, as if the two had another idea of what was said."""
     learn = Exchange.learn
-    forgotten: list[Teaching] = []
+    forgotten: list[LexiconUpdate] = []
 
-    def forget(self: Exchange, teaching: Teaching) -> None:
+    def forget(self: Exchange, teaching: LexiconUpdate) -> None:
         if not forgotten:
             forgotten.append(teaching)
             return
@@ -178,7 +178,7 @@ def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
     """Its first broker spoils it: frame and sum are right, what is in it is not."""
     restructured = Bodies._restructured
 
-    def spoil(self: Bodies, message: Message, *more: Any) -> Any:
+    def spoil(self: Bodies, message: OverlayMessage, *more: Any) -> Any:
         body, lexicon = restructured(self, message, *more)
         if message.number != 3:
             return body, lexicon
@@ -203,7 +203,7 @@ def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
             report = await c.overlay.report()
             assert (report.received.refused, report.received.lost) == (1, 0)
             assert stores[2].statistics().rejected == 1
-            assert Form.named(report.links[0].receives) == Form.named(form)
+            assert WireForm.named(report.links[0].receives) == WireForm.named(form)
 
     run(work())
 

@@ -18,7 +18,7 @@ from twigcast.broker.model import SubscriptionState, Tenant
 from twigcast.broker.overlay.node import NodeSettings
 from twigcast.broker.store.interface import Origin, Transaction
 from twigcast.overlay.core import Effects
-from twigcast.overlay.onyx.model import Disjunct, Message, Span
+from twigcast.overlay.onyx.messages import Disjunct, OverlayMessage, Span
 
 MESSAGE = "<feed><item n='{}'/></feed>"
 
@@ -59,7 +59,7 @@ class Repeating(FloodingNode):
         self._late: list[tuple[int, Any]] = []
         self._calls = 0
 
-    def published(self, messages: Sequence[Message], upto: int, now: float) -> Effects:
+    def published(self, messages: Sequence[OverlayMessage], upto: int, now: float) -> Effects:
         self._late += super().published(messages, upto, now).sends * 2
         self._calls += 1
         if self._calls == 1:
@@ -173,7 +173,7 @@ def test_everything_is_wanted_until_it_is_known_what(new_store: NewStore, monkey
             for n in range(50):
                 await subscribe(a.broker, str(n), f"/feed/item[@n = {n}]")
         heard: list[set[object]] = []
-        monkeypatch.setattr("twigcast.broker.overlay.wishes.SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("twigcast.broker.overlay.interests.SLICE_SECONDS", 0.0)
         async with part(store, "a") as a:
             unwant = a.node.unwant
 

@@ -17,8 +17,8 @@ from tests.broker.console.running import BrokerWithConsole, Person
 from tests.broker.overlay.flooding import FloodingNode
 from tests.broker.overlay.overlays import QUICK
 from twigcast.broker.model import Scope
+from twigcast.broker.overlay.broker_node import make_node
 from twigcast.broker.overlay.metrics import OverlayCollector
-from twigcast.broker.overlay.onyx import make_node
 from twigcast.broker.overlay.service import Overlay
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.limits import Limits

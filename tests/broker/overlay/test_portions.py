@@ -7,7 +7,7 @@ import pytest
 from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import NewStore, part, until
 from twigcast.broker.overlay import service
-from twigcast.broker.overlay.onyx import make_node
+from twigcast.broker.overlay.broker_node import make_node
 from twigcast.limits import Limits
 
 

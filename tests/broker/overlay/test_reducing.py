@@ -13,8 +13,8 @@ from lxml import etree
 from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from tests.overlay.onyx.protocol.reducing_histories import QUERIES, draw_batch, result
-from twigcast.broker.model import Delivery
-from twigcast.broker.overlay.onyx import make_node
+from twigcast.broker.model import QueuedDelivery
+from twigcast.broker.overlay.broker_node import make_node
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
 
@@ -45,7 +45,7 @@ async def settled(*parts: Part) -> None:
     await asyncio.sleep(0.5)
 
 
-def got(delivery: Delivery) -> bytes | None:
+def got(delivery: QueuedDelivery) -> bytes | None:
     """The result that was delivered, in the form of the oracle's."""
     if delivery.payload is None:
         return b"matches"

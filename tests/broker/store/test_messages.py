@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
-from twigcast.broker.model import Delivery, DeliveryId, StoredMessage, Submission
+from twigcast.broker.model import DeliveryId, QueuedDelivery, StoredMessage, Submission
 from twigcast.broker.store.store import SqlStore
 
 
@@ -118,7 +118,7 @@ def test_lists_are_read_in_both_directions(store: SqlStore) -> None:
         for _ in range(5):
             transaction.add_rejected(Submission(1, b"<<"), code="c", reason="r", line=None, column=None, at=0.0)
         for message in store.messages(1, limit=5):
-            delivery = Delivery(DeliveryId(message.seq, one.id), one.lane_id, one.key, message)
+            delivery = QueuedDelivery(DeliveryId(message.seq, one.id), one.lane_id, one.key, message)
             transaction.bury([(delivery, 1, "r")], at=0.0)
     listed: list[Callable[..., list[int]]] = [
         lambda **place: [m.id for m in store.rejected(1, limit=2, **place)],

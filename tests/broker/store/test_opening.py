@@ -17,7 +17,7 @@ from tests.broker.store.filling import deliver, publish, subscribe
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import Conflict, Invalid, NotFound, StoreDamaged, StoreInUse, StoreUnavailable
 from twigcast.broker.store import postgresql, postgresql_tools, schema, sqlite
-from twigcast.broker.store.database import Session
+from twigcast.broker.store.database import DatabaseSession
 from twigcast.broker.store.interface import Statistics
 from twigcast.broker.store.open import open_store, restore_store
 from twigcast.broker.store.store import SqlStore
@@ -143,7 +143,7 @@ class TestMigrations:
         store.close()
 
     @staticmethod
-    def fill_version_1(session: Session) -> None:
+    def fill_version_1(session: DatabaseSession) -> None:
         """What a store of the first version could hold, written as it was then."""
         for statement in (
             "INSERT INTO lanes (id, tenant_id, subscriber, kind, acked) VALUES (3, 1, 'one', 'pull', 1)",

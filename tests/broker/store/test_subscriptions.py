@@ -14,7 +14,7 @@ from twigcast.broker.model import (
     ErrorRecord,
     NewQuery,
     NewSubscription,
-    Subscription,
+    StoredSubscription,
     SubscriptionState,
 )
 from twigcast.broker.store import subscriptions as subscriptions_module
@@ -24,12 +24,12 @@ WEBHOOK = DeliverySettings("webhook", "https://example.org/hook", "s3cret")
 WEBSUB = DeliverySettings("websub", "https://example.org/cb", "s", 99.5, "https://hub/topic", "//a[b='ü']")
 
 
-def add(store: SqlStore, *new: NewSubscription) -> list[Subscription | Exception]:
+def add(store: SqlStore, *new: NewSubscription) -> list[StoredSubscription | Exception]:
     with store.transaction() as transaction:
         return transaction.add_subscriptions(new, at=7.0)
 
 
-def found(store: SqlStore, key: str) -> Subscription:
+def found(store: SqlStore, key: str) -> StoredSubscription:
     subscription = store.subscription(1, key)
     assert subscription is not None
     return subscription
@@ -65,7 +65,7 @@ def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:
         NewSubscription(1, "sub", "//c", delivery=WEBSUB),
         NewSubscription(1, "shared", "//d", subscriber="desk"),
     ]
-    added = [one for one in add(store, *new) if isinstance(one, Subscription)]
+    added = [one for one in add(store, *new) if isinstance(one, StoredSubscription)]
     assert [one.id for one in added] == [1, 2, 3, 4]
     for wanted, one in zip(new, added, strict=True):
         assert (one.key, one.query, one.namespaces, one.dialect, one.delivery, one.created, one.state) == (
@@ -89,8 +89,8 @@ def test_keys_are_taken_within_one_request_too(store: SqlStore) -> None:
     first, second, third = add(
         store, NewSubscription(1, "a", "//a"), NewSubscription(1, "a", "//b"), NewSubscription(1, "b", "//b")
     )
-    assert isinstance(first, Subscription)
-    assert isinstance(third, Subscription)
+    assert isinstance(first, StoredSubscription)
+    assert isinstance(third, StoredSubscription)
     assert str(second) == "there is a subscription 'a' already"
     (again,) = add(store, NewSubscription(1, "a", "//c"))
     assert isinstance(again, Conflict)
@@ -101,8 +101,8 @@ def test_another_tenant_has_keys_and_subscribers_of_its_own(store: SqlStore) -> 
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
     one, two = add(store, NewSubscription(1, "a", "//a"), NewSubscription(other, "a", "//a"))
-    assert isinstance(one, Subscription)
-    assert isinstance(two, Subscription)
+    assert isinstance(one, StoredSubscription)
+    assert isinstance(two, StoredSubscription)
     assert one.lane_id != two.lane_id
     assert store.subscriptions(other, limit=9) == [two]
 
@@ -124,9 +124,9 @@ def test_only_pulled_deliveries_share_a_subscriber(
         NewSubscription(1, "a", "//a", subscriber="desk", delivery=first),
         NewSubscription(1, "b", "//a", subscriber="desk", delivery=second),
     )
-    assert isinstance(one, Subscription)
-    assert isinstance(two, Subscription if shared else Conflict)
-    if isinstance(two, Subscription):
+    assert isinstance(one, StoredSubscription)
+    assert isinstance(two, StoredSubscription if shared else Conflict)
+    if isinstance(two, StoredSubscription):
         assert two.lane_id == one.lane_id
 
 
@@ -272,7 +272,7 @@ class TestDeadLetters:
     """Deliveries that were given up."""
 
     @staticmethod
-    def bury(store: SqlStore, payload: bytes | None = None) -> tuple[Subscription, list[int]]:
+    def bury(store: SqlStore, payload: bytes | None = None) -> tuple[StoredSubscription, list[int]]:
         (one,) = subscribe(store, "one")
         messages = publish(store, 3, received=1.0, xml=b"<whole/>")
         deliver(store, messages, [one], payload)

@@ -20,7 +20,7 @@ _log = logging.getLogger("twigcast.api")
 
 _REMEMBERED_MAX: Final = 10_000
 _REMEMBERED_SECONDS: Final = 30.0
-"""How long a token is taken from memory. One that is deleted is forgotten: see :meth:`Gate.watch`."""
+"""How long a token is taken from memory. One that is deleted is forgotten: see :meth:`Authenticator.watch`."""
 
 WATCHED_SECONDS: Final = 0.25
 """How long what an operator's command changes may go unnoticed."""
@@ -64,7 +64,7 @@ class Principal:
             raise Forbidden("only administrators of the first tenant may do this")
 
 
-class Gate:
+class Authenticator:
     """Recognises tokens and tickets."""
 
     def __init__(self, store: Store, settings: Settings) -> None:

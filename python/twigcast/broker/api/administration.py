@@ -13,7 +13,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Admin, Anyone, Context, Operator, PathName, QueryName, Shared
+from twigcast.broker.api.context import Admin, Anyone, ApiContext, Operator, PathName, QueryName, Shared
 from twigcast.broker.api.models import (
     LimitsIn,
     NewTokenOut,
@@ -127,7 +127,7 @@ async def set_limits(name: PathName, body: LimitsIn, principal: Operator, shared
     return TenantOut(name=tenant.name, limits=body.limits)
 
 
-async def _tenant(shared: Context, principal: Principal, name: str | None) -> Tenant:
+async def _tenant(shared: ApiContext, principal: Principal, name: str | None) -> Tenant:
     """The tenant that is meant; another one than its own is there for operators only."""
     if name is None or name == principal.tenant.name:
         return principal.tenant

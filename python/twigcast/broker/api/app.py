@@ -32,14 +32,14 @@ from twigcast.broker.api import (
     subscriptions,
     websocket,
 )
-from twigcast.broker.api.access import Gate
-from twigcast.broker.api.context import Context, UrlCheck
+from twigcast.broker.api.access import Authenticator
+from twigcast.broker.api.connection import OUTERMOST
+from twigcast.broker.api.context import ApiContext, UrlCheck
 from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
-from twigcast.broker.api.sending import OUTERMOST
 from twigcast.broker.config import Settings
 from twigcast.broker.logs import start_request
-from twigcast.broker.service import Broker
+from twigcast.broker.service import BrokerInterface
 
 _log = logging.getLogger("twigcast.access")
 
@@ -52,7 +52,9 @@ _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
 """Who knows the address of a feed may read it."""
 
 
-def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequence[APIRouter] = ()) -> FastAPI:
+def create_app(
+    broker: BrokerInterface, settings: Settings, urls: UrlCheck, routers: Sequence[APIRouter] = ()
+) -> FastAPI:
     """The application in front of a broker.
 
     Args:
@@ -61,7 +63,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
         urls: Which addresses webhooks and polled feeds may have.
         routers: Further routes: WebSub, feeds, the console.
     """
-    context = Context(broker, settings, Gate(broker.store, settings), urls)
+    context = ApiContext(broker, settings, Authenticator(broker.store, settings), urls)
     app = Application(
         Hosts.of(settings),
         title="Twigcast",
@@ -98,7 +100,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
 
 
 class Application(FastAPI):
-    """The routes, behind :class:`Front`.
+    """The routes, behind :class:`RequestMiddleware`.
 
     Args:
         hosts: Names that requests may give.
@@ -107,7 +109,9 @@ class Application(FastAPI):
 
     def __init__(self, hosts: Hosts, **more: Any) -> None:
         super().__init__(**more)
-        self._front = Front(super().__call__, ServerErrorMiddleware(self._publish, problems.on_unexpected), hosts)
+        self._front = RequestMiddleware(
+            super().__call__, ServerErrorMiddleware(self._publish, problems.on_unexpected), hosts
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -122,7 +126,7 @@ class Application(FastAPI):
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    context: Context = app.state.context
+    context: ApiContext = app.state.context
     tasks = [
         asyncio.create_task(context.streams.beat()),
         asyncio.create_task(context.automatic_acks.run()),
@@ -167,7 +171,7 @@ def _replace_validation(responses: dict[str, Any]) -> None:
         }
 
 
-class Front:
+class RequestMiddleware:
     """What every request passes first: it gets an id, and its path is taken as it was sent.
 
     So a name in a path may hold a slash, percent-encoded. Publications, which come thousands of times a second, part

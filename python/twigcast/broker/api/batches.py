@@ -14,8 +14,8 @@ from twigcast.broker.api.context import NAME_LENGTH_MAX, check_name
 from twigcast.broker.config import Settings
 from twigcast.broker.errors import Invalid, TooLarge
 from twigcast.broker.model import Submission
-from twigcast.characters import as_bytes
 from twigcast.errors import RejectedMessage
+from twigcast.reading.text import as_bytes
 
 _MEMBERS: Final = frozenset({"xml", "xml_base64", "id", "source"})
 

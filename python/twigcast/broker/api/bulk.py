@@ -15,13 +15,13 @@ from starlette.responses import Response, StreamingResponse
 from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.bodies import ContentType, lines, unsupported
-from twigcast.broker.api.context import Context, Shared, Subscriber
+from twigcast.broker.api.context import ApiContext, Shared, Subscriber
 from twigcast.broker.api.models import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
 from twigcast.broker.api.subscriptions import delivery_settings
 from twigcast.broker.api.subscriptions import replace as replace_one
 from twigcast.broker.errors import Conflict, Invalid, StoreUnavailable
-from twigcast.broker.model import NewQuery, NewSubscription, Subscription
+from twigcast.broker.model import NewQuery, NewSubscription, StoredSubscription
 from twigcast.errors import TwigcastError
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
@@ -73,7 +73,7 @@ async def import_subscriptions(
 class _Import:
     """An import that is going on: lines gather in groups, in which no key is twice."""
 
-    def __init__(self, shared: Context, principal: Principal, *, replace: bool) -> None:
+    def __init__(self, shared: ApiContext, principal: Principal, *, replace: bool) -> None:
         self._shared = shared
         self._principal = principal
         self._replace = replace
@@ -101,7 +101,7 @@ class _Import:
     async def flush(self) -> None:
         """Store what has gathered."""
         group, self._group = self._group, {}
-        known: dict[str, Subscription] = {}
+        known: dict[str, StoredSubscription] = {}
         if self._replace:
             store, tenant_id = self._shared.broker.store, self._principal.tenant_id
             known = await asyncio.to_thread(store.subscriptions_by_key, tenant_id, list(group))
@@ -119,7 +119,7 @@ class _Import:
             return
         outcomes = await self._shared.broker.subscribe([item for _, item in new])
         for ((number, subscription), _), outcome in zip(new, outcomes, strict=True):
-            if isinstance(outcome, Subscription):
+            if isinstance(outcome, StoredSubscription):
                 self._counts["added"] += 1
             else:
                 self._refuse(number, subscription.key, outcome)
@@ -135,9 +135,9 @@ class _Import:
             delivery=await delivery_settings(self._shared, asked.delivery),
         )
 
-    async def _put(self, asked: Sequence[tuple[int, SubscriptionIn, Subscription]]) -> None:
+    async def _put(self, asked: Sequence[tuple[int, SubscriptionIn, StoredSubscription]]) -> None:
         """Replace subscriptions: in bulk where only queries differ, as when a population is loaded again."""
-        singly: list[tuple[int, SubscriptionIn, Subscription]] = []
+        singly: list[tuple[int, SubscriptionIn, StoredSubscription]] = []
         queries: list[tuple[int, NewQuery]] = []
         for number, body, known in asked:
             if body.subscriber not in (None, known.subscriber):
@@ -156,7 +156,7 @@ class _Import:
         for start in range(0, len(singly), _REPLACED_AT_ONCE):
             await asyncio.gather(*(self._put_one(*item) for item in singly[start : start + _REPLACED_AT_ONCE]))
 
-    async def _put_one(self, number: int, body: SubscriptionIn, known: Subscription) -> None:
+    async def _put_one(self, number: int, body: SubscriptionIn, known: StoredSubscription) -> None:
         try:
             await replace_one(self._shared, known, body)
         except TwigcastError as error:
@@ -222,7 +222,7 @@ async def export_subscriptions(principal: Subscriber, shared: Shared) -> Streami
     return StreamingResponse(all_lines(), media_type=LINES)
 
 
-def _exported(subscription: Subscription) -> dict[str, Any]:
+def _exported(subscription: StoredSubscription) -> dict[str, Any]:
     """What an import needs; what it would take by itself is left out."""
     found: dict[str, Any] = {"key": subscription.key, "query": subscription.query}
     if subscription.namespaces:

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Context, QueryName, Shared, Subscriber
+from twigcast.broker.api.context import ApiContext, QueryName, Shared, Subscriber
 from twigcast.broker.api.models import CountOut, DeadLetterOut, DeadLettersIn, DeadLettersOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.paging import page
@@ -56,7 +56,7 @@ async def delete(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> 
     return CountOut(count=await shared.broker.change(lambda transaction: transaction.remove_dead_letters(ids)))
 
 
-async def _own(shared: Context, principal: Principal, numbers: Sequence[int]) -> list[DeadLetter]:
+async def _own(shared: ApiContext, principal: Principal, numbers: Sequence[int]) -> list[DeadLetter]:
     """Dead letters by their numbers.
 
     Raises:

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from twigcast.broker.api.access import TICKET_SECONDS, Principal
-from twigcast.broker.api.context import Context, QueryName, Shared, Subscriber
+from twigcast.broker.api.context import ApiContext, QueryName, Shared, Subscriber
 from twigcast.broker.api.models import AckIn, EnvelopesOut, NackIn, TicketIn, TicketOut
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import NotFound
-from twigcast.broker.model import Delivery, DeliveryId
-from twigcast.broker.store.interface import LanePosition, LaneState
+from twigcast.broker.model import DeliveryId, QueuedDelivery
+from twigcast.broker.store.interface import QueuePosition, QueueState
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -79,7 +79,9 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-async def _unless_over(request: Request, shared: Context, work: Coroutine[Any, Any, list[Delivery]]) -> list[Delivery]:
+async def _unless_over(
+    request: Request, shared: ApiContext, work: Coroutine[Any, Any, list[QueuedDelivery]]
+) -> list[QueuedDelivery]:
     """What a pull gives, or nothing as soon as its client is gone or the broker stops."""
     pulling = asyncio.create_task(work)
     others: list[asyncio.Future[Any]] = [
@@ -97,7 +99,7 @@ async def _unless_over(request: Request, shared: Context, work: Coroutine[Any, A
 # --- what streams use too ---------------------------------------------------------------------------------------------
 
 
-async def lane_of(shared: Context, principal: Principal, subscriber: str) -> LaneState:
+async def lane_of(shared: ApiContext, principal: Principal, subscriber: str) -> QueueState:
     """The lane of a subscriber.
 
     Raises:
@@ -109,17 +111,17 @@ async def lane_of(shared: Context, principal: Principal, subscriber: str) -> Lan
     return found
 
 
-async def acknowledge_through(shared: Context, lane_id: int, last: DeliveryId) -> None:
+async def acknowledge_through(shared: ApiContext, lane_id: int, last: DeliveryId) -> None:
     """Acknowledge all deliveries of a lane up to one, those of the same message that come before it included."""
     await shared.broker.acknowledge_up_to(lane_id, last.seq - 1)
     same: list[DeliveryId] = []
-    position: LanePosition | None = LanePosition(last.seq - 1)
+    position: QueuePosition | None = QueuePosition(last.seq - 1)
     while position is not None:
         found = await asyncio.to_thread(
             shared.broker.store.pending, lane_id, after=position, limit=100, bytes_max=1 << 20
         )
         same += [item.id for item in found if item.id <= last]
         goes_on = found and found[-1].id < last
-        position = LanePosition(found[-1].id.seq, found[-1].id.subscription_id) if goes_on else None
+        position = QueuePosition(found[-1].id.seq, found[-1].id.subscription_id) if goes_on else None
     if same:
         await shared.broker.acknowledge(lane_id, same)

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from twigcast.broker.hub.metrics import Histogram, Metrics
+from twigcast.broker.metrics import Histogram, Metrics
 
 _COUNTERS: Final = {
     "messages_accepted": ("accepted", "Messages stored."),

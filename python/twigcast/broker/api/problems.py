@@ -141,11 +141,11 @@ def _headers(error: BrokerError) -> dict[str, str]:
     return {}
 
 
-async def _on_known(_: Request, error: Exception) -> Response:
-    return answer_to_known(error)
+async def _on_expected_error(_: Request, error: Exception) -> Response:
+    return answer_to_error(error)
 
 
-def answer_to_known(error: Exception) -> Response:
+def answer_to_error(error: Exception) -> Response:
     """The response to an error that users can see; it is logged where it is the broker's own trouble."""
     answer = response_to(error)
     if answer.status_code >= 500:
@@ -211,9 +211,9 @@ async def on_unexpected(_: Request, error: Exception) -> Response:
 
 def install(app: FastAPI) -> None:
     """Answer all errors of an application with problem documents."""
-    app.add_exception_handler(TwigcastError, _on_known)
-    app.add_exception_handler(Problem, _on_known)
-    app.add_exception_handler(ClientDisconnect, _on_known)
+    app.add_exception_handler(TwigcastError, _on_expected_error)
+    app.add_exception_handler(Problem, _on_expected_error)
+    app.add_exception_handler(ClientDisconnect, _on_expected_error)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(Exception, on_unexpected)

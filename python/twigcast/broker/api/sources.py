@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Admin, Anyone, Context, PathName, Shared
+from twigcast.broker.api.context import Admin, Anyone, ApiContext, PathName, Shared
 from twigcast.broker.api.models import SourceIn, SourceOut, SourcesOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import Invalid, NotFound
@@ -97,14 +97,14 @@ async def delete_source(name: PathName, principal: Admin, shared: Shared) -> Non
     shared.sources_changed()
 
 
-async def _find(shared: Context, principal: Principal, name: str) -> Source:
+async def _find(shared: ApiContext, principal: Principal, name: str) -> Source:
     found = await asyncio.to_thread(shared.broker.store.source, principal.tenant_id, name)
     if found is None:
         raise NotFound(f"there is no source {name!r}")
     return found
 
 
-async def _set_paused(shared: Context, principal: Principal, name: str, *, paused: bool) -> SourceOut:
+async def _set_paused(shared: ApiContext, principal: Principal, name: str, *, paused: bool) -> SourceOut:
     found = replace(await _find(shared, principal, name), paused=paused)
     stored = await shared.broker.change(
         lambda transaction: transaction.put_source(

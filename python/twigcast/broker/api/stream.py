@@ -19,15 +19,15 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Context, QueryName, Shared, context_of
+from twigcast.broker.api.connection import OUTERMOST, Connection
+from twigcast.broker.api.context import ApiContext, QueryName, Shared, context_of
 from twigcast.broker.api.deliveries import acknowledge_through, lane_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
-from twigcast.broker.api.sending import OUTERMOST, Connection
 from twigcast.broker.errors import BrokerError, Invalid
-from twigcast.broker.model import Delivery
+from twigcast.broker.model import QueuedDelivery
 from twigcast.broker.model import Scope as TokenScope
-from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.store.interface import QueuePosition
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -114,19 +114,19 @@ async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None)
     return principal
 
 
-async def begin(shared: Context, lane_id: int, last: str | None, after: str | None) -> LanePosition | None:
+async def begin(shared: ApiContext, lane_id: int, last: str | None, after: str | None) -> QueuePosition | None:
     """Where a stream begins; what its client says it has is acknowledged."""
     try:
         if last:
             done = delivery_id(last)
             await acknowledge_through(shared, lane_id, done)
-            return LanePosition(done.seq, done.subscription_id)
-        return LanePosition(*delivery_id(after)) if after else None
+            return QueuePosition(done.seq, done.subscription_id)
+        return QueuePosition(*delivery_id(after)) if after else None
     except ValueError as error:
         raise Invalid(str(error)) from None
 
 
-def in_writes(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
+def in_writes(deliveries: list[QueuedDelivery]) -> Iterator[list[QueuedDelivery]]:
     """Deliveries in groups that are written at a time."""
     first = size = 0
     for index, delivery in enumerate(deliveries):
@@ -143,10 +143,10 @@ class EventStream(Response):
 
     def __init__(
         self,
-        shared: Context,
+        shared: ApiContext,
         principal: Principal,
         lane_id: int,
-        position: LanePosition | None,
+        position: QueuePosition | None,
         *,
         automatic: bool,
         bodies: bool,
@@ -194,7 +194,7 @@ class EventStream(Response):
                 await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
                 self._handed_over(part)
 
-    def _deliver_at_once(self, group: Sequence[Delivery]) -> bool:
+    def _deliver_at_once(self, group: Sequence[QueuedDelivery]) -> bool:
         connection = self._connection
         if connection.busy or len(group) > _AT_ONCE_MAX:
             return False
@@ -203,7 +203,7 @@ class EventStream(Response):
         connection.begin(_body(events), partial(self._handed_over, group))
         return connection.error is None
 
-    def _handed_over(self, part: Sequence[Delivery]) -> None:
+    def _handed_over(self, part: Sequence[QueuedDelivery]) -> None:
         self.idle = False
         if self._automatic:
             self._shared.automatic_acks.handed_over(self._lane_id, part)

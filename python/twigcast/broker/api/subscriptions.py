@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Context, PathName, QueryName, Shared, Subscriber
+from twigcast.broker.api.context import ApiContext, PathName, QueryName, Shared, Subscriber
 from twigcast.broker.api.models import (
     DeliveryIn,
     EnvelopesOut,
@@ -27,7 +27,7 @@ from twigcast.broker.api.models import (
 )
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import Conflict, Invalid, NotFound
-from twigcast.broker.model import DeliverySettings, NewSubscription, Subscription, SubscriptionState
+from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
 from twigcast.query_check import check
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
@@ -164,7 +164,7 @@ async def list_recent_deliveries(
 # --- what other routes use too ----------------------------------------------------------------------------------------
 
 
-async def find(shared: Context, principal: Principal, key: str) -> Subscription:
+async def find(shared: ApiContext, principal: Principal, key: str) -> StoredSubscription:
     """A subscription of the one who asks.
 
     Raises:
@@ -176,7 +176,7 @@ async def find(shared: Context, principal: Principal, key: str) -> Subscription:
     return found
 
 
-async def add(shared: Context, principal: Principal, key: str, body: ReplacementIn) -> Subscription:
+async def add(shared: ApiContext, principal: Principal, key: str, body: ReplacementIn) -> StoredSubscription:
     """Add a subscription, or raise why not."""
     new = NewSubscription(
         tenant_id=principal.tenant_id,
@@ -194,7 +194,7 @@ async def add(shared: Context, principal: Principal, key: str, body: Replacement
     return outcome
 
 
-async def replace(shared: Context, known: Subscription, body: ReplacementIn) -> Subscription:
+async def replace(shared: ApiContext, known: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
     """Give a subscription what ``body`` says."""
     return await shared.broker.replace(
         known,
@@ -205,7 +205,7 @@ async def replace(shared: Context, known: Subscription, body: ReplacementIn) -> 
     )
 
 
-async def delivery_settings(shared: Context, body: DeliveryIn) -> DeliverySettings:
+async def delivery_settings(shared: ApiContext, body: DeliveryIn) -> DeliverySettings:
     """Where deliveries go, if they may go there.
 
     Raises:
@@ -216,7 +216,7 @@ async def delivery_settings(shared: Context, body: DeliveryIn) -> DeliverySettin
     return replace_fields(body.settings, url=await shared.urls.check(body.url))
 
 
-async def _replay_from(shared: Context, principal: Principal, start: Start | None) -> int | None:
+async def _replay_from(shared: ApiContext, principal: Principal, start: Start | None) -> int | None:
     if start is None:
         return None
     if start.seq is not None:
@@ -240,7 +240,7 @@ async def _replay_from(shared: Context, principal: Principal, start: Start | Non
     return next_seq if first is None else first
 
 
-def _warnings(subscription: Subscription) -> tuple[str, ...]:
+def _warnings(subscription: StoredSubscription) -> tuple[str, ...]:
     if subscription.dialect == "xquery":
         # There are none, and to look would mean to ask Saxon.
         return ()

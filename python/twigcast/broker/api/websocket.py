@@ -16,12 +16,12 @@ import orjson
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from twigcast.broker.api import problems
-from twigcast.broker.api.context import Context, check_name, context_of
+from twigcast.broker.api.context import ApiContext, check_name, context_of
 from twigcast.broker.api.deliveries import acknowledge_through, lane_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.stream import admit, begin, in_writes
 from twigcast.broker.errors import BrokerError, Invalid
-from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.store.interface import QueuePosition
 from twigcast.broker.tracing import tracing
 from twigcast.errors import TwigcastError
 
@@ -59,7 +59,7 @@ class _Socket:
     """One connection: a task that sends, and one that reads."""
 
     def __init__(
-        self, shared: Context, websocket: WebSocket, lane_id: int, position: LanePosition | None, parameters: Any
+        self, shared: ApiContext, websocket: WebSocket, lane_id: int, position: QueuePosition | None, parameters: Any
     ) -> None:
         self.idle = False
         self._shared = shared

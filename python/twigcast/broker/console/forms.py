@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from twigcast.broker.errors import Invalid, TooLarge
-from twigcast.characters import half_pair
+from twigcast.reading.text import half_pair
 
 FORM_BYTES_MAX: Final = 4 << 20
 """Bytes of one form: a query and a DTD, percent-encoded."""
@@ -21,7 +21,7 @@ _FIELDS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FormFields:
     """The fields of a form or of a query string; a field that is not there is empty."""
 
     fields: Mapping[str, str]
@@ -52,12 +52,12 @@ class Form:
         return bool(self.fields.get(name))
 
 
-def query_of(request: Request) -> Form:
+def query_of(request: Request) -> FormFields:
     """The query string of a request."""
-    return Form(_clean(dict(request.query_params)))
+    return FormFields(_clean(dict(request.query_params)))
 
 
-async def form_of(request: Request) -> Form:
+async def form_of(request: Request) -> FormFields:
     """The form that a request carries.
 
     Raises:
@@ -75,7 +75,7 @@ async def form_of(request: Request) -> Form:
         fields = dict(parse_qsl(data.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS_MAX))
     except ValueError:
         raise Invalid("the form cannot be read") from None
-    return Form(_clean(fields))
+    return FormFields(_clean(fields))
 
 
 def _clean(fields: dict[str, str]) -> dict[str, str]:

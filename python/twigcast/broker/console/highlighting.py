@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from twigcast.answers import Node
-from twigcast.broker.console.markup import Bit, Piece, bits, pieces
+from twigcast.broker.console.markup import MarkupToken, TokenPart, bits, pieces
 
 ROWS_MAX: Final = 1_500
 """Rows of one message that are shown."""
@@ -38,12 +38,12 @@ _UNSEEN: Final = re.compile(
 )
 
 
-class Span(NamedTuple):
+class HighlightSpan(NamedTuple):
     """Characters that are shown in one way."""
 
     text: str
     kind: str
-    """As in :class:`~twigcast.broker.console.markup.Bit`, or ``unseen``: ``text`` is the code of a character."""
+    """As in :class:`~twigcast.broker.console.markup.TokenPart`, or ``unseen``: ``text`` is the code of a character."""
     depth: int = 0
     """How many of the selected nodes it lies in."""
     first_of: int | None = None
@@ -51,22 +51,22 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayoutRow:
     """One row of a message that is laid out."""
 
     depth: int
     line: int
     """Of its first character in the message, from 1."""
-    spans: tuple[Span, ...]
+    spans: tuple[HighlightSpan, ...]
     cut: int = 0
     """Characters at its end that are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class MessageLayout:
     """A message laid out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LayoutRow, ...]
     cut: int
     """Characters after the last row that are not shown."""
     marked: int
@@ -75,7 +75,7 @@ class Laid:
     """Lines of the message itself."""
 
 
-def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) -> Laid:
+def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) -> MessageLayout:
     """Lay out a message and mark nodes in it.
 
     Args:
@@ -85,14 +85,14 @@ def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) 
     """
     marks = _Marks(text, nodes[:MARKED_MAX])
     line_starts = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
-    rows: list[Row] = []
+    rows: list[LayoutRow] = []
     end = 0
     looked_at = list(takewhile(lambda piece: piece.start < TEXT_CHARACTERS_MAX, pieces(text)))
     for depth, group in islice(_rows(looked_at), rows_max):
         rows.append(_row(depth, bisect_right(line_starts, group[0].start), group, marks))
         end = group[-1].start + len(group[-1].text)
     cut = len(text[end:].rstrip()) if end < len(text) else 0
-    return Laid(tuple(rows), cut, marks.count, len(line_starts))
+    return MessageLayout(tuple(rows), cut, marks.count, len(line_starts))
 
 
 # Which pieces share a row -----------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class _Element:
     """It holds something else than text."""
 
 
-def _inline(found: list[Piece]) -> dict[int, int]:
+def _inline(found: list[MarkupToken]) -> dict[int, int]:
     """The outermost elements that are left as they are: index of the start tag to index of the end tag."""
     result: dict[int, int] = {}
     open_elements: list[_Element] = []
@@ -126,7 +126,7 @@ def _inline(found: list[Piece]) -> dict[int, int]:
     return result
 
 
-def _rows(found: list[Piece]) -> Iterator[tuple[int, list[Piece]]]:
+def _rows(found: list[MarkupToken]) -> Iterator[tuple[int, list[MarkupToken]]]:
     """The pieces of each row, with its depth. White space between rows is left out."""
     inline = _inline(found)
     depth = 0
@@ -180,7 +180,7 @@ class _Marks:
         """How many nodes are marked."""
         return len(self.nodes)
 
-    def cut(self, bit: Bit) -> Iterator[Span]:
+    def cut(self, bit: TokenPart) -> Iterator[HighlightSpan]:
         """A part of the message, cut where nodes start and end."""
         at, end = bit.start, bit.start + len(bit.text)
         place = bisect_right(self.bounds, at)
@@ -188,7 +188,7 @@ class _Marks:
             until = min(end, self.bounds[place]) if place < len(self.bounds) else end
             depth = self.depths[place - 1] if place else 0
             text = bit.text[at - bit.start : until - bit.start]
-            yield Span(text, bit.kind, depth, self.starts.get(at))
+            yield HighlightSpan(text, bit.kind, depth, self.starts.get(at))
             at = until
             place += 1
 
@@ -207,8 +207,8 @@ def _characters(text: str, offsets: Iterable[int]) -> dict[int, int]:
     return result
 
 
-def _row(depth: int, line: int, group: list[Piece], marks: _Marks) -> Row:
-    spans: list[Span] = []
+def _row(depth: int, line: int, group: list[MarkupToken], marks: _Marks) -> LayoutRow:
+    spans: list[HighlightSpan] = []
     room = ROW_CHARACTERS_MAX
     cut = 0
     for piece in group:
@@ -218,19 +218,19 @@ def _row(depth: int, line: int, group: list[Piece], marks: _Marks) -> Row:
             cut += len(bit.text) - len(shown.text)
             for span in marks.cut(shown):
                 spans.extend(visible(span))
-    return Row(min(depth, DEPTH_MAX), line, tuple(spans), cut)
+    return LayoutRow(min(depth, DEPTH_MAX), line, tuple(spans), cut)
 
 
-def visible(span: Span) -> Iterator[Span]:
+def visible(span: HighlightSpan) -> Iterator[HighlightSpan]:
     """A span with the characters that cannot be seen shown by their codes."""
     at = 0
     first = span.first_of
     for found in _UNSEEN.finditer(span.text):
         if found.start() > at:
-            yield Span(span.text[at : found.start()], span.kind, span.depth, first)
+            yield HighlightSpan(span.text[at : found.start()], span.kind, span.depth, first)
             first = None
-        yield Span(f"U+{ord(found.group()):04X}", "unseen", span.depth, first)
+        yield HighlightSpan(f"U+{ord(found.group()):04X}", "unseen", span.depth, first)
         first = None
         at = found.end()
     if at < len(span.text):
-        yield Span(span.text[at:], span.kind, span.depth, first)
+        yield HighlightSpan(span.text[at:], span.kind, span.depth, first)

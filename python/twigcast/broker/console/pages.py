@@ -17,8 +17,8 @@ import jinja2
 from markupsafe import Markup
 from starlette.responses import Response
 
-from twigcast.broker.console.highlighting import Span, visible
-from twigcast.broker.hub.options import refused_dialect
+from twigcast.broker.console.highlighting import HighlightSpan, visible
+from twigcast.broker.options import refused_dialect
 from twigcast.errors import InternalError
 
 BASE: Final = "/console"
@@ -104,7 +104,7 @@ def seen(value: object) -> Markup:
     """Text of somebody else: characters that cannot be seen are shown by their codes."""
     parts = [
         Markup('<span class="x-unseen">{}</span>').format(span.text) if span.kind == "unseen" else span.text
-        for span in visible(Span(str(value), "text"))
+        for span in visible(HighlightSpan(str(value), "text"))
     ]
     return Markup().join(parts)
 

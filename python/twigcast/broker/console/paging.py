@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from twigcast.broker.console.forms import Form
+from twigcast.broker.console.forms import FormFields
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -42,6 +42,6 @@ async def turn(
     return Page(found[:size], is_first=past is None, has_next=len(found) > size)
 
 
-def places(form: Form) -> tuple[int | None, int | None]:
+def positions(form: FormFields) -> tuple[int | None, int | None]:
     """The places that a form names in a list whose newest entry comes first: before one, or after one."""
     return form.number("before", 0) or None, form.number("after", 0) or None

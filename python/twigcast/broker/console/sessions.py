@@ -27,7 +27,7 @@ SESSIONS_MAX: Final = 10_000
 
 
 @dataclass(slots=True)
-class Session:
+class SignInSession:
     """One sign-in."""
 
     token_digest: bytes
@@ -48,7 +48,7 @@ class Session:
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogatepass"))
 
 
-class Sessions:
+class SignInSessions:
     """The sessions of one broker.
 
     Args:
@@ -58,19 +58,19 @@ class Sessions:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, Session] = OrderedDict()
+        self._known: OrderedDict[bytes, SignInSession] = OrderedDict()
 
     def start(self, token_digest: bytes) -> str:
         """Begin a session; the value of its cookie."""
         cookie = secrets.token_urlsafe(32)
         now = self._clock()
         with self._lock:
-            self._known[_digest(cookie)] = Session(token_digest, now, now)
+            self._known[_digest(cookie)] = SignInSession(token_digest, now, now)
             while len(self._known) > SESSIONS_MAX:
                 self._known.popitem(last=False)
         return cookie
 
-    def find(self, cookie: str) -> Session | None:
+    def find(self, cookie: str) -> SignInSession | None:
         """The session of a cookie, if it has not ended."""
         key = _digest(cookie)
         now = self._clock()

@@ -15,8 +15,8 @@ from starlette.routing import Route
 from twigcast.broker.api.models import SourceIn
 from twigcast.broker.api.sources import put_source
 from twigcast.broker.console import pages
-from twigcast.broker.console.forms import Form, invalid
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.forms import FormFields, invalid
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import Conflict, Invalid, NotFound
 from twigcast.broker.model import Scope, Source
 from twigcast.broker.store.interface import MessageSummary
@@ -32,7 +32,7 @@ KINDS: Final = {"rss": "RSS feed", "atom": "Atom feed", "http-folder": "Folder o
 """The kinds that are polled."""
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of these pages."""
     return [
         desk.route("/sources", listing),
@@ -43,12 +43,12 @@ def routes(desk: Desk) -> list[Route]:
     ]
 
 
-async def listing(visit: Visit) -> Response:
+async def listing(visit: PageRequest) -> Response:
     """All sources of the tenant."""
-    return await _page(visit, Form({}))
+    return await _page(visit, FormFields({}))
 
 
-async def _page(visit: Visit, form: Form, error: TwigcastError | None = None) -> Response:
+async def _page(visit: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
     found = await visit.read(visit.store.sources, visit.tenant_id)
     latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LOOKED_AT)
     rates = lately(latest, time.time())
@@ -81,7 +81,7 @@ def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
     return {source: count * 60 / span for source, count in counts.items()}
 
 
-async def add(visit: Visit) -> Response:
+async def add(visit: PageRequest) -> Response:
     """Register a source that is polled."""
     form = visit.form
     name = form.line("name")
@@ -97,7 +97,7 @@ async def add(visit: Visit) -> Response:
     return visit.go(pages.link("/sources"), f"{name} is registered; it is polled within the next seconds.")
 
 
-def _body(form: Form) -> SourceIn:
+def _body(form: FormFields) -> SourceIn:
     try:
         return SourceIn.model_validate(
             {
@@ -111,7 +111,7 @@ def _body(form: Form) -> SourceIn:
         raise invalid(error) from None
 
 
-async def _find(visit: Visit) -> Source:
+async def _find(visit: PageRequest) -> Source:
     name = visit.form.text("name")
     found = await visit.read(visit.store.source, visit.tenant_id, name)
     if found is None:
@@ -119,19 +119,19 @@ async def _find(visit: Visit) -> Source:
     return found
 
 
-async def pause(visit: Visit) -> Response:
+async def pause(visit: PageRequest) -> Response:
     """Poll a source no more."""
     found = await _set_paused(visit, paused=True)
     return visit.go(pages.link("/sources"), f"{found.name} is paused.")
 
 
-async def resume(visit: Visit) -> Response:
+async def resume(visit: PageRequest) -> Response:
     """Poll a source again."""
     found = await _set_paused(visit, paused=False)
     return visit.go(pages.link("/sources"), f"{found.name} is polled again.")
 
 
-async def _set_paused(visit: Visit, *, paused: bool) -> Source:
+async def _set_paused(visit: PageRequest, *, paused: bool) -> Source:
     found = replace(await _find(visit), paused=paused)
     return await visit.context.broker.change(
         lambda transaction: transaction.put_source(
@@ -146,7 +146,7 @@ async def _set_paused(visit: Visit, *, paused: bool) -> Source:
     )
 
 
-async def delete(visit: Visit) -> Response:
+async def delete(visit: PageRequest) -> Response:
     """Forget a source."""
     found = await _find(visit)
     await visit.context.broker.change(lambda transaction: transaction.delete_source(found.id))

@@ -6,7 +6,7 @@ credentials, spells an address in a form that resolvers understand differently, 
 public. Addresses that carry an IPv4 address inside (mapped, NAT64, 6to4) are judged by that one.
 
 :meth:`UrlPolicy.addresses` resolves and judges in one step, and the connection is made to what it returned
-(:mod:`twigcast.broker.delivery.outgoing`): no second look-up could answer otherwise in between.
+(:mod:`twigcast.broker.delivery.http_client`): no second look-up could answer otherwise in between.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Pushing: from lanes that have something pending to subscribers' servers, in order, at least once.
 
 There is one :class:`_Lane` for each pushed subscription that has something pending, and it is only a place in a queue
-(:mod:`~twigcast.broker.delivery.hosts`) and a count of attempts; what is idle is a number in a table. A turn reads a
-few deliveries from the store, sends them one after the other, and acknowledges each. A failure ends the turn, and the
-lane comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the lane
-goes on: nothing ends silently.
+(:mod:`~twigcast.broker.delivery.host_scheduler`) and a count of attempts; what is idle is a number in a table. A turn
+reads a few deliveries from the store, sends them one after the other, and acknowledges each. A failure ends the turn,
+and the lane comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the
+lane goes on: nothing ends silently.
 
 Attempts that failed are counted in the store, so that a delivery comes to its end however often the broker restarts.
 After a restart what is pending is pending still, and is marked as possibly delivered before.
@@ -24,18 +24,18 @@ from typing import Final
 from twigcast.broker.delivery.addresses import origin_of
 from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.channel import ANSWER_BYTES_MAX, Channel, Failure, judge
-from twigcast.broker.delivery.hosts import HostLimits, HostQueues, Turn
-from twigcast.broker.delivery.outgoing import Outgoing, RequestFailed
+from twigcast.broker.delivery.host_scheduler import AttemptOutcome, HostLimits, HostScheduler
+from twigcast.broker.delivery.http_client import HttpClient, RequestFailed
 from twigcast.broker.errors import StoreUnavailable, UrlRefused
 from twigcast.broker.model import (
-    Delivery,
     DeliveryId,
     DeliveryKind,
     ErrorRecord,
-    Subscription,
+    QueuedDelivery,
+    StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.service import Broker
+from twigcast.broker.service import BrokerInterface
 from twigcast.broker.store.interface import Attempts, Transaction
 
 _log = logging.getLogger(__name__)
@@ -91,8 +91,8 @@ class Pusher:
 
     def __init__(
         self,
-        broker: Broker,
-        outgoing: Outgoing,
+        broker: BrokerInterface,
+        outgoing: HttpClient,
         channels: Mapping[DeliveryKind, Channel],
         settings: PushSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -103,7 +103,7 @@ class Pusher:
         self.counts = PushCounts()
         self._outgoing = outgoing
         self._channels = channels
-        self._queues = HostQueues(self.settings.hosts, clock)
+        self._queues = HostScheduler(self.settings.hosts, clock)
         self._known: dict[int, tuple[int, str, str]] = {}  # lane to tenant, key and host of its subscription
         self._busy: dict[int, _Lane] = {}
         self._unsure: set[int] = set()  # lanes that may have something pending
@@ -119,7 +119,7 @@ class Pusher:
         """Hosts that are left alone for now, since they failed."""
         return self._queues.open_hosts()
 
-    async def start(self, stored: Iterable[Subscription]) -> None:
+    async def start(self, stored: Iterable[StoredSubscription]) -> None:
         """Go on with what is pending.
 
         Args:
@@ -145,7 +145,7 @@ class Pusher:
             if lane_id in self._known:
                 self._wake(lane_id)
 
-    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+    def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Subscriptions changed or went."""
         for subscription in removed:
             self._known.pop(subscription.lane_id, None)
@@ -157,12 +157,12 @@ class Pusher:
                 self._wake_anew(lane_id)
         self._ask(lane_id for lane_id in active if lane_id not in self._busy)
 
-    def on_revived(self, deliveries: Sequence[Delivery]) -> None:
+    def on_revived(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Dead letters are tried once more, each by itself. One that is not delivered is buried again."""
         for delivery in deliveries:
-            self._queues.add(_Revived(self, delivery))
+            self._queues.add(_Redelivery(self, delivery))
 
-    def _learn(self, subscription: Subscription) -> None:
+    def _learn(self, subscription: StoredSubscription) -> None:
         if subscription.delivery.kind in self._channels:
             host = origin_of(subscription.delivery.url or "")
             self._known[subscription.lane_id] = (subscription.tenant_id, subscription.key, host)
@@ -217,15 +217,15 @@ class Pusher:
         """A lane has nothing to do."""
         self._busy.pop(lane_id, None)
 
-    def may_be_known(self, delivery: Delivery) -> bool:
+    def may_be_known(self, delivery: QueuedDelivery) -> bool:
         """Whether an earlier run of the broker may have sent a delivery."""
         return delivery.id.seq <= self._before_start
 
-    def group_max(self, subscription: Subscription) -> int:
+    def group_max(self, subscription: StoredSubscription) -> int:
         """Deliveries that one request may carry."""
         return self._channels[subscription.delivery.kind].group_max
 
-    async def attempt(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> Failure | bool:
+    async def attempt(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | bool:
         """Send deliveries in one request: the failure, or whether there was anything to send."""
         request = await self._channels[subscription.delivery.kind].request(subscription, deliveries)
         if request is None:
@@ -308,16 +308,16 @@ class _Lane:
             self._host = known[2]
         return self._host
 
-    async def run(self, *, probe: bool) -> Turn:
+    async def run(self, *, probe: bool) -> AttemptOutcome:
         """Send a few deliveries."""
         if self.is_abandoned:
-            return Turn()
+            return AttemptOutcome()
         self.again, self.is_running = False, True
         try:
             turn = await self._turn(probe)
         except StoreUnavailable as error:
             _log.warning("deliveries wait for the store: %s", error.reason)
-            return Turn(wait=_STORE_WAIT)
+            return AttemptOutcome(wait=_STORE_WAIT)
         finally:
             self.is_running = False
         if turn.wait is None:
@@ -326,18 +326,18 @@ class _Lane:
             self._pusher.rest(self._lane_id)
         return turn
 
-    async def _turn(self, probe: bool) -> Turn:
+    async def _turn(self, probe: bool) -> AttemptOutcome:
         known = self._pusher.identity(self._lane_id)
         if known is None:
-            return Turn()
+            return AttemptOutcome()
         subscription, pending = await asyncio.to_thread(self._read, known[0], known[1])
         if subscription is None or not pending:
-            return Turn()
+            return AttemptOutcome()
         if subscription.replay_next is not None:
             # Live deliveries may lie there already, behind a past that is not complete.
             pending = [delivery for delivery in pending if delivery.id.seq < subscription.replay_next]
             if not pending:
-                return Turn(wait=_REPLAY_WAIT)
+                return AttemptOutcome(wait=_REPLAY_WAIT)
         reached: bool | None = None
         size = self._pusher.group_max(subscription)
         for start in range(0, len(pending), size):
@@ -345,9 +345,9 @@ class _Lane:
             reached = reached if turn.reached is None else turn.reached
             if turn.wait != 0.0 or (probe and reached is not None):
                 return replace(turn, reached=reached)
-        return Turn(wait=0.0, reached=reached)
+        return AttemptOutcome(wait=0.0, reached=reached)
 
-    def _read(self, tenant_id: int, key: str) -> tuple[Subscription | None, list[Delivery]]:
+    def _read(self, tenant_id: int, key: str) -> tuple[StoredSubscription | None, list[QueuedDelivery]]:
         """The subscription as it is now, and then what is pending: in this order, so that replay is not overtaken."""
         store = self._pusher.broker.store
         subscription = store.subscription(tenant_id, key)
@@ -362,7 +362,7 @@ class _Lane:
             return None, []
         return subscription, store.pending(self._lane_id, limit=_TURN_DELIVERIES, bytes_max=_TURN_BYTES)
 
-    async def _send(self, subscription: Subscription, group: Sequence[Delivery]) -> Turn:
+    async def _send(self, subscription: StoredSubscription, group: Sequence[QueuedDelivery]) -> AttemptOutcome:
         """Try to send some deliveries: the turn goes on where it says to wait for no time."""
         marked = [delivery._replace(redelivered=self._is_redelivery(delivery)) for delivery in group]
         if group[0].id != self._tried:
@@ -372,11 +372,11 @@ class _Lane:
         if not isinstance(outcome, Failure):
             await self._pusher.broker.acknowledge_up_to(self._lane_id, group[-1].id.seq)
             await self._end()
-            return Turn(wait=0.0, reached=True if outcome else None)
+            return AttemptOutcome(wait=0.0, reached=True if outcome else None)
         self._attempts += 1
         return await self._failed(subscription, group, outcome)
 
-    async def _begin(self, delivery: Delivery) -> None:
+    async def _begin(self, delivery: QueuedDelivery) -> None:
         """Count attempts at another delivery: from none on, or from where an earlier run of the broker was."""
         self._attempts, self._first_at = 0, self._pusher.clock()
         if not (self._remembers and self._tried.seq == 0 and self._pusher.may_be_known(delivery)):
@@ -394,10 +394,12 @@ class _Lane:
             self._remembers = False
         self._attempts = 0
 
-    def _is_redelivery(self, delivery: Delivery) -> bool:
+    def _is_redelivery(self, delivery: QueuedDelivery) -> bool:
         return self._pusher.may_be_known(delivery) or delivery.id <= self._tried
 
-    async def _failed(self, subscription: Subscription, group: Sequence[Delivery], failure: Failure) -> Turn:
+    async def _failed(
+        self, subscription: StoredSubscription, group: Sequence[QueuedDelivery], failure: Failure
+    ) -> AttemptOutcome:
         settings, pusher = self._pusher.settings, self._pusher
         reached = failure.reached
         reason = f"attempt {self._attempts} failed: {failure.reason}"
@@ -408,20 +410,20 @@ class _Lane:
             pusher.counts.suspended += 1
             reason = "its server answered with status 410 (Gone): it does not want deliveries any more"
             await pusher.broker.set_state(subscription, SubscriptionState.SUSPENDED, reason)
-            return Turn(reached=reached)
+            return AttemptOutcome(reached=reached)
         if self._attempts >= settings.attempts_max or pusher.clock() - self._first_at >= settings.seconds_max:
             pusher.counts.buried += len(group)
             attempts = self._attempts
             await pusher.broker.bury([(delivery, attempts, failure.reason) for delivery in group])
             await self._end()
-            return Turn(wait=0.0, reached=reached)
-        return Turn(wait=settings.backoff.wait(self._attempts, failure.retry_after), reached=reached)
+            return AttemptOutcome(wait=0.0, reached=reached)
+        return AttemptOutcome(wait=settings.backoff.wait(self._attempts, failure.retry_after), reached=reached)
 
 
-class _Revived:
+class _Redelivery:
     """A dead letter that is tried again, once for each time that someone asks."""
 
-    def __init__(self, pusher: Pusher, delivery: Delivery) -> None:
+    def __init__(self, pusher: Pusher, delivery: QueuedDelivery) -> None:
         self._pusher = pusher
         self._delivery = delivery._replace(redelivered=True)
 
@@ -431,26 +433,26 @@ class _Revived:
         known = self._pusher.identity(self._delivery.lane_id)
         return "" if known is None else known[2]
 
-    async def run(self, *, probe: bool) -> Turn:
+    async def run(self, *, probe: bool) -> AttemptOutcome:
         """Send it."""
         try:
             return await self._send()
         except StoreUnavailable as error:
             _log.warning("a dead letter waits for the store: %s", error.reason)
-            return Turn(wait=_STORE_WAIT)
+            return AttemptOutcome(wait=_STORE_WAIT)
 
-    async def _send(self) -> Turn:
+    async def _send(self) -> AttemptOutcome:
         delivery, broker = self._delivery, self._pusher.broker
         subscription = await asyncio.to_thread(broker.store.subscription, delivery.message.tenant_id, delivery.key)
         if subscription is None:
-            return Turn()
+            return AttemptOutcome()
         if subscription.state is not SubscriptionState.ACTIVE or subscription.delivery.kind == "pull":
             what = "not pushed any more" if subscription.delivery.kind == "pull" else subscription.state.value
             await broker.bury([(delivery, 0, f"its subscription is {what}")])
-            return Turn()
+            return AttemptOutcome()
         outcome = await self._pusher.attempt(subscription, [delivery])
         if isinstance(outcome, Failure):
             await broker.bury([(delivery, 1, outcome.reason)])
-            return Turn(reached=outcome.reached)
+            return AttemptOutcome(reached=outcome.reached)
         await broker.acknowledge(delivery.lane_id, [delivery.id])
-        return Turn(reached=True)
+        return AttemptOutcome(reached=True)

@@ -23,13 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from twigcast.broker.delivery.capabilities import (
-    Capabilities,
-    FeedName,
-    base_of_feed,
-    parse_feed_url,
-)
-from twigcast.broker.delivery.outgoing import Answer, Outgoing, RequestFailed
+from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed
 from twigcast.broker.delivery.websub_requests import (
     ALL,
     Intent,
@@ -43,13 +37,9 @@ from twigcast.broker.delivery.websub_requests import (
     seconds,
 )
 from twigcast.broker.errors import Invalid, NotFound, StoreUnavailable, TooMany, UrlRefused
-from twigcast.broker.model import (
-    DeliverySettings,
-    NewSubscription,
-    Subscription,
-    SubscriptionState,
-)
-from twigcast.broker.service import Broker
+from twigcast.broker.feed_addresses import Capabilities, FeedName, base_of_feed, parse_feed_url
+from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
+from twigcast.broker.service import BrokerInterface
 from twigcast.broker.store.interface import WebSubRequest
 from twigcast.errors import TwigcastError
 
@@ -94,8 +84,8 @@ class WebSubHub:
 
     def __init__(
         self,
-        broker: Broker,
-        outgoing: Outgoing,
+        broker: BrokerInterface,
+        outgoing: HttpClient,
         capabilities: Capabilities,
         leases: LeaseBounds | None = None,
         publish: Callable[[str], None] | None = None,
@@ -115,7 +105,7 @@ class WebSubHub:
 
     # Life -----------------------------------------------------------------------------------------------------------
 
-    async def start(self, stored: Iterable[Subscription]) -> None:
+    async def start(self, stored: Iterable[StoredSubscription]) -> None:
         """Keep the leases of stored subscriptions, and go on with requests that wait for verification."""
         for subscription in stored:
             self._learn(subscription)
@@ -136,7 +126,7 @@ class WebSubHub:
     def on_revived(self, deliveries: object) -> None:
         """Nothing to do: pushing sees to them."""
 
-    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+    def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """A topic may have changed or gone; subscribers follow it."""
         for subscription in removed:
             for key in self._followers.get((subscription.tenant_id, subscription.key), set()).copy():
@@ -148,7 +138,7 @@ class WebSubHub:
             for key in self._followers.get((subscription.tenant_id, subscription.key), set()).copy():
                 self._spawn(self._follow(subscription, key))
 
-    def _learn(self, subscription: Subscription) -> None:
+    def _learn(self, subscription: StoredSubscription) -> None:
         settings = subscription.delivery
         if settings.kind != "websub" or settings.topic is None:
             return
@@ -162,7 +152,7 @@ class WebSubHub:
             heapq.heappush(self._ends, (time.monotonic() + settings.expires - time.time(), *me))
             self._changed.set()
 
-    def _forget(self, subscription: Subscription) -> None:
+    def _forget(self, subscription: StoredSubscription) -> None:
         me = (subscription.tenant_id, subscription.key)
         topic = self._topics.pop(me, None)
         if topic is not None and topic in self._followers:
@@ -291,7 +281,7 @@ class WebSubHub:
             if found is not None:
                 await self._broker.unsubscribe(found)
 
-    async def _ask(self, callback: str, parameters: Mapping[str, str]) -> Answer | None:
+    async def _ask(self, callback: str, parameters: Mapping[str, str]) -> HttpResponse | None:
         try:
             return await self._outgoing.request(
                 "GET", extended(callback, parameters), answer_bytes_max=_ANSWER_BYTES_MAX, cut=True
@@ -315,7 +305,9 @@ class WebSubHub:
         except TwigcastError as error:
             await self._deny(intent.callback, topic.url, str(error))
 
-    async def _renew(self, known: Subscription, topic: Topic, settings: DeliverySettings) -> Subscription | None:
+    async def _renew(
+        self, known: StoredSubscription, topic: Topic, settings: DeliverySettings
+    ) -> StoredSubscription | None:
         """Give a subscription a new lease; ``None``: the old one has ended in this moment."""
         try:
             return await self._broker.replace(
@@ -324,14 +316,14 @@ class WebSubHub:
         except NotFound:
             return None
 
-    async def _add(self, topic: Topic, key: str, settings: DeliverySettings) -> Subscription:
+    async def _add(self, topic: Topic, key: str, settings: DeliverySettings) -> StoredSubscription:
         new = NewSubscription(topic.feed.tenant_id, key, topic.query, topic.namespaces, topic.dialect, None, settings)
         (outcome,) = await self._broker.subscribe([new])
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    async def _subscription(self, tenant_id: int, key: str) -> Subscription | None:
+    async def _subscription(self, tenant_id: int, key: str) -> StoredSubscription | None:
         return await asyncio.to_thread(self._broker.store.subscription, tenant_id, key)
 
     # Ends and changes -----------------------------------------------------------------------------------------------
@@ -354,7 +346,7 @@ class WebSubHub:
         settings = subscription.delivery
         await self._deny(settings.url or "", settings.topic or "", reason)
 
-    async def _follow(self, topic: Subscription, key: str) -> None:
+    async def _follow(self, topic: StoredSubscription, key: str) -> None:
         """Let one subscriber of a topic have what the topic is now."""
         mine = await self._subscription(topic.tenant_id, key)
         if mine is None or mine.delivery.kind != "websub" or mine.delivery.topic is None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twigcast.broker.delivery.capabilities import source_of_topic
 from twigcast.broker.errors import LimitReached, NotFound
-from twigcast.broker.hub.group import Group, Operation
-from twigcast.broker.hub.population import Member
+from twigcast.broker.feed_addresses import source_of_topic
+from twigcast.broker.hub.commit import CommitGroup, Operation
+from twigcast.broker.hub.population import RegisteredSubscription
 from twigcast.broker.model import (
     DeliveryId,
     DeliverySettings,
@@ -18,11 +18,11 @@ from twigcast.broker.model import (
     NewDelivery,
     NewQuery,
     NewSubscription,
-    Subscription,
+    StoredSubscription,
     SubscriptionState,
 )
 from twigcast.broker.store.interface import Pause, Transaction
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 
 class Subscribe(Operation):
@@ -37,26 +37,26 @@ class Subscribe(Operation):
         super().__init__(future)
         self._new = new
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Store them, let them take part, and take out again those that the engine refuses."""
-        results: list[Subscription | Exception | None] = [_over(limit) for limit in self._broken(group)]
+        results: list[StoredSubscription | Exception | None] = [_over(limit) for limit in self._broken(group)]
         wanted = [place for place, result in enumerate(results) if result is None]
         answers = group.transaction.add_subscriptions([self._new[place] for place in wanted], at=group.now)
-        added: list[tuple[int, Subscription]] = []
+        added: list[tuple[int, StoredSubscription]] = []
         for place, answer in zip(wanted, answers, strict=True):
             results[place] = answer
-            if isinstance(answer, Subscription):
+            if isinstance(answer, StoredSubscription):
                 added.append((place, answer))
-        for index, error in group.let_take_part([Member.of(s) for _, s in added]):
+        for index, error in group.let_take_part([RegisteredSubscription.of(s) for _, s in added]):
             place, subscription = added[index]
             group.transaction.delete_subscription(subscription.id)
             results[place] = error
-        accepted = [result for result in results if isinstance(result, Subscription)]
+        accepted = [result for result in results if isinstance(result, StoredSubscription)]
         group.changed += accepted
         group.replays += [(s.lane_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
         self.result = results
 
-    def _broken(self, group: Group) -> list[int | None]:
+    def _broken(self, group: CommitGroup) -> list[int | None]:
         """The limit that each would break; ``None``: none."""
         room: dict[int, int] = {}
         broken: list[int | None] = []
@@ -68,7 +68,7 @@ class Subscribe(Operation):
         return broken
 
 
-def _over(limit: int | None) -> Subscription | Exception | None:
+def _over(limit: int | None) -> StoredSubscription | Exception | None:
     return None if limit is None else LimitReached.of("subscriptions", "subscriptions_max", limit)
 
 
@@ -83,7 +83,7 @@ class Replace(Operation):
 
     def __init__(
         self,
-        subscription: Subscription,
+        subscription: StoredSubscription,
         query: str,
         namespaces: Mapping[str, str],
         dialect: Dialect,
@@ -97,9 +97,9 @@ class Replace(Operation):
         self._dialect: Dialect = dialect
         self._delivery = delivery
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _known(group, self._subscription)
+        known = _registered(group, self._subscription)
         active = group.population.of(known.tenant_id).active(known.id)
         wanted = replace(
             known,
@@ -132,13 +132,13 @@ class ReplaceQueries(Operation):
         super().__init__(future)
         self._new = new
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
         results: list[Exception | None] = []
-        wanted: list[tuple[int, Member, bool]] = []
+        wanted: list[tuple[int, RegisteredSubscription, bool]] = []
         for place, new in enumerate(self._new):
             try:
-                known = _known(group, new.subscription)
+                known = _registered(group, new.subscription)
             except NotFound as error:
                 results.append(error)
                 continue
@@ -164,16 +164,16 @@ class SetState(Operation):
     """
 
     def __init__(
-        self, subscription: Subscription, state: SubscriptionState, reason: str | None, future: Future[Any]
+        self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None, future: Future[Any]
     ) -> None:
         super().__init__(future)
         self._subscription = subscription
         self._state = state
         self._reason = reason
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _known(group, self._subscription)
+        known = _registered(group, self._subscription)
         active = self._state is SubscriptionState.ACTIVE
         was_active = group.population.of(known.tenant_id).active(known.id)
         if known.dialect == "xquery" and active != was_active:
@@ -183,7 +183,7 @@ class SetState(Operation):
         group.reread.append(known)
         group.room.pop(known.lane_id, None)
 
-    def _pause_follower(self, group: Group, known: Member) -> None:
+    def _pause_follower(self, group: CommitGroup, known: RegisteredSubscription) -> None:
         """Let what comes within the pause not count; what came before does, although it is still to be looked at."""
         transaction, next_seq = group.transaction, group.transaction.next_seq()
         if self._state is not SubscriptionState.ACTIVE:
@@ -202,19 +202,19 @@ class Unsubscribe(Operation):
         future: Told when it is gone.
     """
 
-    def __init__(self, subscription: Subscription, future: Future[Any]) -> None:
+    def __init__(self, subscription: StoredSubscription, future: Future[Any]) -> None:
         super().__init__(future)
         self._subscription = subscription
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _known(group, self._subscription)
+        known = _registered(group, self._subscription)
         group.forget(known)
         group.transaction.delete_subscription(known.id)
         group.removed.append(self._subscription)
 
 
-def _known(group: Group, subscription: Subscription) -> Member:
+def _registered(group: CommitGroup, subscription: StoredSubscription) -> RegisteredSubscription:
     """A subscription as it is at this point of the group."""
     known = group.population.of(subscription.tenant_id).member(subscription.tenant_id, subscription.id)
     if known is None:
@@ -222,7 +222,7 @@ def _known(group: Group, subscription: Subscription) -> Member:
     return known
 
 
-class Acknowledge(Operation):
+class AcknowledgeDeliveries(Operation):
     """Acknowledge single deliveries.
 
     Args:
@@ -238,7 +238,7 @@ class Acknowledge(Operation):
         self._lane_id = lane_id
         self._ids = ids
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Change the store."""
         group.transaction.acknowledge(self._lane_id, self._ids)
         group.counted.acknowledged += len(self._ids)
@@ -258,14 +258,14 @@ class AcknowledgeUpTo(Operation):
         super().__init__(future)
         self._marks = marks
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Change the store."""
         for lane_id, seq in self._marks.items():
             group.transaction.acknowledge_up_to(lane_id, seq)
         group.counted.marks += len(self._marks)
 
 
-class Change(Operation):
+class StoreChange(Operation):
     """Any change of the store that nothing in memory depends on.
 
     Args:
@@ -279,12 +279,12 @@ class Change(Operation):
         super().__init__(future)
         self._work = work
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Make it."""
         self.result = self._work(group.transaction)
 
 
-class Replayed(Operation):
+class StoreReplay(Operation):
     """Store what replay found in a piece of the past.
 
     Args:
@@ -299,7 +299,7 @@ class Replayed(Operation):
 
     def __init__(
         self,
-        member: Member,
+        member: RegisteredSubscription,
         deliveries: Sequence[NewDelivery],
         begun_at: int,
         replay_next: int | None,
@@ -315,7 +315,7 @@ class Replayed(Operation):
         self._next = replay_next
         self._errors = errors
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Change the store."""
         member = self._member
         population = group.population.of(member.tenant_id)
@@ -336,7 +336,7 @@ class Replayed(Operation):
         if self._deliveries and known is not None and known.pushed:
             group.pushed.add(member.lane_id)
 
-    def _counts(self, group: Group) -> bool:
+    def _counts(self, group: CommitGroup) -> bool:
         """Whether what was looked at is what is to be looked at."""
         number = self._member.id
         if group.transaction.replay_next(number) != self._begun_at:

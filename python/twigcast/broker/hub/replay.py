@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.following import TOLD_SECONDS, Evaluations, Follower, is_paused_at
-from twigcast.broker.hub.metrics import Metrics
-from twigcast.broker.hub.options import HubOptions, refused_dialect
-from twigcast.broker.hub.population import Member, TenantPopulation
-from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription, SubscriptionState, Tenant
+from twigcast.broker.hub.external_queries import REPORT_SECONDS, ExternalQueryRunner, SaxonExecutor, is_paused_at
+from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
+from twigcast.broker.metrics import Metrics
+from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
+from twigcast.broker.options import HubOptions, refused_dialect
 from twigcast.broker.store.interface import Pause, Store
 from twigcast.errors import QueryError
 
@@ -37,12 +37,12 @@ _FULL_SECONDS: Final = 0.2
 """Between two looks whether a lane that is half full has been emptied."""
 
 
-class Write(Protocol):
+class StoreWrite(Protocol):
     """Lets the writing thread carry out what was found, and says whether it was stored."""
 
     def __call__(
         self,
-        member: Member,
+        member: RegisteredSubscription,
         deliveries: Sequence[NewDelivery],
         begun_at: int,
         replay_next: int | None,
@@ -82,8 +82,8 @@ class Replays:
         self,
         store: Store,
         in_thread: InThread,
-        write: Write,
-        evaluations: Evaluations,
+        write: StoreWrite,
+        evaluations: SaxonExecutor,
         options: HubOptions,
         metrics: Metrics,
         tenants: Callable[[], Mapping[int, Tenant]],
@@ -100,14 +100,14 @@ class Replays:
         self._metrics = metrics
         self._turns = asyncio.Semaphore(options.replays_max)
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._changed: dict[int, Subscription] = {}
+        self._changed: dict[int, StoredSubscription] = {}
         """Subscriptions that changed while they were replayed."""
         self._following: set[int] = set()
         """Those of the tasks that follow, and so have no end."""
         self._outdated: set[int] = set()
         """Those of them whose subscription has changed, or is gone."""
 
-    def changed(self, subscription: Subscription) -> None:
+    def changed(self, subscription: StoredSubscription) -> None:
         """A subscription is new or has changed: begin or go on where it has a past to see."""
         self.look_again(subscription)
         if subscription.replay_next is None:
@@ -120,7 +120,7 @@ class Replays:
         else:
             self._start(subscription)
 
-    def look_again(self, subscription: Subscription) -> None:
+    def look_again(self, subscription: StoredSubscription) -> None:
         """A subscription has changed, or is gone: whoever follows for it finds out what it is now."""
         if subscription.id in self._following:
             self._outdated.add(subscription.id)
@@ -137,7 +137,7 @@ class Replays:
             if not future.done():
                 future.set_result(None)
 
-    def _start(self, subscription: Subscription) -> None:
+    def _start(self, subscription: StoredSubscription) -> None:
         task = asyncio.create_task(self._run(subscription), name=f"replay-{subscription.id}")
         self._tasks[subscription.id] = task
         if subscription.dialect == "xquery":
@@ -166,14 +166,14 @@ class Replays:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, subscription: Subscription) -> None:
+    async def _run(self, subscription: StoredSubscription) -> None:
         if subscription.dialect == "xquery":
             await self._replay(subscription)
             return
         async with self._turns:
             await self._replay(subscription)
 
-    async def _replay(self, subscription: Subscription) -> None:
+    async def _replay(self, subscription: StoredSubscription) -> None:
         waited = False
         while True:
             try:
@@ -193,7 +193,7 @@ class Replays:
                 waited = True
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _through(self, subscription: Subscription) -> bool:
+    async def _through(self, subscription: StoredSubscription) -> bool:
         """Go through what is left of the past; whether it was for the subscription as it is."""
         matcher = _Matcher(subscription, self._options)
         while True:
@@ -205,11 +205,13 @@ class Replays:
                 return True
             matcher.position = chunk.replay_next
 
-    async def _follow(self, subscription: Subscription) -> None:
+    async def _follow(self, subscription: StoredSubscription) -> None:
         """Look at messages as they come, until the subscription is not any more what it was."""
         loop, thread = asyncio.get_running_loop(), self._evaluations.thread
         pauses = await self._in_thread(lambda: self._store.pauses(subscription.id))
-        follower = await loop.run_in_executor(thread, Follower, subscription, self._options, self._evaluations, pauses)
+        follower = await loop.run_in_executor(
+            thread, ExternalQueryRunner, subscription, self._options, self._evaluations, pauses
+        )
         while not (follower.is_over and follower.position == follower.stored_at):
             await self._news_from(follower)
             if subscription.id in self._outdated:
@@ -231,7 +233,7 @@ class Replays:
                     return
                 follower.was_stored()
 
-    async def _news_from(self, follower: Follower) -> None:
+    async def _news_from(self, follower: ExternalQueryRunner) -> None:
         """Wait until there are messages that it has not seen, or until it is to be told how far it has come.
 
         Nor is there anything to wait for once its subscription has changed.
@@ -240,19 +242,19 @@ class Replays:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             is_behind = follower.position > follower.stored_at
-            done, _ = await asyncio.wait([future], timeout=TOLD_SECONDS if is_behind else None)
+            done, _ = await asyncio.wait([future], timeout=REPORT_SECONDS if is_behind else None)
             future.cancel()
             if not done:
                 return
 
-    async def _room(self, subscription: Subscription) -> int:
+    async def _room(self, subscription: StoredSubscription) -> int:
         """Wait until the lane is half full at most; how many may come then, so that replay alone suspends nobody."""
         bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
         while await self._in_thread(lambda: self._store.pending_count(subscription.lane_id)) > bound:
             await asyncio.sleep(_FULL_SECONDS)
         return max(bound, 1)
 
-    async def _as_stored(self, before: Subscription) -> Subscription | None:
+    async def _as_stored(self, before: StoredSubscription) -> StoredSubscription | None:
         """The subscription as it is now, if its past still is to be seen."""
         now = await self._in_thread(lambda: self._store.subscription(before.tenant_id, before.key))
         if now is None or now.id != before.id or now.replay_next is None or refused_dialect(now.dialect) is not None:
@@ -268,8 +270,8 @@ class Replays:
 class _Matcher:
     """Matches the past against one subscription."""
 
-    def __init__(self, subscription: Subscription, options: HubOptions) -> None:
-        self.member = Member.of(subscription)
+    def __init__(self, subscription: StoredSubscription, options: HubOptions) -> None:
+        self.member = RegisteredSubscription.of(subscription)
         self.position = subscription.replay_next
         self._end = subscription.replay_end or 0
         self._population = TenantPopulation(options.limits)

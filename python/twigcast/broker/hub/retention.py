@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from twigcast.broker.errors import BrokerError
-from twigcast.broker.hub.metrics import Metrics
-from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.metrics import Metrics
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import Transaction
 
 logger = logging.getLogger(__name__)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from twigcast.broker.hub.group import Group, Published
+from twigcast.broker.hub.commit import CommitGroup, PublishedMessage
 from twigcast.broker.model import ErrorRecord, SubscriptionState
 
 _STEPS: Final = 10
 
 
-def count_pending(group: Group, published: Sequence[Published]) -> None:
+def count_pending(group: CommitGroup, published: Sequence[PublishedMessage]) -> None:
     """Count deliveries in, and suspend the subscriptions of lanes that have too many."""
     room = group.room
     to_count: dict[int, int] = {}
@@ -32,7 +32,7 @@ def count_pending(group: Group, published: Sequence[Published]) -> None:
         _count(group, tenant_id, lane_id)
 
 
-def _count(group: Group, tenant_id: int, lane_id: int) -> None:
+def _count(group: CommitGroup, tenant_id: int, lane_id: int) -> None:
     limit = group.limit(tenant_id, "pending_max")
     here = sum(d.lane_id == lane_id for item in group.published for d in item.deliveries)
     pending = group.store.pending_count(lane_id) + here
@@ -43,7 +43,7 @@ def _count(group: Group, tenant_id: int, lane_id: int) -> None:
     _suspend(group, tenant_id, lane_id, f"more than {limit:,} deliveries wait for its subscriber")
 
 
-def _suspend(group: Group, tenant_id: int, lane_id: int, reason: str) -> None:
+def _suspend(group: CommitGroup, tenant_id: int, lane_id: int, reason: str) -> None:
     population = group.population.of(tenant_id)
     numbers = population.of_lane(lane_id)
     for number in numbers:

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from twigcast.broker.overlay.reports import Report
+from twigcast.broker.overlay.reports import OverlayReport
 from twigcast.broker.overlay.service import Overlay
 from twigcast.overlay.onyx.network.reports import LinkReport
 
@@ -50,7 +50,7 @@ class OverlayCollector:
         return iter(())
 
 
-def _counters(report: Report) -> Iterator[Metric]:
+def _counters(report: OverlayReport) -> Iterator[Metric]:
     received, tallies = report.received, report.tallies
     for name, text, value in (
         ("published", "Messages published here, that others may want.", tallies.published),
@@ -82,7 +82,7 @@ def _counters(report: Report) -> Iterator[Metric]:
     yield troubles
 
 
-def _gauges(report: Report) -> Iterator[Metric]:
+def _gauges(report: OverlayReport) -> Iterator[Metric]:
     status = report.status
     for name, text, value in (
         ("brokers", "Brokers that are known to be part of the overlay, this one included.", len(status.peers)),
@@ -102,7 +102,7 @@ def _gauges(report: Report) -> Iterator[Metric]:
         yield GaugeMetricFamily(f"twigcast_overlay_{name}", text, value=value)
 
 
-def _links(report: Report) -> Iterator[Metric]:
+def _links(report: OverlayReport) -> Iterator[Metric]:
     for name, text, value in _OF_LINKS:
         gauge = GaugeMetricFamily(f"twigcast_overlay_link_{name}", text, labels=["peer"])
         for link in report.links:

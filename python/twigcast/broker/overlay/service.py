@@ -18,33 +18,33 @@ from importlib import metadata
 from itertools import islice
 from typing import Any, Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import BrokerError, StoreUnavailable
-from twigcast.broker.model import Delivery, StoredMessage, Subscription, SubscriptionState
+from twigcast.broker.model import QueuedDelivery, StoredMessage, StoredSubscription, SubscriptionState
+from twigcast.broker.overlay.interests import LocalInterest, LocalInterests
 from twigcast.broker.overlay.node import (
     Break,
-    BrokerNode,
     Keep,
     Learned,
     MakeNode,
+    NodeInterface,
     NodeSettings,
     ReadAgain,
     Said,
     Warn,
 )
-from twigcast.broker.overlay.receiving import Receiver
+from twigcast.broker.overlay.receiving import MessageReceiver
 from twigcast.broker.overlay.recovery import PORTION_BYTES, as_message, read_again
-from twigcast.broker.overlay.registering import Registering
-from twigcast.broker.overlay.reports import Report, Tallies, Way
+from twigcast.broker.overlay.registration_service import RegistrationService
+from twigcast.broker.overlay.reports import MessageRoute, OverlayReport, TrafficTotals
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.overlay.wishes import Wish, Wishes
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Origin, OverlayIdentity
-from twigcast.overlay.onyx.description import Description, read_description
-from twigcast.overlay.onyx.model import Message, Recovered, RoutingQuery, Span
+from twigcast.overlay.onyx.content.projection import Projection
+from twigcast.overlay.onyx.messages import OverlayMessage, Recovered, RoutingQuery, Span
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.greeting import identity_of
-from twigcast.overlay.onyx.projection import Part
+from twigcast.overlay.onyx.registry.description import Description, read_description
 from twigcast.overlay.onyx.wire.bodies import Bodies
 
 logger = logging.getLogger(__name__)
@@ -64,10 +64,10 @@ _UPKEEP_SECONDS: Final = 1.0
 class _Inside:
     """What lives in the overlay's thread."""
 
-    node: BrokerNode
+    node: NodeInterface
     driver: Driver
-    receiver: Receiver
-    wishes: Wishes
+    receiver: MessageReceiver
+    wishes: LocalInterests
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     recoveries: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -81,21 +81,21 @@ class Overlay:
         make_node: Makes the node.
     """
 
-    def __init__(self, broker: RunningBroker, settings: OverlaySettings, make_node: MakeNode) -> None:
+    def __init__(self, broker: Broker, settings: OverlaySettings, make_node: MakeNode) -> None:
         self._broker = broker
         self._settings = settings
         self._make_node = make_node
         self._thread = LoopThread("twigcast-overlay")
         self._inside: _Inside
         self._bodies: Bodies
-        self._tallies = Tallies()
+        self._tallies = TrafficTotals()
         self._names: dict[int, str] = {}
         self._tenants: tuple[object, Mapping[int, str]] = (None, {})
         self._loading: asyncio.Task[None] | None = None
         self._kept_above: int | None = None
         self._began = 0.0
         self.identity: OverlayIdentity
-        self.registering: Registering
+        self.registering: RegistrationService
 
     # Start and stop ---------------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Overlay:
         self._names = {identity: root.name for identity, root in roots.items() if root.name} | {number: name}
         horizons = {identity: root.horizon for identity, root in roots.items() if root.horizon is not None}
         scopes = await asyncio.to_thread(self._scopes_in_use)
-        self.registering = Registering(broker, self._thread, self._settings, name, number)
+        self.registering = RegistrationService(broker, self._thread, self._settings, name, number)
         await asyncio.to_thread(self.registering.load)
         self._thread.start()
         try:
@@ -155,12 +155,12 @@ class Overlay:
             bodies=bodies,
             forms=settings.forms,
         )
-        receiver = Receiver(self._broker.put, hub_loop, self._stored, driver.read, time.time, bodies)
+        receiver = MessageReceiver(self._broker.put, hub_loop, self._stored, driver.read, time.time, bodies)
         inside = self._inside = _Inside(
             node,
             driver,
             receiver,
-            Wishes(self._want, self._unwant, reduces=settings.reduces, may_begin=self._has_caught_up),
+            LocalInterests(self._want, self._unwant, reduces=settings.reduces, may_begin=self._has_caught_up),
         )
         self._began = time.monotonic()
         self.registering.join(node, driver)
@@ -241,13 +241,13 @@ class Overlay:
     def on_deliveries(self, lane_ids: Collection[int]) -> None:
         """Nothing: what is delivered here is of no concern elsewhere."""
 
-    def on_revived(self, deliveries: Sequence[Delivery]) -> None:
+    def on_revived(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Nothing, likewise."""
 
-    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+    def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Subscriptions changed: others are told what is wanted now. In the main event loop."""
         scopes = self._scopes()
-        active = [_wish(one, scopes) for one in changed if _takes_part(one, scopes)]
+        active = [_local_interest(one, scopes) for one in changed if _takes_part(one, scopes)]
         gone = [one.id for one in (*removed, *(one for one in changed if not _takes_part(one, scopes)))]
         self._thread.call(self._inside.wishes.change, active, gone)
 
@@ -257,12 +257,14 @@ class Overlay:
         scopes = self._scopes()
         wishes = self._inside.wishes
         while some := await asyncio.to_thread(lambda: list(islice(subscriptions, LOADED_AT_ONCE))):
-            self._thread.call(wishes.start_with, [_wish(one, scopes) for one in some if _takes_part(one, scopes)])
+            self._thread.call(
+                wishes.start_with, [_local_interest(one, scopes) for one in some if _takes_part(one, scopes)]
+            )
         self._thread.call(wishes.started)
 
     # To and from the node; in the overlay's thread --------------------------------------------------------------------
 
-    def _want(self, wishes: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Part]) -> None:
+    def _want(self, wishes: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Projection]) -> None:
         inside = self._inside
         inside.driver.act(inside.node.want(wishes, time.monotonic(), parts))
 
@@ -335,7 +337,7 @@ class Overlay:
         span = Span(self._inside.driver.identity, asked.after, forgotten, None)
         self._recover(Recovered(span, asked.way, lost=True))
 
-    async def _answer(self, asked: ReadAgain, after: int, upto: int, messages: Sequence[Message]) -> None:
+    async def _answer(self, asked: ReadAgain, after: int, upto: int, messages: Sequence[OverlayMessage]) -> None:
         driver = self._inside.driver
         root = driver.identity
         for message in messages:
@@ -387,37 +389,37 @@ class Overlay:
 
     # Reports, from the main event loop --------------------------------------------------------------------------------
 
-    async def report(self) -> Report:
+    async def report(self) -> OverlayReport:
         """How the overlay looks from here."""
         return await self._thread.ask(self._report)
 
-    def report_now(self) -> Report:
+    def report_now(self) -> OverlayReport:
         """The same, for threads that may wait."""
         return asyncio.run_coroutine_threadsafe(self.report(), self._thread.loop).result(_REPORT_SECONDS)
 
-    async def way(self, stored: StoredMessage) -> Way:
+    async def way(self, stored: StoredMessage) -> MessageRoute:
         """How a message came here, and what becomes of it on each link, as the tables are now."""
         origin = await asyncio.to_thread(self._broker.store.overlay_origin, stored.seq)
         return await self._thread.ask(lambda: self._way(stored, origin))
 
-    def _way(self, stored: StoredMessage, origin: Origin | None) -> Way:
+    def _way(self, stored: StoredMessage, origin: Origin | None) -> MessageRoute:
         inside = self._inside
         mine = inside.driver.identity
         root, number = (mine, stored.seq) if origin is None else (origin.root, origin.number)
         message = as_message(root, stored, self._scopes())
         branches = [] if message is None else inside.node.branches(message._replace(number=number))
         passed = (mine,) if origin is None else (*origin.way, *(() if mine in origin.way else (mine,)))
-        return Way(
+        return MessageRoute(
             self._name(root),
             number,
             [self._name(one) for one in passed],
             [(self._name(one.neighbour), one) for one in branches],
         )
 
-    def _report(self) -> Report:
+    def _report(self) -> OverlayReport:
         inside = self._inside
         messages, size = inside.receiver.waiting
-        return Report(
+        return OverlayReport(
             name=self.identity.name,
             identity=inside.driver.identity,
             incarnation=self.identity.incarnation,
@@ -444,13 +446,13 @@ class Overlay:
         )
 
 
-def _takes_part(subscription: Subscription, scopes: Mapping[int, str]) -> bool:
+def _takes_part(subscription: StoredSubscription, scopes: Mapping[int, str]) -> bool:
     return subscription.state is SubscriptionState.ACTIVE and subscription.tenant_id in scopes
 
 
-def _wish(subscription: Subscription, scopes: Mapping[int, str]) -> Wish:
+def _local_interest(subscription: StoredSubscription, scopes: Mapping[int, str]) -> LocalInterest:
     s = subscription
-    return Wish(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect)
+    return LocalInterest(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect)
 
 
 def _see(task: asyncio.Task[Any]) -> None:

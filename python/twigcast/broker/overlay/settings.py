@@ -14,8 +14,8 @@ from twigcast.overlay.onyx.network.errors import CertificateError
 from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target, host_and_port, is_loopback, target_of
-from twigcast.overlay.onyx.registration import Place, Placement
-from twigcast.overlay.onyx.wire.exchange import FormWishes
+from twigcast.overlay.onyx.registry.catalogue import Location, Placement
+from twigcast.overlay.onyx.wire.exchange import FormPreferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class OverlaySettings:
     retention_factor: float
     url: str = ""
     """At which clients reach it; empty: not known."""
-    place: Place = (0.0, 0.0)
+    place: Location = (0.0, 0.0)
     capacity: float = 0.0
     """Bytes a second that it takes from sources; 0: not said."""
     holders: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class OverlaySettings:
     placement: Placement = Placement.BOTH
     reduces: bool = False
     """Whether messages are reduced on links to what is taken behind them."""
-    forms: FormWishes = FormWishes()  # noqa: RUF009 - never changed
+    forms: FormPreferences = FormPreferences()  # noqa: RUF009 - never changed
     """In which forms messages go over links."""
 
     @classmethod
@@ -66,7 +66,7 @@ class OverlaySettings:
             NetworkSettings(queue_bytes_max=settings.overlay_queue_bytes_max),
             settings.overlay_retention_factor,
             url=_url(settings),
-            place=_place(settings.overlay_place),
+            place=_location(settings.overlay_place),
             capacity=settings.overlay_capacity,
             holders=_holders(settings.overlay_registry),
             placement=Placement(settings.overlay_placement),
@@ -80,9 +80,9 @@ def host_name() -> str:
     return socket.gethostname() or "broker"
 
 
-def _forms(given: tuple[str, ...]) -> FormWishes:
+def _forms(given: tuple[str, ...]) -> FormPreferences:
     try:
-        return FormWishes.parse(given)
+        return FormPreferences.parse(given)
     except ImpossibleSetting as error:
         raise ConfigError(f"the setting 'overlay_forms' cannot be used: {error}") from None
 
@@ -104,7 +104,7 @@ def _holders(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _place(given: str) -> Place:
+def _location(given: str) -> Location:
     try:
         x, y = (float(part) for part in given.split(","))
     except ValueError:

@@ -1,9 +1,9 @@
 """Cutting RSS and Atom feeds into messages, one for each entry.
 
-An entry becomes a message as :mod:`twigcast.records` cuts it: its own bytes in UTF-8, with the namespace declarations
-of the feed around it. Its id is what the feed says (``guid``, ``atom:id``, ``rdf:about``, else its link), or a digest
-of its content where the feed says nothing. Both kinds of feed are told by their root, whatever they were registered
-as.
+An entry becomes a message as :mod:`twigcast.reading.records` cuts it: its own bytes in UTF-8, with the namespace
+declarations of the feed around it. Its id is what the feed says (``guid``, ``atom:id``, ``rdf:about``, else its link),
+or a digest of its content where the feed says nothing. Both kinds of feed are told by their root, whatever they were
+registered as.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from xml.parsers import expat
 
 from twigcast.errors import RejectedMessage
-from twigcast.records import cut_records
+from twigcast.reading.records import cut_records
 
 ATOM_NAMESPACE: Final = "http://www.w3.org/2005/Atom"
 RDF_NAMESPACE: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -33,7 +33,7 @@ _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._:-]+)""", re.IGNORECAS
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FeedEntry:
     """One entry of a feed, or what is wrong with the feed from some place on."""
 
     id: str
@@ -41,7 +41,7 @@ class Entry:
     error: RejectedMessage | None = None
 
 
-def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: int) -> Iterator[Entry]:
+def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: int) -> Iterator[FeedEntry]:
     """The entries of a feed, in its order.
 
     Args:
@@ -52,7 +52,7 @@ def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: 
     feed = _in_utf8(feed, media_type)
     record = _ATOM_ENTRY if _root_name(feed) == f"{ATOM_NAMESPACE} feed" else _RSS_ITEM
     for found in cut_records(io.BytesIO(feed), record, bytes_max=entry_bytes_max):
-        yield Entry("" if found.error else entry_id(found.xml), found.xml, found.error)
+        yield FeedEntry("" if found.error else entry_id(found.xml), found.xml, found.error)
 
 
 def is_feed(feed: bytes) -> bool:

@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from twigcast.broker.delivery.outgoing import Outgoing
+from twigcast.broker.delivery.http_client import HttpClient
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Source
-from twigcast.broker.service import Broker
+from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.poll import Poll, PollLimits, PollResult
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 30.0
+_CHECK_SECONDS: Final = 30.0
 """How often the list of sources is read, should nobody tell that it changed."""
 _LONGEST: Final = 86_400.0
 _DOUBLINGS_MAX: Final = 12
@@ -70,7 +70,7 @@ class Poller:
         settings: How it is done.
     """
 
-    def __init__(self, broker: Broker, outgoing: Outgoing, settings: PollSettings | None = None) -> None:
+    def __init__(self, broker: BrokerInterface, outgoing: HttpClient, settings: PollSettings | None = None) -> None:
         self.counts = PollCounts()
         self._broker = broker
         self._outgoing = outgoing
@@ -135,7 +135,7 @@ class Poller:
 
     async def _look(self) -> None:
         """Read the list of sources."""
-        self._look_at = time.monotonic() + _LOOK_SECONDS
+        self._look_at = time.monotonic() + _CHECK_SECONDS
         try:
             stored = await asyncio.to_thread(self._broker.store.sources)
         except StoreUnavailable as error:
@@ -185,7 +185,7 @@ class Poller:
         error = task.exception()
         if error is not None:
             _log.error("polling a source failed inside the broker", exc_info=error)
-        due = time.monotonic() + (task.result() if error is None else _LOOK_SECONDS)
+        due = time.monotonic() + (task.result() if error is None else _CHECK_SECONDS)
         # Only now: what is due while it runs is not begun.
         self._set_due(source_id, min(due, self._again.pop(source_id, math.inf)))
         self._changed.set()

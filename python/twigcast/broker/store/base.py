@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 from twigcast.broker.model import DeliveryId, ErrorRecord
-from twigcast.broker.store.database import Counters, Database, Params, Row, Session
+from twigcast.broker.store.database import Database, DatabaseSession, Params, Row, StoredCounters
 
 T = TypeVar("T")
 
@@ -52,10 +52,10 @@ class Reads:
 class Writes(ABC):
     """Changes, in one transaction."""
 
-    def __init__(self, session: Session, memory: Memory) -> None:
+    def __init__(self, session: DatabaseSession, memory: Memory) -> None:
         self.session = session
         self.memory = memory
-        self.counters = Counters(session)
+        self.counters = StoredCounters(session)
         self.marks: dict[int, int] = {}
         """Marks of lanes that are to be moved by :meth:`save_marks`, all at once."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twigcast.broker.model import DeadLetter, Delivery, DeliveryId, StoredMessage
+from twigcast.broker.model import DeadLetter, DeliveryId, QueuedDelivery, StoredMessage
 from twigcast.broker.store.base import Reads, Writes
 from twigcast.broker.store.database import INTEGER_MAX, Row
 from twigcast.broker.store.messages import id_range
@@ -36,7 +36,7 @@ class DeadLetterReads(Reads):
 class DeadLetterWrites(Writes):
     """Burying, reviving, removing."""
 
-    def bury(self, deliveries: Sequence[tuple[Delivery, int, str]], *, at: float) -> list[int]:
+    def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
         by_lane: dict[int, list[DeliveryId]] = {}
         ids = []
         for delivery, attempts, reason in deliveries:
@@ -46,7 +46,7 @@ class DeadLetterWrites(Writes):
             self.acknowledge(lane_id, of_lane)
         return ids
 
-    def _bury_revived(self, delivery: Delivery, attempts: int, reason: str, at: float) -> int | None:
+    def _bury_revived(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
         """Put a delivery that had been revived back where it was; its id, if there is one."""
         if not self.memory.some_revived:
             return None
@@ -61,7 +61,7 @@ class DeadLetterWrites(Writes):
             )
         return None if row is None else int(row[0])
 
-    def _bury(self, delivery: Delivery, attempts: int, reason: str, at: float) -> int:
+    def _bury(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int:
         number = self.counters.take("dead_letter")
         message = delivery.message
         self.session.insert(
@@ -101,7 +101,7 @@ class DeadLetterWrites(Writes):
         )
         return number
 
-    def revive(self, dead_letter_ids: Sequence[int]) -> list[Delivery]:
+    def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         self.memory.some_revived = True
         wanted = [number for number in dead_letter_ids if number <= INTEGER_MAX]
         condition, params = self.session.among("d.id"), (self.session.values(wanted),)
@@ -115,7 +115,7 @@ class DeadLetterWrites(Writes):
             f"UPDATE dead_letters SET revived = 1 WHERE {self.session.among('id')}",
             params,
         )
-        return [_revived(row) for row in rows]
+        return [_redriven(row) for row in rows]
 
     def remove_dead_letters(self, dead_letter_ids: Sequence[int]) -> int:
         return self.session.execute(
@@ -124,9 +124,9 @@ class DeadLetterWrites(Writes):
         )
 
 
-def _revived(row: Row) -> Delivery:
+def _redriven(row: Row) -> QueuedDelivery:
     seq, subscription_id, lane_id, key, tenant_id, source, message_id, received, rewritten, body = row
-    return Delivery(
+    return QueuedDelivery(
         id=DeliveryId(seq, subscription_id),
         lane_id=lane_id,
         key=key,

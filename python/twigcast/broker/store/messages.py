@@ -7,9 +7,9 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
-from twigcast.broker.model import ErrorRecord, RejectedMessage, StoredMessage, Submission
+from twigcast.broker.model import ErrorRecord, RejectedRecord, StoredMessage, Submission
 from twigcast.broker.store.base import Reads, Writes, chunks
-from twigcast.broker.store.database import INTEGER_MAX, Row, Session
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
 from twigcast.broker.store.interface import MessageSummary
 
 MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches"
@@ -26,11 +26,11 @@ def stored_message(row: Row) -> StoredMessage:
     return StoredMessage(*row)
 
 
-def _rejected(row: Row) -> RejectedMessage:
-    return RejectedMessage(*row)
+def _rejected(row: Row) -> RejectedRecord:
+    return RejectedRecord(*row)
 
 
-def messages_by_seq(session: Session, seqs: Iterable[int]) -> dict[int, StoredMessage]:
+def messages_by_seq(session: DatabaseSession, seqs: Iterable[int]) -> dict[int, StoredMessage]:
     """Messages by their sequence numbers, those that are there."""
     found: dict[int, StoredMessage] = {}
     for some in chunks(seqs, 1_000):
@@ -138,7 +138,7 @@ class MessageReads(Reads):
 
     def rejected(
         self, tenant_id: int, *, before_id: int | None = None, after_id: int | None = None, limit: int
-    ) -> list[RejectedMessage]:
+    ) -> list[RejectedRecord]:
         place, order = id_range("id", before_id, after_id)
         rows = self.rows(
             f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND {place[0]} ORDER BY id {order} LIMIT ?",
@@ -146,7 +146,7 @@ class MessageReads(Reads):
         )
         return [_rejected(row) for row in rows]
 
-    def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedMessage | None:
+    def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedRecord | None:
         if rejected_id > INTEGER_MAX:
             return None
         row = self.first(

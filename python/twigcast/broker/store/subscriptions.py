@@ -14,11 +14,11 @@ from twigcast.broker.model import (
     ErrorRecord,
     NewQuery,
     NewSubscription,
-    Subscription,
+    StoredSubscription,
     SubscriptionState,
 )
 from twigcast.broker.store.base import Reads, Writes, chunks
-from twigcast.broker.store.database import INTEGER_MAX, Row, Session
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
@@ -61,10 +61,10 @@ def _namespaces(text: str | None) -> Mapping[str, str]:
     return json.loads(text) if text else {}
 
 
-def _subscription(row: Row) -> Subscription:
+def _subscription(row: Row) -> StoredSubscription:
     id_, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, *delivery = row[:14]
     settings = _PULL if delivery == _PULL_COLUMNS else DeliverySettings(*delivery)
-    return Subscription(
+    return StoredSubscription(
         id_,
         tenant_id,
         key,
@@ -91,15 +91,15 @@ def _namespaces_text(namespaces: Mapping[str, str]) -> str | None:
 class SubscriptionReads(Reads):
     """Reading subscriptions."""
 
-    def subscription(self, tenant_id: int, key: str) -> Subscription | None:
+    def subscription(self, tenant_id: int, key: str) -> StoredSubscription | None:
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE tenant_id = ? AND key = ?", (tenant_id, key))
         return None if row is None else _subscription(row)
 
-    def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, Subscription]:
-        found: dict[str, Subscription] = {}
+    def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, StoredSubscription]:
+        found: dict[str, StoredSubscription] = {}
         for some in chunks(keys, AMONG_MAX):
 
-            def work(session: Session, some: Sequence[str] = some) -> list[Row]:
+            def work(session: DatabaseSession, some: Sequence[str] = some) -> list[Row]:
                 condition = f"tenant_id = ? AND {session.among('key', 'text')}"
                 return session.rows(
                     f"SELECT {_COLUMNS} FROM subscriptions WHERE {condition}", (tenant_id, session.values(some))
@@ -118,7 +118,7 @@ class SubscriptionReads(Reads):
         subscriber: str | None = None,
         containing: str | None = None,
         state: SubscriptionState | None = None,
-    ) -> list[Subscription]:
+    ) -> list[StoredSubscription]:
         conditions: list[tuple[str, tuple[object, ...]]] = [("tenant_id = ?", (tenant_id,))]
         if after_key is not None:
             conditions.append(("key > ?", (after_key,)))
@@ -140,7 +140,7 @@ class SubscriptionReads(Reads):
         )
         return [_subscription(row) for row in rows]
 
-    def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[Subscription]:
+    def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[StoredSubscription]:
         condition = " AND kind <> 'pull'" if pushed_only else ""
         last = 0
         while rows := self.rows(
@@ -177,9 +177,9 @@ class SubscriptionReads(Reads):
 class SubscriptionWrites(Writes):
     """Changing subscriptions."""
 
-    def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[Subscription | Exception]:
+    def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[StoredSubscription | Exception]:
         adding = _Adding(self, at)
-        results: list[Subscription | Exception] = []
+        results: list[StoredSubscription | Exception] = []
         for some in chunks(new, 10_000):
             results += adding.add(some)
         return results
@@ -192,7 +192,7 @@ class SubscriptionWrites(Writes):
         namespaces: Mapping[str, str],
         dialect: str,
         delivery: DeliverySettings,
-    ) -> Subscription:
+    ) -> StoredSubscription:
         old = self._subscription(subscription_id)
         if delivery.kind != old.delivery.kind:
             if self._shared(old):
@@ -211,12 +211,12 @@ class SubscriptionWrites(Writes):
         )
         return self._subscription(subscription_id)
 
-    def replace_queries(self, new: Sequence[NewQuery]) -> list[Subscription]:
+    def replace_queries(self, new: Sequence[NewQuery]) -> list[StoredSubscription]:
         self.session.many(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ? WHERE id = ?",
             [(n.query, _namespaces_text(n.namespaces), n.dialect, n.subscription.id) for n in new],
         )
-        found: list[Subscription] = []
+        found: list[StoredSubscription] = []
         for some in chunks((n.subscription.id for n in new), AMONG_MAX):
             rows = self.session.rows(
                 f"SELECT {_COLUMNS} FROM subscriptions WHERE {self.session.among('id')}", (self.session.values(some),)
@@ -224,13 +224,13 @@ class SubscriptionWrites(Writes):
             found += map(_subscription, rows)
         return found
 
-    def _subscription(self, subscription_id: int) -> Subscription:
+    def _subscription(self, subscription_id: int) -> StoredSubscription:
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE id = ?", (subscription_id,))
         if row is None:
             raise NotFound("there is no such subscription any more")
         return _subscription(row)
 
-    def _shared(self, subscription: Subscription) -> bool:
+    def _shared(self, subscription: StoredSubscription) -> bool:
         return bool(
             self.session.rows(
                 "SELECT 1 FROM subscriptions WHERE lane_id = ? AND id <> ? LIMIT 1",
@@ -333,11 +333,11 @@ class _Adding:
         self._counters = writes.counters
         self._at = at
 
-    def add(self, new: Sequence[NewSubscription]) -> list[Subscription | Exception]:
+    def add(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
         taken = self._present("subscriptions", "key", "id", {(n.tenant_id, n.key) for n in new})
         lanes = self._lanes({(n.tenant_id, n.subscriber or n.key) for n in new})
         last_seq = self._counters.value("seq")
-        results: list[Subscription | Exception] = []
+        results: list[StoredSubscription | Exception] = []
         new_lanes: list[tuple[object, ...]] = []
         for wanted in new:
             name = (wanted.tenant_id, wanted.subscriber or wanted.key)
@@ -355,7 +355,9 @@ class _Adding:
             results.append(added)
         self._session.insert("lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next"), new_lanes)
         self._session.insert(
-            "subscriptions", _COLUMNS.split(", "), [_row(added) for added in results if isinstance(added, Subscription)]
+            "subscriptions",
+            _COLUMNS.split(", "),
+            [_row(added) for added in results if isinstance(added, StoredSubscription)],
         )
         return results
 
@@ -391,8 +393,8 @@ class _Adding:
 
     def _subscription(
         self, wanted: NewSubscription, lane_id: int, replay_next: int | None, last_seq: int
-    ) -> Subscription:
-        return Subscription(
+    ) -> StoredSubscription:
+        return StoredSubscription(
             id=self._counters.take("subscription"),
             tenant_id=wanted.tenant_id,
             key=wanted.key,
@@ -435,7 +437,7 @@ def _refusal(wanted: NewSubscription, key_taken: bool, lane: _Lane | None) -> Co
     return None
 
 
-def _row(s: Subscription) -> tuple[object, ...]:
+def _row(s: StoredSubscription) -> tuple[object, ...]:
     """A subscription as it is stored, in the order of ``_COLUMNS``."""
     return (
         s.id,

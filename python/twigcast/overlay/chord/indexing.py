@@ -22,9 +22,9 @@ from twigcast.overlay.chord.messages import (
     PruneEdge,
     Subscribed,
 )
-from twigcast.overlay.chord.peer import Peer, Wish
+from twigcast.overlay.chord.peer import Peer, SubscriptionRequest
 from twigcast.overlay.chord.states import Claim, Registration, State, Subscription
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.paths import EPSILON, LinearPart, key_of, linear_parts
 from twigcast.query import Path
 
@@ -38,22 +38,22 @@ def subscribe(peer: Peer, key: str, query: Path) -> None:
     Raises:
         UndistributableQuery: The query is outside the subset.
     """
-    _wish(peer, Subscription(peer.address, key), linear_parts(query), present=True)
+    _request(peer, Subscription(peer.address, key), linear_parts(query), present=True)
 
 
 def unsubscribe(peer: Peer, key: str) -> None:
     """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
     wish = peer.wishes.get(Subscription(peer.address, key))
     if wish is not None and wish.present:
-        _wish(peer, Subscription(peer.address, key), wish.parts, present=False)
+        _request(peer, Subscription(peer.address, key), wish.parts, present=False)
 
 
-def _wish(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
-    peer.wishes[subscription] = Wish(parts, peer.now, present, frozenset(), 0)
-    send_wish(peer, subscription, peer.now)
+def _request(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
+    peer.wishes[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
+    send_request(peer, subscription, peer.now)
 
 
-def send_wish(peer: Peer, subscription: Subscription, time: float) -> None:
+def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
     """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
     wish = peer.wishes.get(subscription)
     if wish is None or wish.time != time or len(wish.confirmed) == len(wish.parts):
@@ -85,7 +85,7 @@ def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
             del peer.wishes[subscription]
 
 
-def on_index_query(peer: Peer, routed: Routed) -> None:
+def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:
     """The walk arrives at the owner of its state."""
     query: IndexQuery = routed.payload
     state = peer.store.ensure(key_of(query.labels[: query.depth]))
@@ -149,7 +149,7 @@ def _split_key(key: str) -> tuple[str, str, str]:
     return key.rpartition("/")
 
 
-def on_prune_edge(peer: Peer, routed: Routed) -> None:
+def on_prune_edge(peer: Peer, routed: KeyRoutedMessage) -> None:
     """A child is empty: drop the edge unless a query has passed it since, or lately."""
     message: PruneEdge = routed.payload
     state = peer.store.get(message.parent)
@@ -182,7 +182,7 @@ def _holders_of_copies(key: str, levels: int) -> list[str]:
         key = parent
 
 
-def on_edge_pruned(peer: Peer, routed: Routed) -> None:
+def on_edge_pruned(peer: Peer, routed: KeyRoutedMessage) -> None:
     """The edge to an empty state is gone: the state may go, too, here and at its other holders."""
     message: EdgePruned = routed.payload
     state = peer.store.get(message.key)
@@ -194,7 +194,7 @@ def on_edge_pruned(peer: Peer, routed: Routed) -> None:
             del peer.store.states[message.key]
 
 
-def on_copy_edge_gone(peer: Peer, routed: Routed) -> None:
+def on_copy_edge_gone(peer: Peer, routed: KeyRoutedMessage) -> None:
     """An edge of a copied state is gone. It stays if a query walked here lately and may be making it anew.
 
     An edge left over costs a message now and then, a missing one would lose matches: hence the caution.

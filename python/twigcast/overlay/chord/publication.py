@@ -28,7 +28,7 @@ from twigcast.overlay.chord.messages import (
 )
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.states import State, Subscription
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document, split_document
 from twigcast.overlay.paths import Condition
 
@@ -111,7 +111,7 @@ def send_expand(peer: Peer, message: RecExpand) -> None:
     peer.route_to_key(message.key, message)
 
 
-def on_rec_expand(peer: Peer, routed: Routed) -> None:
+def on_rec_expand(peer: Peer, routed: KeyRoutedMessage) -> None:
     """Continue a message from a state held here."""
     message: RecExpand = routed.payload
     peer.filtering_load += 1
@@ -134,7 +134,7 @@ def on_rec_expand(peer: Peer, routed: Routed) -> None:
         peer.send(publication.publisher, report)
 
 
-def _state_for(peer: Peer, routed: Routed) -> State | None:
+def _state_for(peer: Peer, routed: KeyRoutedMessage) -> State | None:
     message: RecExpand = routed.payload
     if message.copy > 0:
         return peer.held.get((message.key, message.copy))

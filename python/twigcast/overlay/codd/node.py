@@ -27,7 +27,7 @@ from twigcast.overlay.codd.messages import (
     Replayed,
 )
 from twigcast.overlay.codd.settings import CoddSettings
-from twigcast.overlay.core import Address, Handler, Node
+from twigcast.overlay.core import Address, Handler, ProtocolNode
 
 
 class Child:
@@ -120,7 +120,7 @@ class Uplink:
             self.early.remove(self.received)
 
 
-class CoddNode(Node):
+class CoddNode(ProtocolNode):
     """A node of the cooperative tree. The root is the producer and asks for nothing.
 
     Attributes:

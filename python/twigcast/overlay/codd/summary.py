@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
 from twigcast.overlay.codd.engine import Item, Query
+from twigcast.overlay.codd.twigs import Twig
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import WILDCARD
-
-if TYPE_CHECKING:
-    from twigcast.overlay.codd.twigs import Twig
 
 
 class SummaryNode:

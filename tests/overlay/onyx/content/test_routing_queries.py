@@ -13,11 +13,18 @@ from lxml import etree
 from tests import flwr_generator
 from tests.strategies import NAMESPACES, Generator
 from twigcast import SubscriptionSet
-from twigcast.overlay.onyx.decompose import Budget
-from twigcast.overlay.onyx.implication import conjunction_implies, path_implies
-from twigcast.overlay.onyx.linear import path_of, steps_of
-from twigcast.overlay.onyx.model import Disjunct, LinearPath, RoutingQuery
-from twigcast.overlay.onyx.routing import NOTHING, aggregate, collect, everything, is_generalised, routing_query
+from twigcast.overlay.onyx.content.decompose import Budget
+from twigcast.overlay.onyx.content.implication import conjunction_implies, path_implies
+from twigcast.overlay.onyx.content.linear import path_of, steps_of
+from twigcast.overlay.onyx.content.routing_query import (
+    NOTHING,
+    aggregate,
+    collect,
+    everything,
+    is_generalised,
+    routing_query,
+)
+from twigcast.overlay.onyx.messages import Disjunct, LinearPath, RoutingQuery
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "60"))

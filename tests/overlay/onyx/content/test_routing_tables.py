@@ -12,10 +12,10 @@ from tests.overlay.onyx.content.networks import Network, draw_query, mapped, mat
 from tests.strategies import Generator
 from twigcast import _core
 from twigcast.errors import MalformedMessage
-from twigcast.overlay.onyx.matching import RoutingMatcher, matches
-from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, LinearPath, RoutingDelta
-from twigcast.overlay.onyx.routing import everything, routing_query
-from twigcast.overlay.onyx.table import RoutingTable, Trees
+from twigcast.overlay.onyx.content.routing_index import RoutingMatcher, matches
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.content.routing_table import BroadcastTrees, RoutingTable
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, RoutingDelta
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "12"))
@@ -142,7 +142,7 @@ def chain(below: int = 1, above: int = 2) -> RoutingTable:
         above: frozenset({below}),
         9: frozenset({below}),
     }
-    table.set_trees(Trees(parent, children))
+    table.set_trees(BroadcastTrees(parent, children))
     return table
 
 
@@ -282,7 +282,7 @@ def test_a_question_is_made_at_once_however_many_subscriptions_there_are(count: 
 def test_what_stood_for_very_many_leaves_them_behind_when_it_goes() -> None:
     """A broker asks for everything after its start, until it knows what its subscriptions want: thousands of paths."""
     table = RoutingTable()
-    trees = Trees({1: 1, 3: 3}, {1: frozenset({3}), 2: frozenset({1, 3}), 3: frozenset({1})})
+    trees = BroadcastTrees({1: 1, 3: 3}, {1: frozenset({3}), 2: frozenset({1, 3}), 3: frozenset({1})})
     table.set_trees(trees)
     wide = Disjunct("s", frozenset())
     many = [Disjunct("s", frozenset({LinearPath(f'/a/b[@n = "{number}"]')})) for number in range(3_000)]

@@ -10,13 +10,21 @@ import pytest
 from lxml import etree
 
 from twigcast import SubscriptionSet
-from twigcast.overlay.onyx.parts import read_part, write_part
-from twigcast.overlay.onyx.projection import ALWAYS, Part, QueryText, common_part, covers, part_of, query_of
-from twigcast.overlay.onyx.restructuring import (
+from twigcast.overlay.onyx.content.projection import (
+    ALWAYS,
+    Projection,
+    QueryText,
+    common_part,
+    covers,
+    part_of,
+    query_of,
+)
+from twigcast.overlay.onyx.content.projection_text import read_part, write_part
+from twigcast.overlay.onyx.content.restructuring import (
+    ProjectionRequest,
     Transformation,
     TransformationPlan,
     TransformationStep,
-    Wish,
     common,
     remainder,
     renamed_children,
@@ -165,12 +173,12 @@ def test_results_are_the_same_over_several_hops() -> None:
                 assert result(text, arrived) == result(text, xml), f"seed {seed}: {text}\n{xml!r}"
 
 
-def wish_of(text: str) -> Wish | None:
+def wish_of(text: str) -> ProjectionRequest | None:
     part = part_of(text, NAMESPACES)
-    return None if part is None else Wish(part)
+    return None if part is None else ProjectionRequest(part)
 
 
-def after(wish: Wish | None, xml: bytes | None) -> bytes | None:
+def after(wish: ProjectionRequest | None, xml: bytes | None) -> bytes | None:
     return xml if wish is None or xml is None else Transformation(wish.queries()).run(xml)
 
 
@@ -192,7 +200,7 @@ def test_restructuring_done_early_and_the_rest_later_is_the_whole() -> None:
         for _ in range(rng.randint(1, 3)):
             part = part_of(f"for $i in /p:batch/group/p:item where {condition(rng)} return $i", NAMESPACES)
             assert part is not None
-            wishes.append(Wish(part, tuple(steps()[: rng.randint(0, 4)])))
+            wishes.append(ProjectionRequest(part, tuple(steps()[: rng.randint(0, 4)])))
         early = common(wishes)
         assert early is not None
         shared += len(early.steps)
@@ -288,14 +296,14 @@ def test_no_projection_where_somebody_needs_everything_or_something_else() -> No
     assert common_part([one, None]) is None
     assert common_part([]) is None
     plan = TransformationPlan()
-    plan.apply(1, Wish(one))
-    assert plan.wish_to(2) == Wish(one)
+    plan.apply(1, ProjectionRequest(one))
+    assert plan.wish_to(2) == ProjectionRequest(one)
     plan.set_local("whole", None)
     assert plan.wish_to(2) is None
-    assert plan.towards(1) == Wish(one)
+    assert plan.towards(1) == ProjectionRequest(one)
     plan.remove_local("whole")
-    assert plan.wish_to(2) == Wish(one)
-    assert plan.towards(1, Wish(one)) is None
+    assert plan.wish_to(2) == ProjectionRequest(one)
+    assert plan.towards(1, ProjectionRequest(one)) is None
     plan.forget(1)
     assert plan.wish_to(2) is None
 
@@ -313,13 +321,13 @@ def test_what_a_part_covers() -> None:
     assert not covers(narrow, wide)
     assert covers(None, narrow)
     assert not covers(narrow, None)
-    assert covers(Part(base, ALWAYS, None), wide)
+    assert covers(Projection(base, ALWAYS, None), wide)
     assert narrow is not None
     assert narrow.children == names("x", "y", "a")
-    assert not covers(Part(base, ALWAYS, names("a")), narrow)
+    assert not covers(Projection(base, ALWAYS, names("a")), narrow)
 
 
-def every(wishes: Iterable[Wish]) -> Wish | None:
+def every(wishes: Iterable[ProjectionRequest]) -> ProjectionRequest | None:
     return common(wishes)
 
 
@@ -328,5 +336,7 @@ def test_a_step_that_changes_what_is_looked_at_stays_behind() -> None:
     looking, other = (part_of(f"for $n in /b/n where $n/{name} return $n", {}) for name in ("x", "y"))
     assert looking is not None
     assert other is not None
-    assert every([Wish(other, (drop,))]) == Wish(other, (drop,))
-    assert every([Wish(other, (drop,)), Wish(looking, (drop,))]) == Wish(common_part([other, looking]) or other, ())
+    assert every([ProjectionRequest(other, (drop,))]) == ProjectionRequest(other, (drop,))
+    assert every([ProjectionRequest(other, (drop,)), ProjectionRequest(looking, (drop,))]) == ProjectionRequest(
+        common_part([other, looking]) or other, ()
+    )

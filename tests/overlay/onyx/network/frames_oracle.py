@@ -9,7 +9,7 @@ import struct
 import zlib
 from typing import Final
 
-from twigcast.overlay.onyx.model import Message, Span
+from twigcast.overlay.onyx.messages import OverlayMessage, Span
 
 NAME_MAX: Final = 4_096
 BODY_MAX: Final = 64 << 20
@@ -133,7 +133,7 @@ def read_span(data: bytes) -> Span:
     return Span(root, after, upto, message)
 
 
-def _message(left: Bytes) -> Message:
+def _message(left: Bytes) -> OverlayMessage:
     root, number_ = left.number(), left.signed()
     scope, source, message_id, content_type, form = (left.text(NAME_MAX) for _ in range(5))
     count = left.number()
@@ -142,7 +142,7 @@ def _message(left: Bytes) -> Message:
     path = tuple(left.number() for _ in range(count))
     (published,) = struct.unpack(">d", left.take(8))
     body, reduced = left.sized(BODY_MAX), left.text(REDUCED_MAX)
-    return Message(root, number_, scope, source, message_id, content_type, body, form, path, published, reduced)
+    return OverlayMessage(root, number_, scope, source, message_id, content_type, body, form, path, published, reduced)
 
 
 def read_frames(data: bytes) -> list[tuple[int, bytes]]:

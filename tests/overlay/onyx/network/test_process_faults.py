@@ -20,7 +20,7 @@ from tests.overlay.onyx.network.processes import BrokerProcess, running, wait
 from tests.overlay.onyx.network.test_links import STRANGER, packed, say
 from tests.overlay.onyx.network.test_processes import ids, message, publish, wait_for, wait_joined
 from tests.services.postgresql import PostgresqlServer
-from twigcast.overlay.onyx.model import PROTOCOL, Known
+from twigcast.overlay.onyx.messages import PROTOCOL, StoredReport
 from twigcast.overlay.onyx.network.greeting import Ready
 from twigcast.overlay.onyx.network.tls import Target
 
@@ -158,7 +158,7 @@ def test_strange_peers_are_refused_and_named_while_messages_flow(
         async def visit() -> None:
             await say(port, packed(STRANGER._replace(version=(PROTOCOL[0] + 1, 0))))
             await say(port, packed(STRANGER)[:-3])
-            await say(port, packed(STRANGER), packed(Ready()), packed(Known(7, 7))[:-1])
+            await say(port, packed(STRANGER), packed(Ready()), packed(StoredReport(7, 7))[:-1])
             ahead = time.time
             monkeypatch.setattr(time, "time", lambda: ahead() + 7_200)
             node = FakeNode()

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from lxml import etree
 
+from twigcast.lab.overlays.onyx.scenario import OnyxNetwork
+from twigcast.lab.overlays.simulator import NetworkFaults
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.model import Message, RoutingQuery
-from twigcast.overlay.onyx.projection import Part
-from twigcast.overlay.onyx.routing import routing_query
-from twigcast.overlay.onyx.scenario import OnyxNetwork
-from twigcast.overlay.onyx.settings import OnyxSettings
-from twigcast.overlay.simulator import NetworkFaults
+from twigcast.overlay.onyx.content.projection import Projection
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import OverlayMessage, RoutingQuery
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
 #: So few that many users want the same, and that some messages are wanted by nobody.
 QUERIES = (
@@ -83,7 +83,7 @@ class History:
     steps: int = 35
     wishes: list[Wish] = field(default_factory=list)
     settled: dict[int, float] = field(default_factory=dict)
-    published: list[Message] = field(default_factory=list)
+    published: list[OverlayMessage] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
 
     queries: ClassVar[Sequence[str]] = QUERIES
@@ -124,11 +124,11 @@ class History:
         """The routing query of a query."""
         return wanted(query)
 
-    def part(self, query: str) -> Part | None:
+    def part(self, query: str) -> Projection | None:
         """What it takes of a message."""
         return None
 
-    def is_published(self, message: Message, body: bytes | None) -> bool:
+    def is_published(self, message: OverlayMessage, body: bytes | None) -> bool:
         """Whether what was accepted is what was published."""
         return message.body == body
 

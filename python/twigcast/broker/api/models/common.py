@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from twigcast.broker.hub.options import refused_dialect
 from twigcast.broker.model import DeliveryId
-from twigcast.characters import NO_CHARACTER, half_pair
-from twigcast.subscriptions import Dialect
+from twigcast.broker.options import refused_dialect
+from twigcast.reading.text import NO_CHARACTER, half_pair
+from twigcast.registration import Dialect
 
 
 class Model(BaseModel):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field
 
 from twigcast.broker.api.models.common import Model, moment
-from twigcast.overlay.onyx.description import Description, read_description
+from twigcast.overlay.onyx.registry.description import Description, read_description
 
 if TYPE_CHECKING:
-    from twigcast.broker.overlay.registering import Choice
+    from twigcast.broker.overlay.registration_service import BrokerChoice
     from twigcast.broker.overlay.registry.registrar import RegistryReport
-    from twigcast.broker.overlay.reports import Report, Way
-    from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble
+    from twigcast.broker.overlay.reports import MessageRoute, OverlayReport
+    from twigcast.overlay.onyx.network.reports import DialReport, LinkFault, LinkReport
 
 
 class LinkOut(Model):
@@ -83,7 +83,7 @@ class DialOut(Model):
         return cls(url=dial.url, attempts=dial.attempts, reason=dial.reason, at=at)
 
 
-class TroubleOut(Model):
+class LinkFaultOut(Model):
     """A broker that was refused, or a link that broke."""
 
     at: datetime
@@ -92,7 +92,7 @@ class TroubleOut(Model):
     reason: str
 
     @classmethod
-    def of(cls, trouble: Trouble) -> Self:
+    def of(cls, trouble: LinkFault) -> Self:
         """It as it is shown."""
         return cls(at=moment(trouble.at), kind=trouble.kind, peer=trouble.peer, reason=trouble.reason)
 
@@ -142,7 +142,7 @@ class OverlayOut(Model):
     where: str
     links: list[LinkOut]
     not_reached: list[DialOut]
-    troubles: list[TroubleOut] = Field(description="The latest, the newest last.")
+    troubles: list[LinkFaultOut] = Field(description="The latest, the newest last.")
     trouble_counts: dict[str, int]
     brokers: list[PeerOut]
     published: int = Field(description="Messages published here, since the start.")
@@ -165,7 +165,7 @@ class OverlayOut(Model):
     sources: int = Field(description="Sources that are registered in the overlay.")
 
     @classmethod
-    def of(cls, report: Report) -> Self:
+    def of(cls, report: OverlayReport) -> Self:
         """It as it is shown."""
         received, tallies = report.received, report.tallies
         return cls(
@@ -180,7 +180,7 @@ class OverlayOut(Model):
                 for link in report.links
             ],
             not_reached=[DialOut.of(dial) for dial in report.dials],
-            troubles=[TroubleOut.of(trouble) for trouble in report.troubles],
+            troubles=[LinkFaultOut.of(trouble) for trouble in report.troubles],
             trouble_counts=report.trouble_counts,
             brokers=_peers(report),
             published=tallies.published,
@@ -202,7 +202,7 @@ class OverlayOut(Model):
         )
 
 
-def _peers(report: Report) -> list[PeerOut]:
+def _peers(report: OverlayReport) -> list[PeerOut]:
     status = report.status
     found = []
     for peer in status.peers:
@@ -235,7 +235,7 @@ class BranchOut(Model):
     reduced: str | None = Field(description="The query whose result is sent in its place; null: the message is.")
 
 
-class WayOut(Model):
+class RouteOut(Model):
     """The way of a message through the overlay."""
 
     root: str = Field(description="The broker that accepted it first.")
@@ -244,7 +244,7 @@ class WayOut(Model):
     links: list[BranchOut] = Field(description="As the routing tables are now.")
 
     @classmethod
-    def of(cls, way: Way) -> Self:
+    def of(cls, way: MessageRoute) -> Self:
         """It as it is shown."""
         links = [
             BranchOut(
@@ -289,7 +289,7 @@ class ChoiceOut(Model):
     backup: ChosenOut | None = Field(description="Which one would, if that one were gone.")
 
     @classmethod
-    def of(cls, choice: Choice) -> Self:
+    def of(cls, choice: BrokerChoice) -> Self:
         """It as it is shown."""
         backup = None if choice.backup is None else ChosenOut.of(choice.backup)
         return cls(broker=ChosenOut.of(choice.broker), backup=backup)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twigcast.broker.overlay.registry.asking import Asking
-from twigcast.broker.overlay.registry.holder import Holder
+from twigcast.broker.overlay.registry.client import RegistryClient
+from twigcast.broker.overlay.registry.codec import Command, LeaderHint, RegistryReply, RegistryRequest, TextError, read
 from twigcast.broker.overlay.registry.ledger import Ledger
-from twigcast.broker.overlay.registry.texts import Answer, Ask, Command, Elsewhere, TextError, read
+from twigcast.broker.overlay.registry.replica import RegistryReplica
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.description import Description
-from twigcast.overlay.onyx.model import Source
-from twigcast.overlay.onyx.registration import Placement, Registry
+from twigcast.overlay.onyx.messages import SourceEntry
+from twigcast.overlay.onyx.registry.catalogue import Placement, Registry
+from twigcast.overlay.onyx.registry.description import Description
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class RegistryReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalBroker:
     """This broker, as the registrar needs it."""
 
     name: str
@@ -46,7 +46,7 @@ class Here:
     """Those that can be reached now, this one among them."""
     say: Callable[[Address, bytes], None]
     """Says something to a broker's service."""
-    learned: Callable[[Source], None]
+    learned: Callable[[SourceEntry], None]
     """Told of sources."""
     trouble: Callable[[str, str, str], None]
     """Told, by kind and broker, what a person should know."""
@@ -62,16 +62,18 @@ class Registrar:
         placement: How hosts of profiles are chosen.
     """
 
-    def __init__(self, here: Here, configured: tuple[str, ...], ledger: Ledger | None, placement: Placement) -> None:
+    def __init__(
+        self, here: LocalBroker, configured: tuple[str, ...], ledger: Ledger | None, placement: Placement
+    ) -> None:
         self._here = here
         self._configured = configured
-        self._asking = Asking(here.identity, self.holders, here.brokers, self._say)
+        self._asking = RegistryClient(here.identity, self.holders, here.brokers, self._say)
         self._heard: tuple[str, ...] = ()
         self._differing: set[tuple[str, ...]] = set()
         self._loop = asyncio.get_running_loop()
-        self._holder: Holder | None = None
+        self._holder: RegistryReplica | None = None
         if ledger is not None:
-            self._holder = Holder(
+            self._holder = RegistryReplica(
                 here.name,
                 here.identity,
                 configured,
@@ -105,10 +107,10 @@ class Registrar:
         except TextError as error:
             logger.warning("what broker %d says of the registry is passed over: %s", origin, error)
             return
-        if isinstance(said, Answer | Elsewhere):
+        if isinstance(said, RegistryReply | LeaderHint):
             self._asking.answered(said)
         elif self._holder is not None:
-            if isinstance(said, Ask):
+            if isinstance(said, RegistryRequest):
                 self._holder.asked(origin, said)
             else:
                 self._holder.heard(origin, said)

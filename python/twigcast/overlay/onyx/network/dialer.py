@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 
 from twigcast.overlay.onyx.network.errors import CertificateError, FrameError, NetworkError, PeerRefused
-from twigcast.overlay.onyx.network.greeting import CERTIFICATE, DUPLICATE, FRAME, STOPPING, Greeting, Ready, Refused
+from twigcast.overlay.onyx.network.greeting import CERTIFICATE, DUPLICATE, FRAME, STOPPING, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
 from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
 from twigcast.overlay.onyx.network.reports import DialReport
@@ -153,7 +153,7 @@ class Dialer:
             refusal = PeerRefused(FRAME, f"its greeting is no packet: {error.reason}")
             self._links.refused(str(self.target), refusal)
             raise refusal from None
-        if len(answers) == 1 and isinstance(answers[0], Refused):
+        if len(answers) == 1 and isinstance(answers[0], GoAway):
             refusal = PeerRefused(answers[0].kind, answers[0].reason)
             if refusal.reason != self._reason:
                 self._links.refused(str(self.target), refusal, by_them=True)
@@ -172,7 +172,7 @@ class Dialer:
             if refusal.reason != self._reason:
                 self._links.refused(peer.name, refusal)
             with suppress(ConnectionError):
-                await stream.write(packet([frame(Refused(refusal.kind, refusal.reason))]))
+                await stream.write(packet([frame(GoAway(refusal.kind, refusal.reason))]))
             raise
         await stream.write(packet([frame(Ready())]))
 

@@ -14,17 +14,17 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.model import PROTOCOL
+from twigcast.overlay.onyx.messages import PROTOCOL
 from twigcast.overlay.onyx.network.dialer import Dialer
 from twigcast.overlay.onyx.network.greeting import Greeting
 from twigcast.overlay.onyx.network.link import Link
 from twigcast.overlay.onyx.network.links import Links
 from twigcast.overlay.onyx.network.listener import Listener
-from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Troubles
+from twigcast.overlay.onyx.network.reports import DialReport, LinkFaults, LinkReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target
 from twigcast.overlay.onyx.wire.bodies import Bodies
-from twigcast.overlay.onyx.wire.exchange import Exchange, FormWishes
+from twigcast.overlay.onyx.wire.exchange import Exchange, FormPreferences
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Driver:
         where: str = "",
         join: Sequence[Target] = (),
         bodies: Bodies | None = None,
-        forms: FormWishes | None = None,
+        forms: FormPreferences | None = None,
     ) -> None:
         self.settings = settings or NetworkSettings()
         self._node = node
@@ -92,7 +92,7 @@ class Driver:
         self._software = software
         self._where = where
         self._deliver = deliver
-        self._bodies, self._forms = bodies or Bodies(), forms or FormWishes()
+        self._bodies, self._forms = bodies or Bodies(), forms or FormPreferences()
         self.links = Links(self.greeting, self.settings, self, self._exchange)
         self.identity = self.greeting().identity
         self._listener = None if listen is None else Listener(*listen, self.links, certificates)
@@ -164,7 +164,7 @@ class Driver:
         return [report for dialer in self._dialers if (report := dialer.report()) is not None]
 
     @property
-    def troubles(self) -> Troubles:
+    def troubles(self) -> LinkFaults:
         """What went wrong with links."""
         return self.links.troubles
 

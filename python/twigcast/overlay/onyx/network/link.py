@@ -16,15 +16,15 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from twigcast.errors import TwigcastError
-from twigcast.overlay.onyx.model import Hello
+from twigcast.overlay.onyx.lexicon import LexiconUpdate
+from twigcast.overlay.onyx.messages import Hello
 from twigcast.overlay.onyx.network.errors import FrameError
-from twigcast.overlay.onyx.network.greeting import FORM, FRAME, SILENT, SLOW, Greeting, Ping, Pong, Refused
+from twigcast.overlay.onyx.network.greeting import FORM, FRAME, SILENT, SLOW, GoAway, Greeting, Ping, Pong
 from twigcast.overlay.onyx.network.packets import PACKET_BYTES_WANTED, frame, messages_of, packet
 from twigcast.overlay.onyx.network.reports import LinkReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.exchange import Exchange
-from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _SMOOTHING: Final = 0.2
 _FAREWELL_SECONDS: Final = 1.0
 
 
-class Stream(Protocol):
+class TransportStream(Protocol):
     """One gRPC stream, whichever side made it."""
 
     async def read(self) -> bytes | None:
@@ -70,7 +70,7 @@ class Link:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: TransportStream,
         peer: Greeting,
         *,
         where: str,
@@ -201,7 +201,7 @@ class Link:
         kind, reason = self._ended.result() if self._ended.done() else (BROKEN, "")
         if self._is_left or kind in (BROKEN, SLOW, SILENT):
             return
-        self._put(frame(Refused(kind, reason)))
+        self._put(frame(GoAway(kind, reason)))
         with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 while self._queue_bytes and not transmitting.done():
@@ -248,10 +248,10 @@ class Link:
                     self.send(Pong(message.stamp, time.time()))
                 elif kind is Pong:
                     self._hear_pong(message)
-                elif kind is Refused:
+                elif kind is GoAway:
                     self.end(message.kind, message.reason)
                     self._is_left = True
-                elif kind is Teaching:
+                elif kind is LexiconUpdate:
                     exchange.learn(message)
                 else:
                     if kind is Hello:

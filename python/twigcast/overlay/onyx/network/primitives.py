@@ -15,7 +15,7 @@ from twigcast.overlay.onyx.network.errors import FrameError
 
 T = TypeVar("T")
 Data: TypeAlias = bytes
-"""What is read; `Reader` has a method of the other name."""
+"""What is read; `FrameReader` has a method of the other name."""
 
 NUMBER_MAX: Final = (1 << 64) - 1
 """The largest number."""
@@ -59,7 +59,7 @@ def put_text(out: bytearray, value: str) -> None:
     put_bytes(out, value.encode())
 
 
-class Reader:
+class FrameReader:
     """Reads what the functions above have written, from one frame.
 
     Args:
