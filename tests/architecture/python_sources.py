@@ -62,6 +62,8 @@ class SourceFile:
     definitions: list[Definition] = field(default_factory=list)
     references: list[tuple[str, int]] = field(default_factory=list)
     """Identifiers that are read, with their lines, and strings that are identifiers."""
+    compared: set[str] = field(default_factory=set)
+    """The strings that something is compared with."""
     exported: set[str] = field(default_factory=set)
     """The strings of ``__all__``."""
     first_line: str | None = None
@@ -243,6 +245,11 @@ class _Reader:
         if isinstance(node.value, str) and node.value.isidentifier():
             self._refer(node.value, node)
 
+    def _compare(self, node: ast.Compare | ast.MatchValue) -> None:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                self.file.compared.add(inner.value)
+
     def _import(self, node: ast.Import) -> None:
         self.file.imports.extend(Import(alias.name, None, node.lineno) for alias in node.names)
 
@@ -263,6 +270,8 @@ class _Reader:
         ast.Name: _name,
         ast.Attribute: _attribute,
         ast.Constant: _constant,
+        ast.Compare: _compare,
+        ast.MatchValue: _compare,
         ast.Import: _import,
         ast.ImportFrom: _import_from,
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -39,11 +41,6 @@ def _test_texts() -> dict[str, str]:
         for path in sorted(TESTS.rglob("test_*.py"))
         if path.parent.name != "architecture"
     }
-
-
-def _is_tested(word: str) -> bool:
-    pattern = re.compile(rf"\b{re.escape(word)}\b")
-    return any(pattern.search(text) for text in _test_texts().values())
 
 
 def recipe_pages() -> list[str]:
@@ -100,6 +97,8 @@ def xpath_functions() -> list[str]:
 
 # --- a delivery channel -----------------------------------------------------------------------------------------------
 
+REGISTRY_OF_CHANNELS = "broker/delivery/channels.py"
+
 
 def _classes(file: SourceFile) -> Iterator[tuple[str, tuple[str, ...]]]:
     for item in file.definitions:
@@ -111,30 +110,55 @@ def _registers(registry: SourceFile | None, name: str) -> bool:
     return registry is not None and any(word == name for word, _ in registry.references)
 
 
-def delivery_channels() -> list[str]:
-    """Returns the places that a delivery channel misses: the registry, a how-to page, a test."""
-    files = python_sources.package_files()
-    registry = files.get("broker/delivery/channels.py")
-    offenders = [] if registry else ["broker/delivery/channels.py: there is no registry"]
-    channels = [
+def _is_channel(file: SourceFile, name: str, bases: tuple[str, ...]) -> bool:
+    if "Protocol" in bases:
+        return False
+    parameters = {f"{name}.send.subscription", f"{name}.send.deliveries"}
+    sends = parameters <= {item.qualified_name for item in file.definitions if item.kind == "parameter"}
+    return sends or "Channel" in bases or name.endswith("Channel")
+
+
+def _channels(files: Mapping[str, SourceFile]) -> list[tuple[str, str]]:
+    return [
         (path, name)
         for path, file in files.items()
         if path.startswith("broker/delivery/")
         for name, bases in _classes(file)
-        if "Protocol" not in bases and ("Channel" in bases or re.fullmatch(r"\w+Channel", name))
+        if _is_channel(file, name, bases)
     ]
+
+
+def delivery_channels() -> list[str]:
+    """Returns the places that a delivery channel misses: the registry, a how-to page, a test."""
+    files = python_sources.package_files()
+    registry = files.get(REGISTRY_OF_CHANNELS)
+    offenders = [] if registry else [f"{REGISTRY_OF_CHANNELS}: there is no registry"]
+    channels = _channels(files)
     if not channels:
         return [*offenders, "broker/delivery/: no class implements Channel"]
     pages = {page: _text(page) for page in (DOCS / "how-to").glob("*.md")}
     for path, name in channels:
         kind = name.removesuffix("Channel").lower()
         if not _registers(registry, name):
-            offenders.append(f"{path}: {name} is not in broker/delivery/channels.py")
+            offenders.append(f"{path}: {name} is not in {REGISTRY_OF_CHANNELS}")
         if not any(kind in page.stem.replace("-", "") or f'"{kind}"' in text for page, text in pages.items()):
             offenders.append(f"{path}: no page in docs/how-to is about {kind}")
-        if not any(kind in path and path.startswith("broker/") for path in _test_texts()):
-            offenders.append(f"{path}: no file in tests/broker tests {kind}")
+        if f"broker/delivery/test_{kind}_channel.py" not in _test_texts():
+            offenders.append(f"{path}: there is no tests/broker/delivery/test_{kind}_channel.py")
     return offenders
+
+
+def kinds_of_delivery() -> list[str]:
+    """Returns the files of broker and client that compare a kind of delivery instead of asking the registry."""
+    files = python_sources.package_files()
+    kinds = {"pull", *(name.removesuffix("Channel").lower() for _, name in _channels(files))}
+    return [
+        f"{path}: compares with {kind!r}"
+        for path, file in files.items()
+        if path.startswith(("broker/", "client/")) and path != REGISTRY_OF_CHANNELS
+        for kind in sorted(kinds & file.compared)
+        if not path.startswith(f"broker/delivery/{kind}")
+    ]
 
 
 # --- a Spark source or sink -------------------------------------------------------------------------------------------
@@ -161,8 +185,9 @@ def spark_sources_and_sinks() -> list[str]:
         for path, name in found:
             if not _registers(registry, name):
                 offenders.append(f"{path}: {name} is not in {folder}/__init__.py")
-            if not _is_tested(name) and not _is_tested(path.rpartition("/")[2].removesuffix(".py")):
-                offenders.append(f"{path}: no test names {name} or its module")
+            test = f"{folder}/test_{path.rpartition('/')[2]}"
+            if test not in _test_texts():
+                offenders.append(f"{path}: there is no tests/{test}")
     return offenders
 
 
@@ -179,70 +204,133 @@ def overlay_protocols() -> list[str]:
     """Returns the places that an overlay protocol misses: one of its two folders, its options, a test."""
     protocols, scenarios = _folders("overlay/"), _folders("lab/overlays/")
     options = python_sources.package_files().get("lab/overlays/options.py")
-    rows = " ".join(item.name for item in options.definitions if item.kind == "class").lower() if options else ""
+    classes = {item.name.lower() for item in options.definitions if item.kind == "class"} if options else set()
+    rows = {name for name, _ in options.references} if options else set()
     offenders = []
     for name in sorted(protocols | scenarios):
         if name not in protocols:
             offenders.append(f"{name}: no folder overlay/{name}")
         if name not in scenarios:
             offenders.append(f"{name}: no folder lab/overlays/{name}")
-        if f"{name}options" not in rows:
-            offenders.append(f"{name}: no options in lab/overlays/options.py")
+        if f"{name}options" not in classes or name not in rows:
+            offenders.append(f"{name}: no options, or no row, in lab/overlays/options.py")
         if not any(name in path for path in _test_texts()):
             offenders.append(f"{name}: no test has it in its path")
+    return offenders
+
+
+CLOCKS_AND_SOCKETS = frozenset(
+    {
+        *("asyncio", "datetime", "grpc", "http", "httpx2", "select", "selectors", "socket", "ssl", "subprocess"),
+        *("threading", "time", "urllib.request"),
+    }
+)
+
+
+def _prefixes(module: str) -> Iterator[str]:
+    yield module
+    while "." in module:
+        module = module.rpartition(".")[0]
+        yield module
+
+
+def protocols_with_input() -> list[str]:
+    """Returns the files of protocols that import a clock, a socket or another protocol: drivers have these."""
+    protocols = _folders("overlay/")
+    offenders = []
+    graph = python_sources.import_graph(python_sources.package_files())
+    for path, file in python_sources.package_files().items():
+        parts = path.split("/")
+        if parts[0] != "overlay" or parts[1] not in protocols or "network" in parts:
+            continue
+        modules = {name for item in file.imports for name in _prefixes(item.module)} & CLOCKS_AND_SOCKETS
+        offenders += [f"{path}: {module}" for module in sorted(modules)]
+        others = {target.split("/")[1] for target in graph[path] if target.startswith("overlay/")}
+        offenders += [f"{path}: overlay/{other}" for other in sorted(others & protocols - {parts[1]})]
     return offenders
 
 
 # --- a published figure -----------------------------------------------------------------------------------------------
 
 
-def published_figures() -> list[str]:
-    """Returns the figures that need more than their module: no other file of the package names it.
+EXPERIMENTS = "lab/experiments/"
 
-    The registry finds the modules of a publication by itself; it has to name the publication.
+
+def _publications(registry: str) -> set[str]:
+    """Returns the publications that the registry lists in ``PACKAGES``."""
+    match = re.search(r"^PACKAGES = \((.*?)^\)", registry, re.MULTILINE | re.DOTALL)
+    return set(re.findall(r'experiments\.(\w+)"', match[1])) if match else set()
+
+
+def published_figures() -> list[str]:
+    """Returns the modules of publications that are no figure and serve none, and figures without claims or own ids.
+
+    The registry finds the modules of a publication by itself. A module that others import is there for these.
     """
     files = python_sources.package_files()
-    root = "lab/experiments/"
-    figures = {
-        path: file
-        for path, file in files.items()
-        if path.startswith(root) and any(item.qualified_name == "EXPERIMENTS" for item in file.definitions)
-    }
-    registry = files.get(f"{root}framework/registry.py")
-    if registry is None or not figures:
-        return [f"{root}: no registry, or no module that defines EXPERIMENTS"]
-    named = {name for file in (registry,) for name, _ in file.references} | _strings(f"{root}framework/registry.py")
+    publications = _publications(_text(python_sources.PACKAGE_FOLDER / EXPERIMENTS / "framework" / "registry.py"))
+    if not publications:
+        return [f"{EXPERIMENTS}framework/registry.py: no PACKAGES"]
     imported = {target for targets in python_sources.import_graph(files).values() for target in targets}
-    offenders = [f"{path}: another file imports it" for path in sorted(figures) if path in imported]
-    publications = sorted({path.split("/")[2] for path in figures} - named)
-    return offenders + [f"{root}{publication}/: not in the registry" for publication in publications]
+    offenders: list[str] = []
+    ids: Counter[str] = Counter()
+    for path, file in files.items():
+        parts = path.removeprefix(EXPERIMENTS).split("/")
+        if not path.startswith(EXPERIMENTS) or parts[0] not in publications or parts[-1] == "__init__.py":
+            continue
+        if not any(item.qualified_name == "EXPERIMENTS" for item in file.definitions):
+            offenders += [] if path in imported else [f"{path}: defines no EXPERIMENTS, and nothing imports it"]
+            continue
+        offenders += [f"{path}: {complaint}" for complaint in _complaints(path, ids)]
+    return [*offenders, *(f"{name}: the id of {count} experiments" for name, count in ids.items() if count > 1)]
 
 
-def _strings(path: str) -> set[str]:
-    text = _text(python_sources.PACKAGE_FOLDER / path)
-    return set(re.findall(r"\w+", " ".join(re.findall(r'"([^"\n]*)"', text))))
+def _complaints(path: str, ids: Counter[str]) -> Iterator[str]:
+    tree = ast.parse(_text(python_sources.PACKAGE_FOLDER / path))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Experiment":
+            values = {keyword.arg: keyword.value for keyword in node.keywords}
+            match values.get("id"):
+                case ast.Constant(value=str(name)):
+                    ids[name] += 1
+                case None:
+                    yield "an experiment has no id"
+            match values.get("claims"):
+                case None | ast.Tuple(elts=[]):
+                    yield "an experiment makes no claim"
 
 
 # --- an error ---------------------------------------------------------------------------------------------------------
 
 
 def errors_with_cases() -> list[str]:
-    """Returns the classes of errors that neither ``tests/test_errors.py`` nor a case of the corpus makes."""
+    """Returns the places that a class of errors misses: its code, the tree, ``__all__``, and what causes it in a test.
+
+    A class from which others are derived needs no test.
+    """
     file = python_sources.package_files()["errors.py"]
-    bases = {item.name: item.bases for item in file.definitions if item.kind == "class" and item.is_public}
-    abstract = {base for own in bases.values() for base in own}
-    examples = set(re.findall(r"\berrors\.(\w+)\(", _text(TESTS / "test_errors.py")))
+    classes = {item.name: item.bases for item in file.definitions if item.kind == "class" and item.is_public}
+    errors = [name for name in classes if _is_error(name, classes)]
+    abstract = {base for bases in classes.values() for base in bases}
+    text = _text(python_sources.PACKAGE_FOLDER / "errors.py")
+    code = re.compile(r'^class (\w+)\b(?:(?!^class ).)*?^    code(?:: [^=\n]+)? = "([\w-]+)"', re.MULTILINE | re.DOTALL)
+    codes = dict(code.findall(text))
+    counts = Counter(codes.values())
+    tree = set(re.findall(r"\w+", text.split('"""')[1]))
+    caused = set(re.findall(r"\berrors\.(\w+)\(", _text(TESTS / "test_errors.py")))
     corpus = " ".join(_text(path) for path in (TESTS / "corpus").rglob("*.toml"))
-    code = re.compile(r'^class (\w+)\(.*?^    code = "([\w-]+)"', re.MULTILINE | re.DOTALL)
-    codes = dict(code.findall(_text(python_sources.PACKAGE_FOLDER / "errors.py")))
-    return [
-        name
-        for name in bases
-        if name not in abstract
-        and _is_error(name, bases)
-        and name not in examples
-        and f'"{codes.get(name, "-")}"' not in corpus
-    ]
+    offenders = []
+    for name in errors:
+        own = codes.get(name)
+        if own is None or counts[own] > 1:
+            offenders.append(f"{name}: no code of its own")
+        if name not in tree:
+            offenders.append(f"{name}: not in the tree at the head of errors.py")
+        if name not in file.exported:
+            offenders.append(f"{name}: not in __all__")
+        if name not in abstract and name not in caused and f'"{own}"' not in corpus:
+            offenders.append(f"{name}: no case in tests/corpus or tests/test_errors.py")
+    return offenders
 
 
 def _is_error(name: str, bases: dict[str, tuple[str, ...]]) -> bool:

@@ -38,6 +38,8 @@ RULES: dict[str, Rule] = {
     "python-only-tests": use_rules.python_only_tests,
     "rust-only-tests": use_rules.rust_only_tests,
     "heavy-imports": import_rules.heavy_imports,
+    "protocols-without-input": recipe_rules.protocols_with_input,
+    "kinds-of-delivery": recipe_rules.kinds_of_delivery,
     "recipe-pages": recipe_rules.recipe_pages,
     "recipe-xpath-function": recipe_rules.xpath_functions,
     "recipe-delivery-channel": recipe_rules.delivery_channels,
@@ -46,6 +48,8 @@ RULES: dict[str, Rule] = {
     "recipe-published-figure": recipe_rules.published_figures,
     "recipe-error": recipe_rules.errors_with_cases,
 }
+RECIPES = [name for name in RULES if name.startswith("recipe-")]
+HOUSE_RULES = [name for name in RULES if name not in RECIPES]
 
 DETAILS: dict[str, Rule] = {
     "python-first-lines": text_rules.python_first_lines,

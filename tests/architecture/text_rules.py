@@ -13,10 +13,15 @@ FUNCTION_LINES_MAX = 70
 
 _NOUNS = frozenset(
     {
-        *("this", "its", "always", "as", "plus", "thus", "perhaps", "besides", "unless", "across"),
-        *("towards", "afterwards", "sometimes", "otherwise", "less", "bytes", "names", "numbers"),
-        *("words", "lines", "settings", "parts", "others", "us", "yes", "lists", "keys", "queries"),
-        *("messages",),
+        *("across", "afterwards", "always", "as", "atoms", "attachments", "besides", "bits", "brokers"),
+        *("bytes", "columns", "conditions", "conjunctions", "deliveries", "documents", "entries", "files"),
+        *("hops", "horizons", "hosts", "identifiers", "integers", "items", "its", "keys", "kinds", "lanes"),
+        *("less", "levels", "lines", "lists", "messages", "milliseconds", "names", "namespaces"),
+        *("neighbours", "nodes", "numbers", "offsets", "options", "others", "otherwise", "pairs"),
+        *("parameters", "parents", "partitions", "parts", "pauses", "payloads", "peers", "perhaps"),
+        *("places", "plus", "queries", "requests", "responses", "rows", "seconds", "settings", "sizes"),
+        *("sometimes", "spans", "subscriptions", "substrings", "tables", "tenants", "texts", "this", "thus"),
+        *("tokens", "towards", "transitions", "tuples", "unless", "us", "words", "yes"),
     }
 )
 """Words that end in ``s`` and begin no sentence as a verb in this project."""
