@@ -209,3 +209,36 @@ def test_what_the_picture_shows_exists(picture: dict[str, Any]) -> None:
             assert path.exists(), f"{path.relative_to(REPOSITORY)} does not exist"
             shown += 1
     assert shown > len(picture["BOXES"]) / 2
+
+
+# The glossary
+
+
+def glossary_rows() -> list[tuple[str, str, str]]:
+    """The rows of the tables: word, meaning, where."""
+    text = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", text, re.M)
+    return [row for row in rows if not row[0].startswith(("word", "---"))]
+
+
+def test_words_of_the_glossary_are_where_it_says() -> None:
+    missing = []
+    for word, _, where in glossary_rows():
+        places = CODE.findall(where)
+        assert places or where == "everywhere", f"{word}: where is it at home?"
+        missing += [
+            f"{word}: {place}"
+            for place in places
+            if not any((base / place).exists() for base in (PYTHON, CORE, REPOSITORY))
+        ]
+    assert not missing, "; ".join(missing)
+
+
+def test_each_word_of_the_glossary_stands_once_and_in_order() -> None:
+    words = [word for word, _, _ in glossary_rows()]
+    assert len(words) > 100
+    assert len(set(words)) == len(words)
+    text = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+    for table in re.findall(r"^\| --- \| --- \| --- \|\n((?:\|.*\n)+)", text, re.M):
+        listed = [row.split(" | ")[0].removeprefix("| ").removeprefix("to ").lower() for row in table.splitlines()]
+        assert listed == sorted(listed), f"{listed[0]} to {listed[-1]} is not in alphabetical order"
