@@ -43,6 +43,7 @@ use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
 pub use answer::{Answer, KeySnapshot};
+pub use bulk_insert::BulkReport;
 pub use compile::{QueryCheck, check};
 use compiled::CompiledQueries;
 pub use compiled::EvaluationSource;
