@@ -246,8 +246,8 @@ def load_subscriptions(
             else:
                 refused.append(RefusedSubscriptionRow(row.path, row.line, None, row))
 
-    unacceptable = loaded.add_many(good_rows())
-    refused += [RefusedSubscriptionRow(name, rows[one.index].line, one.key, one.error) for one in unacceptable]
+    report = loaded.add_many(good_rows())
+    refused += [RefusedSubscriptionRow(name, rows[one.index].line, one.key, one.error) for one in report.refused]
     refused.sort(key=lambda row: row.line or 0)
     return loaded, refused
 

@@ -40,9 +40,6 @@ _PAYLOAD_TYPE: Final = PAYLOADS_TYPE.value_type
 
 _OFFSET: Final = Struct("<q")
 
-_PADDING_MAX: Final = 64
-"""Bytes that there may be behind the data of an array."""
-
 _CACHED_NULLS_MAX: Final = 1_024
 
 _NO_MESSAGE: Final = UnreadableMessage("there is no message: it is null")
@@ -133,9 +130,6 @@ def keys_of_groups(groups: pa.ListArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(named.offsets.take(ends), keys, mask=mask)
 
 
-# Messages in ----------------------------------------------------------------------------------------------------------
-
-
 def _message_array(messages: Any, column: str) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
     """Returns the messages as one array, and the errors of those that there are not, by row."""
     errors: dict[int, TwigcastError] = {}
@@ -199,25 +193,11 @@ def _listed(messages: Any) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError
 def message_buffers(xml: pa.LargeBinaryArray) -> MessageBuffers:
     """Returns the buffers of an array, without anything before or behind its messages."""
     _, offsets, data = xml.buffers()
-    if _is_part(xml, offsets, data):
-        xml = pa.concat_arrays([xml])
-        _, offsets, data = xml.buffers()
-    plain = bytes(8) if offsets is None else offsets.to_pybytes()
-    return MessageBuffers(plain, b"" if data is None else memoryview(data).cast("B"), len(xml))
-
-
-def _is_part(xml: pa.LargeBinaryArray, offsets: pa.Buffer | None, data: pa.Buffer | None) -> bool:
-    """Returns whether the array's buffers hold more than what belongs to it."""
-    if xml.offset:
-        return True
     if offsets is None or data is None or not len(xml):
-        return data is not None and data.size > 0
-    # Arrow can tell how many bytes are used, but takes as long for that as for all the rest here.
-    (first,), (last,) = _OFFSET.unpack_from(offsets), _OFFSET.unpack_from(offsets, _OFFSET.size * len(xml))
-    return bool(first > 0 or last + _PADDING_MAX < data.size)
-
-
-# Answers out ----------------------------------------------------------------------------------------------------------
+        return MessageBuffers(bytes(8 * (len(xml) + 1)), b"", len(xml))
+    its_own = offsets.slice(8 * xml.offset, 8 * (len(xml) + 1)).to_pybytes()
+    (first,), (last,) = _OFFSET.unpack_from(its_own), _OFFSET.unpack_from(its_own, 8 * len(xml))
+    return MessageBuffers(its_own, memoryview(data).cast("B")[first:last], len(xml))
 
 
 def _wrapped(part: BatchPart, errors: dict[int, TwigcastError], *, deliver: bool, nodes: bool) -> pa.RecordBatch:
