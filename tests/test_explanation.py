@@ -101,7 +101,7 @@ def test_as_text_and_as_values() -> None:
     assert values["matches"] is False
     assert values["verdict"]["steps"][0]["predicates"] == [{"text": "c:event = 'flood'", "remaining": 0}]
     (hint,) = found.hints
-    assert (hint.kind, hint.place and hint.place.path) == ("case", "/alert/info/event")
+    assert (hint.kind, hint.location and hint.location.path) == ("case", "/alert/info/event")
 
 
 def test_long_values_and_many_values_are_cut() -> None:

@@ -25,7 +25,7 @@ def check(message: str, query: str) -> None:
     value = tree.xpath(query, namespaces=NAMESPACES)
     if isinstance(value, list):
         assert found.node_count == tree.xpath(f"count({query})", namespaces=NAMESPACES), (query, message)
-    for place in [*found.nodes, *(hint.place for hint in found.hints if hint.place)]:
+    for place in [*found.nodes, *(hint.location for hint in found.hints if hint.location)]:
         check_place(message, place)
     assert str(found).startswith("matches: " if found else "does not match: ")
 

@@ -83,7 +83,7 @@ class Broker(BrokerInterface):
         self.options = options or HubOptions()
         self.metrics = Metrics()
         self._running = False
-        self._watchers: list[CommitListener] = []
+        self._listeners: list[CommitListener] = []
         self._population = BrokerPopulation(self.options.limits)
         self._readers = ThreadPoolExecutor(self.options.readers, "twigcast-reader")
         self._lanes = LiveQueues(self._read_pending, self.options, self.metrics)
@@ -215,7 +215,7 @@ class Broker(BrokerInterface):
         metrics.queued_messages, metrics.queued_bytes = messages, size
 
     async def _do(self, operation: Operation) -> Any:
-        self._writer.put(operation)
+        self._writer.submit(operation)
         return await operation.future
 
     # Subscriptions ----------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class Broker(BrokerInterface):
         if leases is not None:
             self.metrics.released += leases.give_back(ids, delay)
 
-    def listen(
+    def read_queue(
         self, lane_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
     ) -> AsyncIterator[list[QueuedDelivery]]:
         return QueueCursor(self._lanes, lane_id, after, self._marked, at_once, open_=self._running).groups()
@@ -326,19 +326,19 @@ class Broker(BrokerInterface):
         before = leases.before
         return [d._replace(redelivered=True) if d.id in before and not d.redelivered else d for d in marked]
 
-    async def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
-        numbers = await self.change(lambda transaction: transaction.bury(deliveries, at=time.time()))
+    async def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
+        numbers = await self.change(lambda transaction: transaction.dead_letter(deliveries, at=time.time()))
         for delivery, _, _ in deliveries:
             leases = self._leases.of(delivery.lane_id)
             if leases is not None:
                 leases.settle([delivery.id])
         return numbers
 
-    async def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        revived = await self.change(lambda transaction: transaction.revive(dead_letter_ids))
+    async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        revived = await self.change(lambda transaction: transaction.redrive(dead_letter_ids))
         if revived:
-            for watcher in self._watchers:
-                watcher.on_revived(revived)
+            for watcher in self._listeners:
+                watcher.on_redriven(revived)
         return revived
 
     # Other changes ----------------------------------------------------------------------------------------------------
@@ -346,8 +346,8 @@ class Broker(BrokerInterface):
     async def change(self, work: Callable[[Transaction], T]) -> T:
         return cast("T", await self._do(StoreChange(work, self._loop.create_future())))
 
-    def watch(self, watcher: CommitListener) -> None:
-        self._watchers.append(watcher)
+    def add_listener(self, watcher: CommitListener) -> None:
+        self._listeners.append(watcher)
 
     # Other brokers ----------------------------------------------------------------------------------------------------
 
@@ -361,13 +361,13 @@ class Broker(BrokerInterface):
             kept_above: The sequence number above which others may still ask for messages.
             times: How many times longer such messages are kept than others.
         """
-        self._retention.kept_above = kept_above
+        self._retention.retained_above = kept_above
         self._retention.kept_times = times
         self._writer.on_accepted = accepted
 
-    def put(self, operation: Operation) -> None:
+    def submit(self, operation: Operation) -> None:
         """Let the writing thread carry out an operation. From any thread."""
-        self._writer.put(operation)
+        self._writer.submit(operation)
 
     @property
     def tenants(self) -> Mapping[int, Tenant]:
@@ -425,7 +425,7 @@ class Broker(BrokerInterface):
             lanes.hand_over(lane_id, deliveries, over.overflown.get(lane_id))
         self._subscriptions_changed(over.changed, over.removed)
         if over.pushed:
-            for watcher in self._watchers:
+            for watcher in self._listeners:
                 watcher.on_deliveries(over.pushed)
         self._answer(over.operations)
 
@@ -438,12 +438,12 @@ class Broker(BrokerInterface):
             self._replays.changed(subscription)
         for subscription in removed:
             self._forget(subscription)
-        for watcher in self._watchers:
+        for watcher in self._listeners:
             watcher.on_subscriptions(changed, removed)
 
     def _forget(self, subscription: StoredSubscription) -> None:
         lane_id = subscription.lane_id
-        self._replays.look_again(subscription)
+        self._replays.recheck(subscription)
         self._lanes.purge(lane_id, subscription.id)
         leases = self._leases.of(lane_id)
         if leases is not None:

@@ -17,5 +17,5 @@ class CommitListener(Protocol):
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Subscriptions were added, replaced, paused, suspended or resumed (as they are now), or deleted."""
 
-    def on_revived(self, deliveries: Sequence[QueuedDelivery]) -> None:
+    def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Dead letters are to be delivered again, beside what their lanes have pending."""

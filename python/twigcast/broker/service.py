@@ -108,7 +108,7 @@ class BrokerInterface(Protocol):
     async def release(self, lane_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
         """Give leased deliveries back (nack), to be handed out again after ``delay`` seconds."""
 
-    def listen(
+    def read_queue(
         self, lane_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
     ) -> AsyncIterator[list[QueuedDelivery]]:
         """The deliveries of a lane, in order, as they come, in groups; from what is pending, or after a position.
@@ -118,10 +118,10 @@ class BrokerInterface(Protocol):
         taken comes in the iteration.
         """
 
-    async def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
+    async def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
         """Give deliveries up, each with the attempts made and the reason: they become dead letters; their ids."""
 
-    async def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+    async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         """Deliver dead letters again; watchers are told, and acknowledge or bury them."""
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
@@ -131,7 +131,7 @@ class BrokerInterface(Protocol):
         An error that it raises is raised here; nothing of it is stored then, and the others are not affected.
         """
 
-    def watch(self, watcher: CommitListener) -> None:
+    def add_listener(self, watcher: CommitListener) -> None:
         """Tell a watcher from now on."""
 
     async def tenants_changed(self) -> None:

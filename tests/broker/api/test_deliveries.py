@@ -346,7 +346,7 @@ def test_a_store_that_goes_away_ends_streams_quietly(
         yield []
 
     party.subscribe("k", "/a")
-    monkeypatch.setattr(broker.service.broker, "listen", listen)
+    monkeypatch.setattr(broker.service.broker, "read_queue", listen)
     with events(party, "k") as stream, pytest.raises(EOFError):
         stream.next()
     with open_socket(party, "k") as ws, pytest.raises(ConnectionClosed) as closed:

@@ -143,7 +143,7 @@ def fill(broker: BrokerWithConsole, load: Load) -> None:
     for _ in range(30):
         load.publish()
     reason = "attempt 8 failed: the host archive.example does not resolve"
-    broker.bury("archive", reason)
+    broker.dead_letter("archive", reason)
     broker.do(broker.broker.set_state(archive, SubscriptionState.SUSPENDED, reason))
 
 

@@ -130,9 +130,9 @@ def test_a_rewritten_result_is_shown_as_it_is_typed(broker: BrokerWithConsole, w
 def test_a_dead_letter_is_retried(broker: BrokerWithConsole, watched: Watched) -> None:
     tenant_id: int = watched.tenant_id  # type: ignore[attr-defined]
     broker.webhook("hook", "//alert", "http://127.0.0.1:9/", tenant_id=tenant_id)
-    revived = broker.revived()
+    revived = broker.redriven()
     broker.publish(ALERT.encode(), CALM.encode(), tenant_id=tenant_id)
-    broker.bury("hook", "it answered 500", tenant_id=tenant_id)
+    broker.dead_letter("hook", "it answered 500", tenant_id=tenant_id)
     page = watched.page
     watched.turn_to("Dead letters")
     expect(page.get_by_role("row")).to_have_count(3)
@@ -253,7 +253,7 @@ def _long_things(broker: BrokerWithConsole) -> dict[str, int]:
         broker.webhook(f"b {LONG}", "//area", f"http://x.example/{LONG}")
         body = f"<alert><area {LONG.lower()}='{LONG}'>{LONG}</area><{LONG}/></alert>".encode()
         broker.publish(body, source=LONG, message_id=LONG)
-        broker.bury(f"b {LONG}", LONG)
+        broker.dead_letter(f"b {LONG}", LONG)
         broker.publish(b"<a>" + LONG.encode() + b"</b>", bytes(range(256)), source=LONG)
         known = broker.store.subscription(1, f"b {LONG}")
         assert known is not None

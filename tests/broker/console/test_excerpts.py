@@ -29,7 +29,7 @@ def test_the_place_that_the_engine_names_is_marked(body: bytes, expected: str) -
     with pytest.raises(RejectedMessage) as caught:
         SubscriptionSet([("q", "//a")]).match(body)
     shown = excerpt(body, caught.value.line, caught.value.column)
-    (place,) = [line for line in shown.lines if line.is_place]
+    (place,) = [line for line in shown.lines if line.is_fault]
     assert place.number == caught.value.line
     assert at_place(shown) == expected
 

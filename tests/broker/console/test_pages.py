@@ -22,7 +22,7 @@ def _fill(party: Party) -> None:
     party.broker.subscribe("hill", "/alert/area", tenant_id=party.tenant_id, subscriber="a screen / 1")
     party.broker.webhook("hook", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
     party.publish(ALERT, CALM, b"<alert><area>", source="coast & sea")
-    party.broker.bury("hook", "it answered 500", tenant_id=party.tenant_id)
+    party.broker.dead_letter("hook", "it answered 500", tenant_id=party.tenant_id)
 
 
 def test_no_page_is_a_dead_end_for_a_newcomer(party: Party) -> None:
@@ -368,10 +368,10 @@ def test_dead_letters_are_retried_and_removed_one_by_one_and_all(party: Party) -
     broker, person = party.broker, party.person
     broker.webhook("hook", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
     broker.webhook("other", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
-    revived = broker.revived()
+    revived = broker.redriven()
     party.publish(*([ALERT] * 4))
-    numbers = broker.bury("hook", "it answered 500", tenant_id=party.tenant_id)
-    broker.bury("other", "it answered 503", tenant_id=party.tenant_id)
+    numbers = broker.dead_letter("hook", "it answered 500", tenant_id=party.tenant_id)
+    broker.dead_letter("other", "it answered 503", tenant_id=party.tenant_id)
 
     def left(key: str) -> list[int]:
         return [letter.id for letter in broker.store.dead_letters(party.tenant_id, limit=100, key=key)]

@@ -98,7 +98,7 @@ async def drain(broker: Broker, lane_id: int) -> list[QueuedDelivery]:
 async def heard(broker: Broker, lane_id: int, count: int, after: QueuePosition | None = None) -> list[QueuedDelivery]:
     """The first deliveries that a listener gets; those that come in the same group included."""
     found: list[QueuedDelivery] = []
-    async with aclosing(broker.listen(lane_id, after)) as groups:  # type: ignore[type-var]
+    async with aclosing(broker.read_queue(lane_id, after)) as groups:  # type: ignore[type-var]
         async for group in groups:
             found += group
             if len(found) >= count:

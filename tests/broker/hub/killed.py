@@ -41,7 +41,7 @@ async def listen_once(broker: Broker, key: str) -> None:
     lane = broker.store.lane(TENANT, key)
     assert lane is not None
     count = 0
-    async for group in broker.listen(lane.id):
+    async for group in broker.read_queue(lane.id):
         for delivery in group:
             tell("got", key, delivery.id.seq, int(delivery.redelivered))
         count += 1

@@ -91,7 +91,7 @@ def test_a_commit_that_was_done_although_it_failed(failing: FailingStore) -> Non
             got: list[QueuedDelivery] = []
 
             async def listen() -> None:
-                async for group in broker.listen(first.lane_id):
+                async for group in broker.read_queue(first.lane_id):
                     got.extend(group)
 
             listener = asyncio.create_task(listen())
@@ -167,7 +167,7 @@ def test_a_graceful_stop_finishes_what_was_begun_and_ends_those_who_read(store: 
             other = await subscribe(broker, "other", "//b")
 
             async def listen() -> int:
-                return sum([len(group) async for group in broker.listen(subscription.lane_id)])
+                return sum([len(group) async for group in broker.read_queue(subscription.lane_id)])
 
             listener = asyncio.create_task(listen())
             puller = asyncio.create_task(broker.pull(other.lane_id, limit=1, wait=30, visibility=1))
@@ -181,7 +181,7 @@ def test_a_graceful_stop_finishes_what_was_begun_and_ends_those_who_read(store: 
             published = await asyncio.gather(*begun)
             assert all(isinstance(r, Accepted) and r.matches == 1 for (r,) in published)
             await broker.acknowledge_up_to(subscription.lane_id, 3)
-            assert [group async for group in broker.listen(subscription.lane_id)] == []
+            assert [group async for group in broker.read_queue(subscription.lane_id)] == []
 
     run(play())
     assert store.last_seq() == 20

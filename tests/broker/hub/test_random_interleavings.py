@@ -325,7 +325,7 @@ class World:
         may_read.set()
 
         async def read() -> None:
-            async for group in self.broker.listen(lane.id, after):
+            async for group in self.broker.read_queue(lane.id, after):
                 got.extend(group)
                 await may_read.wait()
 

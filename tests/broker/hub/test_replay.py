@@ -53,7 +53,7 @@ def test_the_past_comes_first_while_publishing_goes_on(store: Store) -> None:
             subscription = await subscribe(broker, "late", "/m[@n mod 2 = 0]", replay_from=first)
 
             async def listen() -> None:
-                async for group in broker.listen(subscription.lane_id):
+                async for group in broker.read_queue(subscription.lane_id):
                     got.extend(group)
 
             listener = asyncio.create_task(listen())
@@ -100,7 +100,7 @@ def test_what_is_live_waits_until_the_past_is_through(store: Store, monkeypatch:
         async with running(store) as broker:
             await publish_numbers(broker, 0, 100)
             go_on = asyncio.Event()
-            room = broker._replays._room
+            room = broker._replays._remaining
 
             async def wait(subscription: StoredSubscription) -> int:
                 await go_on.wait()

@@ -102,7 +102,7 @@ def test_a_broker_that_comes_back_works_out_its_wishes_when_it_has_what_it_misse
     """Until it has heard of all that it knew before, and of no more than that."""
     node = BrokerNode(NodeSettings(1, 2, "", 0, {2: 4}, Bodies()), Limits())
     assert node.is_catching_up(), "it was linked before, and will be"
-    node.want({"k": everything()}, 0.0)
+    node.subscribe({"k": everything()}, 0.0)
     node.link_up(2, 1, 0.0)
     node.receive(2, Hello(2, 1, PROTOCOL, ("text",)), 0.0)
     node.receive(2, LinkState(2, 1, 1, ((1, 1),), ""), 0.0)

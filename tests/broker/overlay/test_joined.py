@@ -45,7 +45,7 @@ def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wante
             report = await c.overlay.report()
             assert (report.received.stored, report.received.unwanted) == (5, 5)
             assert [link.name for link in report.links] == ["b"]
-            assert (report.name, report.wishes_waiting, report.wide_scopes) == ("c", 0, frozenset())
+            assert (report.name, report.interests_waiting, report.wide_scopes) == ("c", 0, frozenset())
             await until(lambda: {root.name for root in stores[2].overlay_roots().values()} >= {"b"})
 
     run(work())
@@ -97,7 +97,7 @@ def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -
                 assert sorted(found) == ["m1", "m2", "m3"]
             # Two messages twice from the other side; three at c, one of them from two sides.
             async with asyncio.timeout(10):
-                while [(await one.overlay.report()).received.known for one in (a, b, c)] != [3, 3, 5]:
+                while [(await one.overlay.report()).received.already_stored for one in (a, b, c)] != [3, 3, 5]:
                     await asyncio.sleep(0.01)
 
     run(work())
@@ -175,13 +175,13 @@ def test_everything_is_wanted_until_it_is_known_what(new_store: NewStore, monkey
         heard: list[set[object]] = []
         monkeypatch.setattr("twigcast.broker.overlay.interests.SLICE_SECONDS", 0.0)
         async with part(store, "a") as a:
-            unwant = a.node.unwant
+            unsubscribe = a.node.unsubscribe
 
             def heard_of(keys: Sequence[Hashable], now: float) -> Effects:
                 heard.append(set(a.node.wishes))
-                return unwant(keys, now)  # type: ignore[no-any-return]
+                return unsubscribe(keys, now)  # type: ignore[no-any-return]
 
-            a.node.unwant = heard_of
+            a.node.unsubscribe = heard_of
             everything = ("everything", "default")
             await until(lambda: heard)
             assert everything in heard[0]
@@ -294,7 +294,7 @@ def test_what_others_may_ask_for_is_kept_longer(new_store: NewStore) -> None:
         store = new_store("a")
         async with part(store, "a", retention_bytes=60, upkeep_seconds=0.05) as a:
             a.node.floor = 2
-            await until(lambda: a.overlay.kept_above == 2)
+            await until(lambda: a.overlay.retained_above == 2)
             await publish(a.broker, *["<ten-bytes>"[:-1] + "/>"] * 9)
             await until(lambda: store.statistics(1).messages <= 9)
             await asyncio.sleep(0.3)

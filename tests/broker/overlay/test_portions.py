@@ -23,7 +23,7 @@ def test_a_broker_that_was_away_gets_all_in_portions(new_store: NewStore, monkey
         async with part(stores[0], "a", make=make) as a, part(stores[1], "b", a.target, make=make) as b:
             async with part(stores[2], "c", b.target, make=make) as c:
                 lane = (await subscribe(c.broker, "all", "//item")).lane_id
-                await until(lambda: not c.overlay._inside.wishes.wide_scopes and len(b.node._node.links) == 2)
+                await until(lambda: not c.overlay._inside.interests.wide_scopes and len(b.node._node.links) == 2)
                 root = a.node._node.address
                 streams = c.node._node.streams
                 await until(lambda: root in streams and streams[root].is_confirmed)

@@ -36,7 +36,7 @@ async def settled(*parts: Part) -> None:
     def known() -> bool:
         insides = [one.overlay._inside for one in parts]
         streams = [one.node._node.streams.values() for one in parts]
-        return not any(one.wishes.wide_scopes or one.wishes.waiting for one in insides) and all(
+        return not any(one.interests.wide_scopes or one.interests.waiting for one in insides) and all(
             sum(stream.is_confirmed for stream in each) == len(parts) - 1 for each in streams
         )
 
@@ -101,7 +101,7 @@ def test_subscribers_get_what_one_broker_would_give_them(
                 kept = stores[2].messages(1, after=0, up_to=None, limit=100)
                 assert kept
                 assert all(b"d='1'" not in message.xml and b"<m/>" not in message.xml for message in kept)
-                way = await a.overlay.way(stores[0].messages(1, after=0, up_to=None, limit=1)[0])
+                way = await a.overlay.route_of(stores[0].messages(1, after=0, up_to=None, limit=1)[0])
                 assert way.branches[0][1].reduced.startswith("<b>{ for $n in /b/n")
             if not reduces[0]:
                 assert not counts.get("reduced")

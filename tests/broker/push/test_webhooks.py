@@ -111,11 +111,11 @@ async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes
         assert now(broker, subscription).state is SubscriptionState.ACTIVE
         await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
         # Retried when its owner asks, while the endpoint is still down, and when it is back.
-        await broker.revive([found[0].id])
+        await broker.redrive([found[0].id])
         await receiver.count(9)
         await until(lambda: len(letters(broker)) == 2)
         bad.clear()
-        await broker.revive([letter.id for letter in letters(broker)])
+        await broker.redrive([letter.id for letter in letters(broker)])
         await receiver.count(11)
         assert sorted(messages(receiver)[9:]) == [b"<a>1</a>", b"<a>3</a>"]
         assert receiver.got[-1].headers["twigcast-redelivered"] == "true"
@@ -460,12 +460,12 @@ async def test_dead_letters_that_cannot_be_tried_again_stay(broker: Broker) -> N
         await publish(broker, "<a/>")
         await until(lambda: len(letters(broker)) == 1)
         await broker.set_state(subscription, SubscriptionState.PAUSED)
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await until(lambda: [letter.reason for letter in letters(broker)] == ["its subscription is paused"])
         await broker.set_state(now(broker, subscription), SubscriptionState.ACTIVE)
         await broker.replace(
             now(broker, subscription), query="/*", namespaces={}, dialect="xpath", delivery=DeliverySettings()
         )
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await until(lambda: "not pushed any more" in str([letter.reason for letter in letters(broker)]))
         assert len(receiver.got) == 1

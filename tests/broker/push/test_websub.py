@@ -344,7 +344,7 @@ async def test_b03_failing_deliveries_do_not_end_a_subscription(broker: Broker) 
         s.callback.status = 204
         await publish(broker, "<a>2</a>")
         await s.callback.server.wait(lambda _: b'<a xmlns="">2</a>' in s.callback.content[-1].body)
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await s.callback.server.wait(lambda _: b'<a xmlns="">1</a>' in s.callback.content[-1].body)
         await until(lambda: letters(broker) == [])
         s.callback.status = 410

@@ -89,7 +89,7 @@ def test_known_messages_are_found_by_tenant_source_and_id(store: SqlStore) -> No
             ]
         )
     with store.transaction() as transaction:
-        known = transaction.known_messages(
+        known = transaction.stored_messages(
             [
                 Submission(1, b"", "s", "a"),
                 Submission(1, b"", "s", "b"),
@@ -119,7 +119,7 @@ def test_lists_are_read_in_both_directions(store: SqlStore) -> None:
             transaction.add_rejected(Submission(1, b"<<"), code="c", reason="r", line=None, column=None, at=0.0)
         for message in store.messages(1, limit=5):
             delivery = QueuedDelivery(DeliveryId(message.seq, one.id), one.lane_id, one.key, message)
-            transaction.bury([(delivery, 1, "r")], at=0.0)
+            transaction.dead_letter([(delivery, 1, "r")], at=0.0)
     listed: list[Callable[..., list[int]]] = [
         lambda **place: [m.id for m in store.rejected(1, limit=2, **place)],
         lambda **place: [letter.id for letter in store.dead_letters(1, limit=2, **place)],

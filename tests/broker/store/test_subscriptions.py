@@ -209,7 +209,7 @@ def test_a_deleted_subscription_leaves_nothing_and_its_id_is_never_used_again(st
     deliver(store, messages, [one, two])
     with store.transaction() as transaction:
         transaction.add_errors([ErrorRecord(one.id, 1.0, "x")])
-        transaction.bury([(store.pending(one.lane_id, limit=1, bytes_max=99)[0], 3, "x")], at=1.0)
+        transaction.dead_letter([(store.pending(one.lane_id, limit=1, bytes_max=99)[0], 3, "x")], at=1.0)
         transaction.delete_subscription(one.id)
     assert [d.id for d in store.pending(one.lane_id, limit=9, bytes_max=99)] == [(seq, two.id) for seq in (1, 2, 3)]
     assert (store.errors(one.id, 9), store.dead_letters(1, limit=9)) == ([], [])
@@ -272,16 +272,16 @@ class TestDeadLetters:
     """Deliveries that were given up."""
 
     @staticmethod
-    def bury(store: SqlStore, payload: bytes | None = None) -> tuple[StoredSubscription, list[int]]:
+    def dead_letter(store: SqlStore, payload: bytes | None = None) -> tuple[StoredSubscription, list[int]]:
         (one,) = subscribe(store, "one")
         messages = publish(store, 3, received=1.0, xml=b"<whole/>")
         deliver(store, messages, [one], payload)
         pending = store.pending(one.lane_id, limit=2, bytes_max=999)
         with store.transaction() as transaction:
-            return one, transaction.bury([(d, 4, f"HTTP 500 on {d.id}") for d in pending], at=9.0)
+            return one, transaction.dead_letter([(d, 4, f"HTTP 500 on {d.id}") for d in pending], at=9.0)
 
     def test_they_leave_the_lane_and_outlive_their_message(self, store: SqlStore) -> None:
-        one, (first, second) = self.bury(store)
+        one, (first, second) = self.dead_letter(store)
         assert [d.id.seq for d in store.pending(one.lane_id, limit=9, bytes_max=99)] == [3]
         with store.transaction() as transaction:
             assert transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0) == 3
@@ -296,25 +296,25 @@ class TestDeadLetters:
 
     @pytest.mark.parametrize("payload", [None, b"<result/>"])
     def test_what_is_revived_is_whole_and_gone_when_acknowledged(self, store: SqlStore, payload: bytes | None) -> None:
-        one, (first, second) = self.bury(store, payload)
+        one, (first, second) = self.dead_letter(store, payload)
         with store.transaction() as transaction:
             transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0)
         with store.transaction() as transaction:
-            revived = transaction.revive([second, first, 99, 10**30])
+            revived = transaction.redrive([second, first, 99, 10**30])
         assert [(d.id, d.lane_id, d.key, d.redelivered) for d in revived] == [
             ((seq, one.id), one.lane_id, "one", True) for seq in (1, 2)
         ]
         assert [d.body for d in revived] == [payload or b"<whole/>"] * 2
         assert store.dead_letters(1, limit=9) == []
         with store.transaction() as transaction:
-            assert transaction.revive([first]) == []
+            assert transaction.redrive([first]) == []
             transaction.acknowledge(one.lane_id, [revived[0].id])
-            assert transaction.bury([(revived[1], 2, "again")], at=10.0) == [second]
+            assert transaction.dead_letter([(revived[1], 2, "again")], at=10.0) == [second]
         (left,) = store.dead_letters(1, limit=9)
         assert (left.id, left.attempts, left.reason, left.at) == (second, 6, "again", 10.0)
 
     def test_they_can_be_removed(self, store: SqlStore) -> None:
-        _, ids = self.bury(store)
+        _, ids = self.dead_letter(store)
         with store.transaction() as transaction:
             assert transaction.remove_dead_letters([*ids, 99, 10**30]) == 2
         assert store.dead_letters(1, limit=9) == []

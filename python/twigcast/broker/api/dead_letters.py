@@ -45,7 +45,7 @@ async def list_dead_letters(
 async def retry(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> CountOut:
     """Try dead letters again, soon. One that arrives is a dead letter no more; how many are tried is answered."""
     letters = await _own(shared, principal, body.dead_letters)
-    return CountOut(count=len(await shared.broker.revive([letter.id for letter in letters])))
+    return CountOut(count=len(await shared.broker.redrive([letter.id for letter in letters])))
 
 
 @router.post("/delete", responses=problem_responses(404, 422, 503, 507))

@@ -27,7 +27,7 @@ class OutboundCollector:
             ("push_attempts", "Requests that carried deliveries.", pushes.attempts),
             ("push_failures", "Those that failed.", pushes.failed),
             ("deliveries_pushed", "Deliveries that arrived by webhook or WebSub.", pushes.delivered),
-            ("deliveries_buried", "Deliveries given up as dead letters.", pushes.buried),
+            ("deliveries_buried", "Deliveries given up as dead letters.", pushes.dead_lettered),
             ("push_suspensions", "Subscriptions suspended because their server did not want them.", pushes.suspended),
             ("polls", "Polls of sources.", polls.polls),
             ("poll_failures", "Those that failed.", polls.failed),

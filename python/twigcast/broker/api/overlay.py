@@ -31,7 +31,7 @@ async def route(seq: int, principal: Subscriber, shared: Shared) -> RouteOut:
     stored = await asyncio.to_thread(shared.broker.store.message, principal.tenant_id, seq)
     if stored is None:
         raise NotFound(f"there is no message {seq}, or not any more")
-    return RouteOut.of(await found.way(stored))
+    return RouteOut.of(await found.route_of(stored))
 
 
 def overlay_of(shared: ApiContext) -> Overlay:

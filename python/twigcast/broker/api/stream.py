@@ -189,7 +189,7 @@ class EventStream(Response):
 
     async def _deliver(self) -> None:
         connection = self._connection
-        async for group in self._shared.broker.listen(self._lane_id, self._position, at_once=self._deliver_at_once):
+        async for group in self._shared.broker.read_queue(self._lane_id, self._position, at_once=self._deliver_at_once):
             for part in in_writes(group):
                 await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
                 self._handed_over(part)

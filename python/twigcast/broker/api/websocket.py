@@ -95,7 +95,7 @@ class _Socket:
 
     async def _send(self) -> None:
         shared, lane_id, send = self._shared, self._lane_id, self._websocket.send
-        async for group in shared.broker.listen(lane_id, self._position):
+        async for group in shared.broker.read_queue(lane_id, self._position):
             for part in in_writes(group):
                 for delivery in part:
                     text = shared.envelopes.json(delivery, bodies=self._bodies).decode()

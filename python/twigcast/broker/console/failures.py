@@ -66,7 +66,7 @@ async def retry(visit: PageRequest) -> Response:
     """Deliver again: one, or all of a subscription."""
     count = 0
     for some in _some(await _chosen(visit)):
-        count += len(await visit.context.broker.revive(some))
+        count += len(await visit.context.broker.redrive(some))
     return visit.go(_back(visit), f"{pages.plural(count, 'delivery is', 'deliveries are')} tried again.")
 
 

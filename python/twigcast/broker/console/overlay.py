@@ -95,7 +95,7 @@ async def route_of(visit: PageRequest, message: StoredMessage) -> RouteOut | Non
     if visit.context.overlay is None:
         return None
     try:
-        return RouteOut.of(await visit.context.overlay.way(message))
+        return RouteOut.of(await visit.context.overlay.route_of(message))
     except StoreUnavailable:
         # The page says so by itself, for the message.
         return None

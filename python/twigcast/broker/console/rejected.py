@@ -33,7 +33,7 @@ class ExcerptLine:
     number: int
     spans: tuple[HighlightSpan, ...]
     """The span at the place of the error, if it lies in this line, has the kind ``error``."""
-    is_place: bool = False
+    is_fault: bool = False
     cut_before: bool = False
     """Characters at its start are not shown."""
     cut_after: bool = False

@@ -74,7 +74,7 @@ class PushCounts:
     delivered: int = 0
     failed: int = 0
     """Attempts that failed."""
-    buried: int = 0
+    dead_lettered: int = 0
     suspended: int = 0
 
 
@@ -104,7 +104,7 @@ class Pusher:
         self._outgoing = outgoing
         self._channels = channels
         self._queues = HostScheduler(self.settings.hosts, clock)
-        self._known: dict[int, tuple[int, str, str]] = {}  # lane to tenant, key and host of its subscription
+        self._targets: dict[int, tuple[int, str, str]] = {}  # lane to tenant, key and host of its subscription
         self._busy: dict[int, _Lane] = {}
         self._unsure: set[int] = set()  # lanes that may have something pending
         self._asking: asyncio.Task[None] | None = None
@@ -128,7 +128,7 @@ class Pusher:
         self._before_start = await asyncio.to_thread(self.broker.store.last_seq)
         for subscription in stored:
             self._learn(subscription)
-        self._ask(self._known)
+        self._ask(self._targets)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Let attempts that run come to their end, for ``grace`` seconds, and start no more."""
@@ -142,22 +142,22 @@ class Pusher:
     def on_deliveries(self, lane_ids: Collection[int]) -> None:
         """Lanes got deliveries."""
         for lane_id in lane_ids:
-            if lane_id in self._known:
+            if lane_id in self._targets:
                 self._wake(lane_id)
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Subscriptions changed or went."""
         for subscription in removed:
-            self._known.pop(subscription.lane_id, None)
+            self._targets.pop(subscription.lane_id, None)
         for subscription in changed:
             self._learn(subscription)
-        active = [s.lane_id for s in changed if s.lane_id in self._known and s.state is SubscriptionState.ACTIVE]
+        active = [s.lane_id for s in changed if s.lane_id in self._targets and s.state is SubscriptionState.ACTIVE]
         for lane_id in active:
             if lane_id in self._busy:
                 self._wake_anew(lane_id)
         self._ask(lane_id for lane_id in active if lane_id not in self._busy)
 
-    def on_revived(self, deliveries: Sequence[QueuedDelivery]) -> None:
+    def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Dead letters are tried once more, each by itself. One that is not delivered is buried again."""
         for delivery in deliveries:
             self._queues.add(_Redelivery(self, delivery))
@@ -165,9 +165,9 @@ class Pusher:
     def _learn(self, subscription: StoredSubscription) -> None:
         if subscription.delivery.kind in self._channels:
             host = origin_of(subscription.delivery.url or "")
-            self._known[subscription.lane_id] = (subscription.tenant_id, subscription.key, host)
+            self._targets[subscription.lane_id] = (subscription.tenant_id, subscription.key, host)
         else:
-            self._known.pop(subscription.lane_id, None)
+            self._targets.pop(subscription.lane_id, None)
 
     def _wake(self, lane_id: int) -> None:
         lane = self._busy.get(lane_id)
@@ -211,13 +211,13 @@ class Pusher:
 
     def identity(self, lane_id: int) -> tuple[int, str, str] | None:
         """Tenant, key and host of a lane's subscription, while there is one that is pushed."""
-        return self._known.get(lane_id)
+        return self._targets.get(lane_id)
 
     def rest(self, lane_id: int) -> None:
         """A lane has nothing to do."""
         self._busy.pop(lane_id, None)
 
-    def may_be_known(self, delivery: QueuedDelivery) -> bool:
+    def may_have_been_sent(self, delivery: QueuedDelivery) -> bool:
         """Whether an earlier run of the broker may have sent a delivery."""
         return delivery.id.seq <= self._before_start
 
@@ -379,7 +379,7 @@ class _Lane:
     async def _begin(self, delivery: QueuedDelivery) -> None:
         """Count attempts at another delivery: from none on, or from where an earlier run of the broker was."""
         self._attempts, self._first_at = 0, self._pusher.clock()
-        if not (self._remembers and self._tried.seq == 0 and self._pusher.may_be_known(delivery)):
+        if not (self._remembers and self._tried.seq == 0 and self._pusher.may_have_been_sent(delivery)):
             return
         known = await self._pusher.attempts(self._lane_id)
         self._remembers = known is not None
@@ -395,7 +395,7 @@ class _Lane:
         self._attempts = 0
 
     def _is_redelivery(self, delivery: QueuedDelivery) -> bool:
-        return self._pusher.may_be_known(delivery) or delivery.id <= self._tried
+        return self._pusher.may_have_been_sent(delivery) or delivery.id <= self._tried
 
     async def _failed(
         self, subscription: StoredSubscription, group: Sequence[QueuedDelivery], failure: Failure
@@ -412,9 +412,9 @@ class _Lane:
             await pusher.broker.set_state(subscription, SubscriptionState.SUSPENDED, reason)
             return AttemptOutcome(reached=reached)
         if self._attempts >= settings.attempts_max or pusher.clock() - self._first_at >= settings.seconds_max:
-            pusher.counts.buried += len(group)
+            pusher.counts.dead_lettered += len(group)
             attempts = self._attempts
-            await pusher.broker.bury([(delivery, attempts, failure.reason) for delivery in group])
+            await pusher.broker.dead_letter([(delivery, attempts, failure.reason) for delivery in group])
             await self._end()
             return AttemptOutcome(wait=0.0, reached=reached)
         return AttemptOutcome(wait=settings.backoff.wait(self._attempts, failure.retry_after), reached=reached)
@@ -448,11 +448,11 @@ class _Redelivery:
             return AttemptOutcome()
         if subscription.state is not SubscriptionState.ACTIVE or subscription.delivery.kind == "pull":
             what = "not pushed any more" if subscription.delivery.kind == "pull" else subscription.state.value
-            await broker.bury([(delivery, 0, f"its subscription is {what}")])
+            await broker.dead_letter([(delivery, 0, f"its subscription is {what}")])
             return AttemptOutcome()
         outcome = await self._pusher.attempt(subscription, [delivery])
         if isinstance(outcome, Failure):
-            await broker.bury([(delivery, 1, outcome.reason)])
+            await broker.dead_letter([(delivery, 1, outcome.reason)])
             return AttemptOutcome(reached=outcome.reached)
         await broker.acknowledge(delivery.lane_id, [delivery.id])
         return AttemptOutcome(reached=True)

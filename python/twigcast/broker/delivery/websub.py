@@ -123,7 +123,7 @@ class WebSubHub:
     def on_deliveries(self, lane_ids: object) -> None:
         """Nothing to do: pushing sees to them."""
 
-    def on_revived(self, deliveries: object) -> None:
+    def on_redriven(self, deliveries: object) -> None:
         """Nothing to do: pushing sees to them."""
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:

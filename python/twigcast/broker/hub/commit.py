@@ -114,7 +114,7 @@ class CommitGroup:
         self.population = population
         self.tenants = tenants
         self.options = options
-        self.room = room
+        self.remaining_by_queue = room
         self.now = time.time()
         self.last_seq = 0
         """The last message stored in this group."""
@@ -140,7 +140,7 @@ class CommitGroup:
 
     # The engine changes together with the store
 
-    def let_take_part(self, members: list[RegisteredSubscription]) -> list[tuple[int, Exception]]:
+    def register(self, members: list[RegisteredSubscription]) -> list[tuple[int, Exception]]:
         """Add new subscriptions to the engine; index and error of those refused."""
         refused: list[tuple[int, Exception]] = []
         for tenant_id in dict.fromkeys(member.tenant_id for member in members):

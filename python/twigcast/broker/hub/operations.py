@@ -47,7 +47,7 @@ class Subscribe(Operation):
             results[place] = answer
             if isinstance(answer, StoredSubscription):
                 added.append((place, answer))
-        for index, error in group.let_take_part([RegisteredSubscription.of(s) for _, s in added]):
+        for index, error in group.register([RegisteredSubscription.of(s) for _, s in added]):
             place, subscription = added[index]
             group.transaction.delete_subscription(subscription.id)
             results[place] = error
@@ -181,7 +181,7 @@ class SetState(Operation):
         group.put(known, active=active)
         group.transaction.set_subscription_state(known.id, self._state, self._reason)
         group.reread.append(known)
-        group.room.pop(known.lane_id, None)
+        group.remaining_by_queue.pop(known.lane_id, None)
 
     def _pause_follower(self, group: CommitGroup, known: RegisteredSubscription) -> None:
         """Let what comes within the pause not count; what came before does, although it is still to be looked at."""

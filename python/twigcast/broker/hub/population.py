@@ -117,7 +117,7 @@ class TenantPopulation:
         refused = [(r.index, r.error) for r in self.engine.add_many((m.as_query() for m in members), replace=True)]
         bad = {index for index, _ in refused}
         good = [m for index, m in enumerate(members) if index not in bad] if bad else members
-        self._place(good)
+        self._index_members(good)
         return refused
 
     def _add_followers(self, members: Mapping[int, RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
@@ -129,7 +129,7 @@ class TenantPopulation:
         trial = TenantPopulation(self.engine.limits)
         for index, member in members.items():
             try:
-                trial.let_in(member)
+                trial.register(member)
             except QueryError as error:
                 refused.append((index, error))
             else:
@@ -142,7 +142,7 @@ class TenantPopulation:
         places = [index for index in range(len(members)) if index not in followers]
         return [(places[index], error) for index, error in self.add([members[place] for place in places])]
 
-    def let_in(self, member: RegisteredSubscription) -> None:
+    def register(self, member: RegisteredSubscription) -> None:
         """Let a query in XQuery take part in matching here, once it has been checked.
 
         Raises:
@@ -157,7 +157,7 @@ class TenantPopulation:
             # It is for Saxon.
             self.engine.engine.add(*arguments, "xquery", True)
 
-    def _place(self, members: Sequence[RegisteredSubscription]) -> None:
+    def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
         slots = self.engine.engine.slots_of([str(m.id) for m in members])
         if self.sources or any(m.source is not None for m in members):
             for slot, member in zip(slots, members, strict=True):
@@ -226,7 +226,7 @@ class TenantPopulation:
 
     # Messages
 
-    def wants(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
+    def matches_stream(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
         """Whether some subscription matches a message that comes as an element stream, or cannot be decided on it.
 
         Raises:

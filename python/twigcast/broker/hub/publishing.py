@@ -79,7 +79,7 @@ class PublishRun:
     def run(self) -> list[Accepted | RejectedRecord]:
         """Store the messages with their deliveries; what became of each."""
         named = [s for s in self._submissions if s.message_id is not None]
-        known = self._transaction.known_messages(named) if named else {}
+        known = self._transaction.stored_messages(named) if named else {}
         bodies, outcomes = self._match(known)
         here: dict[Name, Accepted] = {}
         results: list[Accepted | RejectedRecord] = []

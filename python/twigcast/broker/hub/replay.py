@@ -109,7 +109,7 @@ class Replays:
 
     def changed(self, subscription: StoredSubscription) -> None:
         """A subscription is new or has changed: begin or go on where it has a past to see."""
-        self.look_again(subscription)
+        self.recheck(subscription)
         if subscription.replay_next is None:
             return
         if subscription.state is not SubscriptionState.ACTIVE and subscription.dialect != "xquery":
@@ -120,7 +120,7 @@ class Replays:
         else:
             self._start(subscription)
 
-    def look_again(self, subscription: StoredSubscription) -> None:
+    def recheck(self, subscription: StoredSubscription) -> None:
         """A subscription has changed, or is gone: whoever follows for it finds out what it is now."""
         if subscription.id in self._following:
             self._outdated.add(subscription.id)
@@ -197,7 +197,7 @@ class Replays:
         """Go through what is left of the past; whether it was for the subscription as it is."""
         matcher = _Matcher(subscription, self._options)
         while True:
-            room = await self._room(subscription)
+            room = await self._remaining(subscription)
             chunk = await self._in_thread(partial(matcher.chunk, self._store, room))
             if not await self._write(matcher.member, chunk.deliveries, matcher.position or 0, chunk.replay_next, ()):
                 return False
@@ -218,9 +218,9 @@ class Replays:
                 # Before it is read again: what changes after that is seen, too.
                 self._outdated.discard(subscription.id)
                 return
-            room = await self._room(subscription)
+            room = await self._remaining(subscription)
             await loop.run_in_executor(thread, follower.step, self._store, room)
-            if follower.is_to_be_told:
+            if follower.is_report_due:
                 come_to = follower.position
                 if not await self._write(
                     follower.member,
@@ -247,7 +247,7 @@ class Replays:
             if not done:
                 return
 
-    async def _room(self, subscription: StoredSubscription) -> int:
+    async def _remaining(self, subscription: StoredSubscription) -> int:
         """Wait until the lane is half full at most; how many may come then, so that replay alone suspends nobody."""
         bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
         while await self._in_thread(lambda: self._store.pending_count(subscription.lane_id)) > bound:

@@ -18,7 +18,7 @@ _STEPS: Final = 10
 
 def count_pending(group: CommitGroup, published: Sequence[PublishedMessage]) -> None:
     """Count deliveries in, and suspend the subscriptions of lanes that have too many."""
-    room = group.room
+    room = group.remaining_by_queue
     to_count: dict[int, int] = {}
     for item in published:
         tenant_id = item.message.tenant_id
@@ -37,9 +37,9 @@ def _count(group: CommitGroup, tenant_id: int, lane_id: int) -> None:
     here = sum(d.lane_id == lane_id for item in group.published for d in item.deliveries)
     pending = group.store.pending_count(lane_id) + here
     if pending <= limit:
-        group.room[lane_id] = max(limit - pending, limit // _STEPS)
+        group.remaining_by_queue[lane_id] = max(limit - pending, limit // _STEPS)
         return
-    del group.room[lane_id]
+    del group.remaining_by_queue[lane_id]
     _suspend(group, tenant_id, lane_id, f"more than {limit:,} deliveries wait for its subscriber")
 
 

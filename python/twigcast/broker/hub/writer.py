@@ -69,7 +69,7 @@ class Writer:
         self._live = live
         self._hand_over = hand_over
         self._waiting: SimpleQueue[Operation | None] = SimpleQueue()
-        self._room: dict[int, int] = {}
+        self._remaining_by_queue: dict[int, int] = {}
         self._doubtful: dict[int, RegisteredSubscription] = {}
         """Subscriptions of which store and engine may think differently since a commit failed."""
         self._incomplete = False
@@ -88,7 +88,7 @@ class Writer:
         """Begin."""
         self._thread.start()
 
-    def put(self, operation: Operation) -> None:
+    def submit(self, operation: Operation) -> None:
         """Let an operation be carried out after those before it."""
         self._waiting.put(operation)
 
@@ -158,7 +158,7 @@ class Writer:
             self._population,
             self.tenants,
             self._options,
-            self._room,
+            self._remaining_by_queue,
         )
 
     def _fail(self, operations: Sequence[Operation], error: Exception, group: CommitGroup | None) -> None:

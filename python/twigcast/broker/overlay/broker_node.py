@@ -116,14 +116,14 @@ class BrokerNode:
         """So far others are known in the store."""
         return _in_words(self._node.stored(horizons, now))
 
-    def want(
+    def subscribe(
         self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
         """Subscriptions want this from now on."""
         taken = parts or {}
         return _together(self._node.subscribe(key, query, now, taken.get(key)) for key, query in wishes.items())
 
-    def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
+    def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
         """These want nothing any more."""
         return _together(self._node.unsubscribe(key, now) for key in keys)
 
@@ -171,7 +171,7 @@ class BrokerNode:
 
         return wants
 
-    def kept_above(self) -> int | None:
+    def retained_above(self) -> int | None:
         """The number above which some broker may still ask for messages."""
         if len(self._node.members) <= 1:
             return None
@@ -244,7 +244,7 @@ def _item(item: Any) -> Any:
         return Keep(item.message, {item.root: item.horizon})
     if isinstance(item, ResendRequested):
         question = item.question
-        return ReadAgain(question.after, question.upto, question.wanted, backwards(question))
+        return ReadAgain(question.after, question.upto, question.query, backwards(question))
     if isinstance(item, ProtocolViolation):
         return Break(item.neighbour, item.kind, item.reason)
     if isinstance(item, NodeWarning):

@@ -58,7 +58,7 @@ class LocalInterests:
         reduces: bool = False,
         may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._want = want
+        self._subscribe = want
         self._reduces = reduces
         self._may_begin = may_begin
         self._unwant = unwant
@@ -94,7 +94,7 @@ class LocalInterests:
         """Ask for everything in the scopes in which there are subscriptions."""
         self._wide |= set(scopes)
         if scopes:
-            self._want({("everything", scope): everything(scope) for scope in scopes}, {})
+            self._subscribe({("everything", scope): everything(scope) for scope in scopes}, {})
 
     def start_with(self, wishes: list[LocalInterest]) -> None:
         """Some of those that were there at the start; what was heard of them since counts more."""
@@ -157,7 +157,7 @@ class LocalInterests:
             if time.perf_counter() >= end:
                 break
         if made:
-            self._want(made, parts)
+            self._subscribe(made, parts)
 
     def _routing_query(self, wish: LocalInterest) -> RoutingQuery:
         try:

@@ -33,7 +33,7 @@ class OverlaySettings:
     retention_factor: float
     url: str = ""
     """At which clients reach it; empty: not known."""
-    place: Location = (0.0, 0.0)
+    location: Location = (0.0, 0.0)
     capacity: float = 0.0
     """Bytes a second that it takes from sources; 0: not said."""
     holders: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class OverlaySettings:
             NetworkSettings(queue_bytes_max=settings.overlay_queue_bytes_max),
             settings.overlay_retention_factor,
             url=_url(settings),
-            place=_location(settings.overlay_place),
+            location=_location(settings.overlay_place),
             capacity=settings.overlay_capacity,
             holders=_holders(settings.overlay_registry),
             placement=Placement(settings.overlay_placement),

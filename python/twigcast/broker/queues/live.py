@@ -206,7 +206,7 @@ class QueueCursor:
         self._lane_id = lane_id
         self._cursor = START if after is None else DeliveryId(after.seq, after.subscription_id)
         self._marked = marked
-        self._at_once = at_once
+        self._offer = at_once
         self._live = False
         """Whether the iteration waits for what is handed over next."""
         self._buffer: deque[QueuedDelivery] = deque()
@@ -299,7 +299,7 @@ class QueueCursor:
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Hand out what came, or keep it, dropping the oldest where it is too much."""
-        if self._live and self._offered_at_once(deliveries):
+        if self._live and self._is_taken_at_once(deliveries):
             return
         options, lanes = self._lanes.options, self._lanes
         cursor = self._cursor
@@ -318,11 +318,11 @@ class QueueCursor:
             self._missed = max(self._missed, self._drop_first().id)
         self.wake()
 
-    def _offered_at_once(self, deliveries: Sequence[QueuedDelivery]) -> bool:
+    def _is_taken_at_once(self, deliveries: Sequence[QueuedDelivery]) -> bool:
         # What was dropped, or is kept already, comes before.
-        if self._at_once is None or self._buffer or self._closed or self._missed > self._cursor:
+        if self._offer is None or self._buffer or self._closed or self._missed > self._cursor:
             return False
-        if not deliveries or deliveries[0].id <= self._cursor or not self._at_once(deliveries):
+        if not deliveries or deliveries[0].id <= self._cursor or not self._offer(deliveries):
             return False
         self._cursor = deliveries[-1].id
         self._note(deliveries)

@@ -24,7 +24,7 @@ class Memory:
     """What an open store knows without asking the database."""
 
     def __init__(self) -> None:
-        self.some_revived = False
+        self.has_redriven = False
         """Dead letters were revived since it was opened, so that acknowledgements are to be compared with them."""
         self.lanes_set_aside: set[int] = set()
         """Lanes that may have deliveries set aside; no other lane has."""

@@ -36,19 +36,22 @@ class DeadLetterReads(Reads):
 class DeadLetterWrites(Writes):
     """Burying, reviving, removing."""
 
-    def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
+    def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
         by_lane: dict[int, list[DeliveryId]] = {}
         ids = []
         for delivery, attempts, reason in deliveries:
-            ids.append(self._bury_revived(delivery, attempts, reason, at) or self._bury(delivery, attempts, reason, at))
+            ids.append(
+                self._dead_letter_redriven(delivery, attempts, reason, at)
+                or self._dead_letter(delivery, attempts, reason, at)
+            )
             by_lane.setdefault(delivery.lane_id, []).append(delivery.id)
         for lane_id, of_lane in by_lane.items():
             self.acknowledge(lane_id, of_lane)
         return ids
 
-    def _bury_revived(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
+    def _dead_letter_redriven(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
         """Put a delivery that had been revived back where it was; its id, if there is one."""
-        if not self.memory.some_revived:
+        if not self.memory.has_redriven:
             return None
         row = self.first(
             "SELECT id FROM dead_letters WHERE revived = 1 AND subscription_id = ? AND seq = ?",
@@ -61,7 +64,7 @@ class DeadLetterWrites(Writes):
             )
         return None if row is None else int(row[0])
 
-    def _bury(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int:
+    def _dead_letter(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int:
         number = self.counters.take("dead_letter")
         message = delivery.message
         self.session.insert(
@@ -101,8 +104,8 @@ class DeadLetterWrites(Writes):
         )
         return number
 
-    def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        self.memory.some_revived = True
+    def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        self.memory.has_redriven = True
         wanted = [number for number in dead_letter_ids if number <= INTEGER_MAX]
         condition, params = self.session.among("d.id"), (self.session.values(wanted),)
         rows = self.session.rows(

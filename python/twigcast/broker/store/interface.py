@@ -152,7 +152,7 @@ class Origin:
     root: int
     number: int
     """Its number there."""
-    way: tuple[int, ...]
+    route: tuple[int, ...]
     """The brokers that it passed."""
 
 
@@ -164,7 +164,7 @@ class Transaction(Protocol):
     def next_seq(self) -> int:
         """The sequence number that the next message will get."""
 
-    def known_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+    def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
         """Those of the submissions that were accepted before: by tenant id, source and message id. Bodies are empty."""
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
@@ -255,10 +255,10 @@ class Transaction(Protocol):
 
     # Dead letters
 
-    def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
+    def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
         """Move deliveries (each with the attempts made and the reason) to the dead letters and acknowledge them."""
 
-    def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+    def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         """Take dead letters out, to be delivered again; what a push worker then does not finish it buries again.
 
         What is finished is to be acknowledged one by one (:meth:`acknowledge`). Until then the store keeps the dead

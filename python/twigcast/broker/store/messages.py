@@ -162,7 +162,7 @@ class MessageWrites(Writes):
     def next_seq(self) -> int:
         return self.counters.value("seq") + 1
 
-    def known_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+    def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
         wanted: dict[int, set[str]] = {}
         for submission in submissions:
             if submission.message_id is not None:

@@ -114,6 +114,6 @@ class OverlayWrites(Writes):
         self.session.insert(
             "overlay_origins",
             ("seq", "root", "number", "way"),
-            [(seq, origin.root, origin.number, json.dumps(origin.way)) for seq, origin in origins],
+            [(seq, origin.root, origin.number, json.dumps(origin.route)) for seq, origin in origins],
             keep_existing=True,
         )

@@ -287,7 +287,7 @@ class QueueWrites(Writes):
     def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
         if lane_id in self.marks:
             self.save_marks()
-        self._finish_revived(ids)
+        self._finish_redriven(ids)
         lane = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (lane_id,))
         if lane is None:
             return
@@ -362,9 +362,9 @@ class QueueWrites(Writes):
         self.session.execute("UPDATE lanes SET acked = ? WHERE id = ?", (seq, lane_id))
         return seq
 
-    def _finish_revived(self, ids: Sequence[DeliveryId]) -> None:
+    def _finish_redriven(self, ids: Sequence[DeliveryId]) -> None:
         """Remove the dead letters that were delivered after all."""
-        if self.memory.some_revived:
+        if self.memory.has_redriven:
             self.session.many(
                 "DELETE FROM dead_letters WHERE revived = 1 AND subscription_id = ? AND seq = ?",
                 [(id_.subscription_id, id_.seq) for id_ in ids if max(id_) <= INTEGER_MAX],

@@ -300,7 +300,7 @@ class SqliteDatabase:
             except BaseException:
                 self._roll_back()
                 raise
-            if self._room() < SCARCE_BYTES:
+            if self._free_pages() < SCARCE_BYTES:
                 self._settle()
         self._committed.set()
 
@@ -341,11 +341,11 @@ class SqliteDatabase:
 
     def _unavailable(self, error: sqlite3.OperationalError) -> BrokerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and self._room() < FREE_BYTES_MIN):
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and self._free_pages() < FREE_BYTES_MIN):
             return StoreFull(f"there is no room left for {self.path}")
         return StoreUnavailable(f"{self.path} does not work: {error}")
 
-    def _room(self) -> int:
+    def _free_pages(self) -> int:
         """Bytes that are free where the file lies."""
         try:
             system = os.statvfs(self.path.parent)

@@ -39,7 +39,7 @@ class _Life:
         self.withdrawn: dict[tuple[Address, str], float] = {}
         self.notified: Counter[tuple[Address, str, str]] = Counter()
         self.published: set[str] = set()
-        self.given_up: list[Entry] = []
+        self.abandoned: list[Entry] = []
         for entry in journal.delivered():
             self._note(entry)
 
@@ -53,7 +53,7 @@ class _Life:
         elif isinstance(item, Published):
             self.published.add(item.name)
         elif isinstance(item, GaveUp):
-            self.given_up.append(entry)
+            self.abandoned.append(entry)
 
 
 def check_notifications(

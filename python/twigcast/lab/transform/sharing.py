@@ -161,7 +161,7 @@ class PlanSharing:
         self.alone = PathSharing(Pushed.FOR_WHERE_RETURN, level, graph, self.matcher)
         self.profile = self.alone.profile = Profile()
         self.joins: dict[tuple[NavigationPath, NavigationPath], SharedJoin] = {}
-        self._places: dict[str, _PlanPosition] = {}
+        self._positions: dict[str, _PlanPosition] = {}
         self._groups: dict[tuple[NavigationPath, int], int] = {}
 
     def add(self, key: str, query: TransformQuery) -> None:
@@ -170,13 +170,13 @@ class PlanSharing:
         Raises:
             ValueError: the key is taken.
         """
-        if key in self._places or key in self.alone.plans:
+        if key in self._positions or key in self.alone.plans:
             raise ValueError(f"there is a query {key!r} already")
-        place = self._place(query if self.graph is None else rewritten(query, self.graph))
+        place = self._position(query if self.graph is None else rewritten(query, self.graph))
         if place is None:
             self.alone.add(key, query)
             return
-        self._places[key] = place
+        self._positions[key] = place
         output = self._output(place)
         output.consumers.setdefault(place.returns, []).append(key)
         for path in (*place.join, *place.returns):
@@ -194,7 +194,7 @@ class PlanSharing:
         if key in self.alone.plans:
             self.alone.remove(key)
             return
-        place = self._places.pop(key)
+        place = self._positions.pop(key)
         join = self.joins[place.join]
         selection = join.selections[place.selection]
         output = selection.outputs[place.constants]
@@ -228,7 +228,7 @@ class PlanSharing:
         )
         return shared + len(self.alone.plans)
 
-    def _place(self, query: TransformQuery) -> _PlanPosition | None:
+    def _position(self, query: TransformQuery) -> _PlanPosition | None:
         """Where a query belongs; ``None`` if it cannot be shared."""
         if len(query.where) != 1 or len(query.conditions) > 1:
             return None
@@ -290,7 +290,7 @@ class PlanSharing:
         return {key: result(self._query(key), groups, matched.nodes) for key, groups in found.items()}
 
     def _query(self, key: str) -> TransformQuery:
-        place = self._places.get(key)
+        place = self._positions.get(key)
         return place.query if place is not None else self.alone.plans[key].query
 
     def process(self, message: MatchedMessage) -> dict[str, Groups]:
@@ -341,12 +341,12 @@ class PlanSharing:
             tables = [groups.get((path, bound), {}) for path in returns]
             joined = [(node, tuple(table.get(node, ()) for table in tables)) for node in output.bound]
             for key in keys:
-                order = self._places[key].order
+                order = self._positions[key].order
                 found[key] = joined if order == tuple(range(len(returns))) else _reordered(joined, order)
 
     def __iter__(self) -> Iterator[str]:
         """The keys of all queries."""
-        yield from self._places
+        yield from self._positions
         yield from self.alone.plans
 
 

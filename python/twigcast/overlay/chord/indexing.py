@@ -43,25 +43,25 @@ def subscribe(peer: Peer, key: str, query: Path) -> None:
 
 def unsubscribe(peer: Peer, key: str) -> None:
     """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
-    wish = peer.wishes.get(Subscription(peer.address, key))
+    wish = peer.requests.get(Subscription(peer.address, key))
     if wish is not None and wish.present:
         _request(peer, Subscription(peer.address, key), wish.parts, present=False)
 
 
 def _request(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
-    peer.wishes[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
+    peer.requests[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
     send_request(peer, subscription, peer.now)
 
 
 def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
     """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
-    wish = peer.wishes.get(subscription)
+    wish = peer.requests.get(subscription)
     if wish is None or wish.time != time or len(wish.confirmed) == len(wish.parts):
         return
     if wish.attempts >= peer.settings.attempts_max:
         peer.deliver(GaveUp(f"subscribe {subscription.key}", "the overlay did not confirm it"))
         return
-    peer.wishes[subscription] = wish._replace(attempts=wish.attempts + 1)
+    peer.requests[subscription] = wish._replace(attempts=wish.attempts + 1)
     plan = tuple((part.parent, part.anchor) for part in wish.parts) if len(wish.parts) > 1 else ()
     for number, part in enumerate(wish.parts):
         if number not in wish.confirmed:
@@ -75,14 +75,14 @@ def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
 def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
     """One part of a subscription has been noted."""
     subscription = message.claim.subscription
-    wish = peer.wishes.get(subscription)
+    wish = peer.requests.get(subscription)
     if wish is None or wish.time != message.time or message.claim.part in wish.confirmed:
         return
-    wish = peer.wishes[subscription] = wish._replace(confirmed=wish.confirmed | {message.claim.part})
+    wish = peer.requests[subscription] = wish._replace(confirmed=wish.confirmed | {message.claim.part})
     if len(wish.confirmed) == len(wish.parts):
         peer.deliver(Subscribed(subscription, wish.present))
         if not wish.present:
-            del peer.wishes[subscription]
+            del peer.requests[subscription]
 
 
 def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:

@@ -86,12 +86,12 @@ class State:
         edge_version: Version of the edge that leads here, as the parent's peer counted it.
         fragment: Copies of the states within reach, by key.
         shedding: Extra holders of a hot state.
-        told: Requesters that know of them.
+        informed: Requesters that know of them.
         walked: When a query last passed each edge, as far as this peer has seen.
         pruned: Version of the edge that led here, once that is known to be gone.
     """
 
-    __slots__ = ("accepted", "edge_version", "edges", "fragment", "key", "pruned", "shedding", "told", "walked")
+    __slots__ = ("accepted", "edge_version", "edges", "fragment", "informed", "key", "pruned", "shedding", "walked")
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -100,7 +100,7 @@ class State:
         self.edge_version: float = 0
         self.fragment: dict[str, State] | None = None
         self.shedding = Shedding()
-        self.told: set[Address] | None = None
+        self.informed: set[Address] | None = None
         self.walked: dict[str, float] | None = None
         self.pruned: float = -1
 

@@ -61,7 +61,7 @@ def on_add(node: CoddNode, sender: Address, message: Add) -> None:
     joiner = message.joiner
     if joiner == node.address or not node.active or joiner in node.ancestors:
         return
-    if node.has_room() and joiner not in node.children:
+    if node.has_capacity() and joiner not in node.children:
         overlap = overlap_with(node, message.queries)
         node.send(joiner, AddResult(message.token, overlap, node.level))
         return
@@ -203,7 +203,7 @@ def on_watch_timer(node: CoddNode) -> None:
         return
     node.set_timer(node.settings.heartbeat_time, "watch")
     deadline = node.now - node.settings.silence * node.settings.heartbeat_time
-    silent = bool(node.uplinks) and (node.uplinks[0].heard < deadline or node.address in node.ancestors)
+    silent = bool(node.uplinks) and (node.uplinks[0].received_at < deadline or node.address in node.ancestors)
     if silent and links.drop_silent_parent(node):
         return
     if not node.uplinks and node.joining is None:

@@ -257,7 +257,7 @@ def test_withdrawn_queries_leave_no_states_behind() -> None:
         simulator.command(number % 9, indexing.unsubscribe, str(number))
     simulator.run()
     assert {key for peer in peers for key in peer.store.states} == {"start"}
-    assert all(peer.wishes == {} for peer in peers)
+    assert all(peer.requests == {} for peer in peers)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_tally_of_the_iterative_method(hosts: int) -> None:
         publisher = number % hosts
         items = simulated.publish(publisher, document, iterative.publish_iteratively)
         (visit,) = [item for item in items if isinstance(item, Visited)]
-        tally = network.publish_iteratively(document, network.places.index_of[publisher])
+        tally = network.publish_iteratively(document, network.positions.index_of[publisher])
         assert tally.messages == 2 * sum(peer.filtering_load for peer in simulated.peers)
         assert tally.latency_steps == 2 * visit.steps
         assert tally.latency_hops == visit.hops

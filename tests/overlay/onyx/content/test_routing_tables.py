@@ -158,7 +158,7 @@ def test_what_is_implied_is_not_sent_upwards() -> None:
     assert table.unsubscribe("wide")
     narrower = table.delta(2)
     assert narrower is not None
-    assert dict(narrower.wanted) == {only("/a[@x][@y = 1]"): EVERYWHERE, only("//a[@x]/b"): EVERYWHERE}
+    assert dict(narrower.interests) == {only("/a[@x][@y = 1]"): EVERYWHERE, only("//a[@x]/b"): EVERYWHERE}
     assert narrower.unwanted == (only("//a[@x]"),)
     assert narrower.version == 2
 
@@ -167,10 +167,10 @@ def test_roots_follow_the_trees() -> None:
     table = chain()
     assert table.apply(1, RoutingDelta(0, ((only("/a"), frozenset({9, 1})), (only("/b"), frozenset({2}))), ()))
     # Of the roots behind 2, which are 2 and 9, the one below wants /a for 9 and /b for 2.
-    assert table.wanted_from(2) == {only("/a"): frozenset({9}), only("/b"): frozenset({2})}
-    assert table.wanted_from(1) == {}
+    assert table.interests_from(2) == {only("/a"): frozenset({9}), only("/b"): frozenset({2})}
+    assert table.interests_from(1) == {}
     assert table.apply(1, RoutingDelta(1, ((only("/a"), frozenset({9, 1, 2})),), (only("/b"),)))
-    assert table.wanted_from(2) == {only("/a"): EVERYWHERE}
+    assert table.interests_from(2) == {only("/a"): EVERYWHERE}
     assert table.route(b"<a/>", "", 9, [1]) == {1}
     assert table.route(b"<a/>", "", 7, [1]) == frozenset()
     assert table.route(b"<b/>", "", 2, [1]) == frozenset()

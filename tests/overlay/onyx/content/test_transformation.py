@@ -157,7 +157,7 @@ def test_results_are_the_same_over_several_hops() -> None:
             plan.apply(neighbour, common(wish_of(text) for text in texts))
         for text in own:
             plan.set_local(text, wish_of(text))
-        wish = plan.wish_to(9)
+        wish = plan.request_to(9)
         assert wish is not None
         for _ in range(4):
             xml = message(rng)
@@ -297,15 +297,15 @@ def test_no_projection_where_somebody_needs_everything_or_something_else() -> No
     assert common_part([]) is None
     plan = TransformationPlan()
     plan.apply(1, ProjectionRequest(one))
-    assert plan.wish_to(2) == ProjectionRequest(one)
+    assert plan.request_to(2) == ProjectionRequest(one)
     plan.set_local("whole", None)
-    assert plan.wish_to(2) is None
+    assert plan.request_to(2) is None
     assert plan.towards(1) == ProjectionRequest(one)
     plan.remove_local("whole")
-    assert plan.wish_to(2) == ProjectionRequest(one)
+    assert plan.request_to(2) == ProjectionRequest(one)
     assert plan.towards(1, ProjectionRequest(one)) is None
     plan.forget(1)
-    assert plan.wish_to(2) is None
+    assert plan.request_to(2) is None
 
 
 def names(*local: str) -> frozenset[NameTest]:

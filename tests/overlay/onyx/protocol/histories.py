@@ -251,7 +251,7 @@ class History:
                     and settled < message.published
                     and message.root != wish.broker
                     # Of a root that it had never heard of, a broker gets what comes from then on.
-                    and store.known_since.get(message.root, math.inf) < message.published
+                    and store.tracked_since.get(message.root, math.inf) < message.published
                     and (message.root, message.number) not in store.accepted
                     and self.matches(wish.query, message.body)
                 ):

@@ -131,7 +131,7 @@ class Service:
 
     def start(self, member: int) -> None:
         replica = RaftNode(member, self.members, Ledger(), self.kept[member], entries_max=self.entries_max)
-        replica.now = replica.heard = self.simulator.now
+        replica.now = replica.last_contact = self.simulator.now
         self.simulator.add(replica)
 
     def note(self, time: float, member: int, item: Any) -> None:

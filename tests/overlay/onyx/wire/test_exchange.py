@@ -49,7 +49,7 @@ class Pair:
         self.ends = Exchange(self.bodies[0], (*left, TEXT)), Exchange(self.bodies[1], (*right, TEXT))
         for sender, receiver in (self.ends, self.ends[::-1]):
             (hello,) = self.frames(sender, HELLO)
-            receiver.hear(hello)
+            receiver.on_hello(hello)
         self.bytes = 0
 
     def frames(self, sender: Exchange, sent: Any) -> list[Any]:
@@ -81,7 +81,7 @@ def test_messages_go_in_the_form_that_both_sides_name(form: str) -> None:
         again = pair.carry(Recovered(span(text, number), (3, 4), pauses=True))
         assert again.pauses
         assert again.span.message.form == form
-        assert again.way == (3, 4)
+        assert again.route == (3, 4)
     assert pair.ends[0].sends == pair.ends[1].receives == FORMS[form]
     assert str(pair.ends[1].sends) == ("stream+zlib" if form == "stream+zlib" else form)
     assert pair.carry(StoredReport(7, 3)) == StoredReport(7, 3)
@@ -93,7 +93,7 @@ def test_a_side_that_knows_text_alone_gets_text_byte_for_byte() -> None:
     received = pair.carry(span(text))
     assert received == span(text)
     newer = Exchange(Bodies(), ("stream", TEXT))
-    newer.hear(HELLO._replace(forms=("hologram", "stream", "text")))
+    newer.on_hello(HELLO._replace(forms=("hologram", "stream", "text")))
     assert str(newer.sends) == str(newer.receives) == "stream"
 
 
@@ -155,8 +155,8 @@ def test_dictionaries_grow_with_the_messages_and_are_taught_once() -> None:
 def test_what_grows_is_taught_by_what_is_new() -> None:
     lexicon = Lexicon(("a", "b"))
     grown = lexicon.grown(("c",))
-    assert grown.teaching(is_known=True) == LexiconUpdate(grown.id, lexicon.id, ("c",))
-    assert grown.teaching(is_known=False) == LexiconUpdate(grown.id, None, ("a", "b", "c"))
+    assert grown.update(is_known=True) == LexiconUpdate(grown.id, lexicon.id, ("c",))
+    assert grown.update(is_known=False) == LexiconUpdate(grown.id, None, ("a", "b", "c"))
     assert grown.id == NameDictionary(["a", "b", "c"]).id
 
 
@@ -195,7 +195,7 @@ def test_a_new_link_begins_anew() -> None:
     for lost in (False, True):
         left, right = Exchange(bodies, ("dictionary", TEXT)), Exchange(Bodies(), ("dictionary", TEXT))
         for one in (left, right):
-            one.hear(HELLO._replace(forms=("dictionary",)))
+            one.on_hello(HELLO._replace(forms=("dictionary",)))
         taught, sent = left.outgoing(span(b"<a/>"))
         assert isinstance(taught, LexiconUpdate)
         if lost:

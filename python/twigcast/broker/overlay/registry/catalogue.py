@@ -63,7 +63,7 @@ class Catalogue:
         self._name_of = name_of
         self._trouble = trouble
         self._sources: dict[str, SourceEntry] = {}
-        self._told: dict[tuple[str, str], float] = {}
+        self._refused_at: dict[tuple[str, str], float] = {}
 
     def learn(self, source: SourceEntry) -> None:
         """A source is new, or something about it is."""
@@ -126,9 +126,9 @@ class Catalogue:
     def _refuse(self, scope: str, name: str, peer: str, reason: str) -> None:
         self.refused[scope] += 1
         now = time.monotonic()
-        told = self._told.get((scope, name))
+        told = self._refused_at.get((scope, name))
         if told is None or now - told >= _TOLD_AGAIN_SECONDS:
-            if len(self._told) >= _TOLD_MAX:
-                self._told.clear()
-            self._told[scope, name] = now
+            if len(self._refused_at) >= _TOLD_MAX:
+                self._refused_at.clear()
+            self._refused_at[scope, name] = now
             self._trouble("source", peer, reason)

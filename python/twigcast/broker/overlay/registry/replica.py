@@ -141,7 +141,7 @@ class RegistryReplica:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        self._look_at_catalogue()
+        self._check_catalogue()
         while True:
             effects = self._step(await self._steps.get())
             await self._ledger.keep()
@@ -164,7 +164,7 @@ class RegistryReplica:
             del self._asked[next(iter(self._asked))]
         self._steps.put_nowait(lambda: self._request(ask))
 
-    def heard(self, origin: Address, message: RaftMessage) -> None:
+    def on_message(self, origin: Address, message: RaftMessage) -> None:
         """Another holder says something."""
         name = self._name_of(origin)
         if name is not None:
@@ -189,7 +189,7 @@ class RegistryReplica:
         # What has been carried out is no longer on offer: a broker that is removed and comes back is offered anew.
         self._offered = {identity: offer for identity, offer in self._offered.items() if known.get(identity) != offer}
         for identity, description in self._brokers().items():
-            offer = AddBroker(identity, description.place, description.capacity or _CAPACITY_UNKNOWN)
+            offer = AddBroker(identity, description.location, description.capacity or _CAPACITY_UNKNOWN)
             if known.get(identity) != offer and self._offered.get(identity) != offer:
                 self._offered[identity] = offer
                 self._counter += 1
@@ -218,7 +218,7 @@ class RegistryReplica:
         for item in effects.deliveries:
             self._deliver(item)
         if any(isinstance(item, Applied | Restored) for item in effects.deliveries):
-            self._look_at_catalogue()
+            self._check_catalogue()
 
     def _wake(self, name: Hashable) -> Effects:
         return self._replica.wake(name, time.monotonic())
@@ -232,7 +232,7 @@ class RegistryReplica:
             for origin in self._asked.pop(str(item.request), ()):
                 self._say(origin, write(LeaderHint(str(item.request), leader)))
 
-    def _look_at_catalogue(self) -> None:
+    def _check_catalogue(self) -> None:
         for source in self.registry.catalogue.values():
             if self._described.get(source.name) != source.version:
                 self._described[source.name] = source.version

@@ -56,7 +56,7 @@ def measure_tree(tree: Tree) -> list[Measured]:
     adds = run.simulator.counters.messages[Add]
     joined = depths(run)
     look = OverheadWindow()
-    look.look(run.nodes)
+    look.measure(run.nodes)
     before = run.simulator.counters.events
     run.stream(items)
     values = _measures(run, look)
@@ -103,7 +103,7 @@ def _grow(run: CoddRun, nodes: int, items: Iterator[Item], documents: int) -> No
 def _measures(run: CoddRun, look: OverheadWindow) -> dict[str, float]:
     nodes = run.nodes
     found = depths(run)
-    system, mean = look.look(nodes)
+    system, mean = look.measure(nodes)
     sent = [_forwarded(node) for node in [run.root, *nodes]]
     moves = [move for _, move in run.moves]
     return {

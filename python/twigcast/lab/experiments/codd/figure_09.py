@@ -54,7 +54,7 @@ def _overheads(series: str, outcome: Outcome) -> list[Measured]:
     return [
         *rows,
         Measured(series, "mean", "mean", (100 * outcome.mean,)),
-        Measured(series, "late", "late", (100 * outcome.late,)),
+        Measured(series, "late", "late", (100 * outcome.final_overhead,)),
     ]
 
 

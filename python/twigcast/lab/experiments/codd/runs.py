@@ -79,7 +79,7 @@ class Outcome:
         return sum(self.depths) / len(self.depths)
 
     @property
-    def late(self) -> float:
+    def final_overhead(self) -> float:
         """Mean interior overhead in the last third of the stream."""
         values = [mean for _, _, mean in self.windows]
         part = values[-max(1, len(values) // 3) :]
@@ -112,7 +112,7 @@ def run_tree(
     def after(number: int) -> None:
         worth.note(number, run)
         if number % window == 0:
-            system, mean = look.look(run.nodes)
+            system, mean = look.measure(run.nodes)
             outcome.windows.append((number, system, mean))
             if broker is not None:
                 outcome.siena_windows.append((number, broker.window_overhead()))
@@ -120,7 +120,7 @@ def run_tree(
     run.on_item = after
     stream = _watched(items, broker)
     _grow(run, queries, stream, documents_while_joining)
-    look.look(run.nodes)
+    look.measure(run.nodes)
     run.stream(stream)
     found = depths(run)
     outcome.depths = [found[address] for address in sorted(found)]
@@ -144,22 +144,22 @@ class _Worth:
     """Looks before and after a move: 100 documents."""
 
     def __init__(self) -> None:
-        self._looks: list[tuple[int, dict[int, tuple[int, int]], int]] = []
+        self._samples: list[tuple[int, dict[int, tuple[int, int]], int]] = []
 
     def note(self, number: int, run: CoddRun) -> None:
         """Remember what all nodes have received so far, and how many searches there were."""
         if number % self.EVERY == 0:
             seen = {node.address: (node.received_count, node.spurious_count) for node in run.nodes}
-            self._looks.append((number, seen, len(run.moves)))
+            self._samples.append((number, seen, len(run.moves)))
 
     def ratios(self, run: CoddRun) -> list[tuple[int, float]]:
         """(document, overhead after / before) of every move with enough documents on both sides."""
         found: list[tuple[int, float]] = []
-        for place in range(self.LOOKS + 1, len(self._looks) - self.LOOKS):
-            number, now, last = self._looks[place]
-            first = self._looks[place - 1][2]
-            before, after = self._looks[place - 1 - self.LOOKS][1], self._looks[place + self.LOOKS][1]
-            then = self._looks[place - 1][1]
+        for place in range(self.LOOKS + 1, len(self._samples) - self.LOOKS):
+            number, now, last = self._samples[place]
+            first = self._samples[place - 1][2]
+            before, after = self._samples[place - 1 - self.LOOKS][1], self._samples[place + self.LOOKS][1]
+            then = self._samples[place - 1][1]
             for (_, move), node in zip(run.moves[first:last], run.requesters[first:last], strict=True):
                 earlier, later = _share(before, then, node), _share(now, after, node)
                 if move.moved and earlier and later is not None:

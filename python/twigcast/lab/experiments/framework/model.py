@@ -114,12 +114,12 @@ class Claim:
     check: Check
     otherwise: str = ""
     """Why it does not come out, where it does not."""
-    place: float | None = None
+    position: float | None = None
     """Where on the x axis the publication saw it, if the statement is about that place."""
 
-    def made_at(self, place: float) -> Claim:
+    def at_position(self, place: float) -> Claim:
         """The same claim as one about a place on the x axis: before it, it cannot fail to hold."""
-        return replace(self, place=place)
+        return replace(self, position=place)
 
     def because(self, reason: str) -> Claim:
         """The same claim with what is known of why it does not come out."""
@@ -133,8 +133,8 @@ class Claim:
             return Verdict(self.text, "not checked", f"not measured: {missing}")
         if held is False:
             xs = [x for x in results.xs() if not isinstance(x, str)]
-            if self.place is not None and xs and max(xs) < self.place:
-                seen = f"{seen}; published for {self.place:,.0f}"
+            if self.position is not None and xs and max(xs) < self.position:
+                seen = f"{seen}; published for {self.position:,.0f}"
                 return Verdict(self.text, "not reached", seen, self.otherwise)
             return Verdict(self.text, "not held", seen, self.otherwise)
         return Verdict(self.text, "not checked" if held is None else "held", seen)

@@ -89,7 +89,7 @@ PUBLISHERS = 16
 
 def published(network: Network, documents: Sequence[Document], *, iteratively: bool = False) -> list[FilteringTally]:
     """Publish messages from several peers in turn."""
-    count = len(network.places)
+    count = len(network.positions)
     publishers = [number % PUBLISHERS * 7919 % count for number in range(len(documents))]
     publish = network.publish_all_iteratively if iteratively else network.publish_all
     return publish(documents, publishers)

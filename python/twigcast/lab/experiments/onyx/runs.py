@@ -228,7 +228,7 @@ def measure_systems(point: Point) -> list[Measured]:
 
 def interest_of(simulation: OnyxSimulation, broker: int) -> Path:
     """The wish of the only user of a broker."""
-    return simulation.wishes[f"{broker} {broker}"]
+    return simulation.interests[f"{broker} {broker}"]
 
 
 def _chord(wishes: list[Path], bodies: list[bytes], root: Address) -> Shown:

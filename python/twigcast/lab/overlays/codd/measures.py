@@ -49,7 +49,7 @@ class OverheadWindow:
     def __init__(self) -> None:
         self._before: dict[Address, tuple[int, int]] = {}
 
-    def look(self, nodes: Iterable[CoddNode]) -> tuple[float, float]:
+    def measure(self, nodes: Iterable[CoddNode]) -> tuple[float, float]:
         """The system's share of spurious documents, and the mean share of the nodes with children."""
         received = spurious = 0
         shares: list[float] = []

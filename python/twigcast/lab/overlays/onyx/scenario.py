@@ -52,7 +52,7 @@ class Store:
         accepted: Messages of others, by root and number.
         times: When they were stored first.
         horizons: Up to where it knows others.
-        known_since: When it had stored the first horizon of each of them.
+        tracked_since: When it had stored the first horizon of each of them.
         subscriptions: By key: the routing query.
         parts: By key: the part of messages that a subscription takes, where that is not the whole.
         lost: Ranges that were named as lost.
@@ -66,7 +66,7 @@ class Store:
     accepted: dict[tuple[Root, int], OverlayMessage] = field(default_factory=dict)
     times: dict[tuple[Root, int], float] = field(default_factory=dict)
     horizons: dict[Root, int] = field(default_factory=dict)
-    known_since: dict[Root, float] = field(default_factory=dict)
+    tracked_since: dict[Root, float] = field(default_factory=dict)
     subscriptions: dict[Hashable, RoutingQuery] = field(default_factory=dict)
     parts: dict[Hashable, Projection] = field(default_factory=dict)
     lost: list[RangeLost] = field(default_factory=list)
@@ -270,7 +270,7 @@ class OnyxNetwork:
             store.repeats += key in store.accepted
             store.accepted.setdefault(key, item.message)
             store.times.setdefault(key, self.simulator.now)
-        store.known_since.setdefault(item.root, self.simulator.now)
+        store.tracked_since.setdefault(item.root, self.simulator.now)
         store.horizons[item.root] = max(store.horizons.get(item.root, 0), item.horizon)
         self.give(address, self.broker(address).stored, {item.root: item.horizon})
 
@@ -282,7 +282,7 @@ class OnyxNetwork:
             gone = min(store.forgotten, question.upto)
             self.give(address, broker.answer, Recovered(Span(address, after, gone, None), way, lost=True))
             after = gone
-        matcher, left = RoutingMatcher(question.wanted), self.portion
+        matcher, left = RoutingMatcher(question.query), self.portion
         for number in sorted(number for number in store.messages if after < number <= question.upto):
             message = store.messages[number]
             if matcher.matches(message.body, message.scope):

@@ -164,7 +164,7 @@ class _Buckets:
 
     def __init__(self, constants: Counter[Constant], count: int) -> None:
         self._count = count
-        self._known = frozenset(constants)
+        self._constants = frozenset(constants)
         texts = sorted(constant for constant in constants if isinstance(constant, str))
         numbers = sorted(constant for constant in constants if not isinstance(constant, str))
         self._texts, self._numbers = texts, numbers
@@ -184,7 +184,7 @@ class _Buckets:
     def holding(self, text: str) -> set[int]:
         """The buckets with queries that a value of a message satisfies."""
         number = number_of(text)
-        return {self.bucket(value) for value in (text, number) if value in self._known}
+        return {self.bucket(value) for value in (text, number) if value in self._constants}
 
 
 class Partitioning:

@@ -161,7 +161,7 @@ class TransformationPlan:
         """A neighbour wants nothing any more."""
         self._links.pop(neighbour, None)
 
-    def wish_to(self, neighbour: Address) -> ProjectionRequest | None:
+    def request_to(self, neighbour: Address) -> ProjectionRequest | None:
         """What to tell a neighbour: all that the broker's users and its other neighbours have in common."""
         others = [wish for other, wish in self._links.items() if other != neighbour]
         return common([*self._local.values(), *others])

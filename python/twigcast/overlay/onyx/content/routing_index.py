@@ -115,14 +115,14 @@ class RoutingIndex:
     ) -> frozenset[Address]:
         reached: set[Address] = set()
         order = sorted(among)
-        for part, wanted in enumerate(self._wanted(scope, root, among, order)):
+        for part, wanted in enumerate(self._label_request(scope, root, among, order)):
             if wanted:
                 bits = ask(wanted)
                 targets = order[part * _TARGETS_MAX : (part + 1) * _TARGETS_MAX]
                 reached.update(target for index, target in enumerate(targets) if bits >> index & 1)
         return frozenset(reached)
 
-    def _wanted(
+    def _label_request(
         self, scope: str, root: Root, among: frozenset[Address], order: list[Address]
     ) -> list[_core.WantedLabels]:
         """By group of targets that one pass can tell apart: the labels that count, and the targets they stand for."""

@@ -152,12 +152,12 @@ class RoutingTable:
             return False
         known = self._remote.setdefault(neighbour, {})
         if delta.version == 0:
-            kept = {disjunct for disjunct, _ in delta.wanted}
+            kept = {disjunct for disjunct, _ in delta.interests}
             for disjunct in [disjunct for disjunct in known if disjunct not in kept]:
                 self._set_remote(neighbour, disjunct, _NOWHERE)
         for disjunct in delta.unwanted:
             self._set_remote(neighbour, disjunct, _NOWHERE)
-        for disjunct, roots in delta.wanted:
+        for disjunct, roots in delta.interests:
             self._set_remote(neighbour, disjunct, roots)
         self._versions_in[neighbour] = delta.version + 1
         return True
@@ -201,14 +201,14 @@ class RoutingTable:
         before, self._towards = self._towards, _seen_from_parents(trees)
         for neighbour, dirty in self._dirty.items():
             if before.get(neighbour) != self._towards.get(neighbour):
-                dirty.update(self._local, self._wanting, self._announcements[neighbour].wishes)
+                dirty.update(self._local, self._wanting, self._announcements[neighbour].interests)
 
     def _mark(self, disjunct: Disjunct, origin: Address | None = None) -> None:
         for neighbour, dirty in self._dirty.items():
             if neighbour != origin:
                 dirty.add(disjunct)
 
-    def wanted_from(self, neighbour: Address) -> dict[Disjunct, Roots]:
+    def interests_from(self, neighbour: Address) -> dict[Disjunct, Roots]:
         """All that the broker wants from a neighbour, exactly, computed afresh."""
         wanted = {
             disjunct: self._roots_from(neighbour, disjunct)
@@ -240,14 +240,14 @@ class RoutingTable:
         if neighbour not in self._announcements:
             self._announcements[neighbour] = Announcement(self._boxes_max, self._generalise, self._absorb)
             self._dirty[neighbour] = set()
-            changes = self._announcements[neighbour].update(self.wanted_from(neighbour))
+            changes = self._announcements[neighbour].update(self.interests_from(neighbour))
             return self._numbered(neighbour, changes)
         dirty, self._dirty[neighbour] = self._dirty[neighbour], set()
         wishes = {disjunct: self._roots_from(neighbour, disjunct) for disjunct in dirty}
-        known = self._announcements[neighbour].wishes
+        known = self._announcements[neighbour].interests
         changed = {d: roots for d, roots in wishes.items() if roots != known.get(d, _NOWHERE)}
         changes = self._announcements[neighbour].update(changed)
-        return self._numbered(neighbour, changes) if changes.wanted or changes.unwanted else None
+        return self._numbered(neighbour, changes) if changes.interests or changes.unwanted else None
 
     def begin_again(self, neighbour: Address) -> None:
         """A neighbour has missed something: the next delta to it is the whole again."""
@@ -263,12 +263,12 @@ class RoutingTable:
         """Bring what a neighbour has been told to what it would be told if it were told everything now."""
         announcement = self._announcements.get(neighbour)
         changes = None if announcement is None else announcement.tighten()
-        return self._numbered(neighbour, changes) if changes and (changes.wanted or changes.unwanted) else None
+        return self._numbered(neighbour, changes) if changes and (changes.interests or changes.unwanted) else None
 
     def _numbered(self, neighbour: Address, changes: AnnouncementDelta) -> RoutingDelta:
         version = self._versions_out.get(neighbour, 0)
         self._versions_out[neighbour] = version + 1
-        return RoutingDelta(version, tuple(changes.wanted.items()), tuple(changes.unwanted))
+        return RoutingDelta(version, tuple(changes.interests.items()), tuple(changes.unwanted))
 
     # Messages.
 

@@ -69,7 +69,7 @@ class LinkProjections:
         self._local: dict[str, Counter[Projection | None]] = {}
         self._common: dict[str, Projection | None] = {}
         self._remote: dict[Address, ProjectionSet] = {}
-        self._told: dict[Address, ProjectionSet] = {}
+        self._announced: dict[Address, ProjectionSet] = {}
         #: Times that each neighbour was told, on its present link.
         self.sent: Counter[Address] = Counter()
         self._compiled = lru_cache(_COMPILED_MAX)(lambda part: Transformation([query_of(part)], limits))
@@ -103,7 +103,7 @@ class LinkProjections:
 
     def forget(self, neighbour: Address) -> None:
         """The link to a neighbour is gone."""
-        for held in (self._remote, self._told, self.sent):
+        for held in (self._remote, self._announced, self.sent):
             held.pop(neighbour, None)
 
     def local(self, scope: str) -> Projection | None:
@@ -122,7 +122,7 @@ class LinkProjections:
 
     # What neighbours are told.
 
-    def wish_to(self, others: Iterable[Address]) -> ProjectionSet:
+    def request_to(self, others: Iterable[Address]) -> ProjectionSet:
         """What suffices for one's users and for these neighbours; one that has told nothing may want anything."""
         parts: dict[str, list[Projection | None]] = {scope: [self.local(scope)] for scope in self._local}
         rest = False
@@ -137,10 +137,10 @@ class LinkProjections:
 
     def news_for(self, neighbour: Address, others: Iterable[Address]) -> SetProjection | None:
         """What to tell a neighbour, given the others that messages are passed on to; `None`: nothing new."""
-        wish = self.wish_to(others)
-        if self._told.get(neighbour) == wish:
+        wish = self.request_to(others)
+        if self._announced.get(neighbour) == wish:
             return None
-        self._told[neighbour] = wish
+        self._announced[neighbour] = wish
         self.sent[neighbour] += 1
         return SetProjection(tuple((scope, write_part(part)) for scope, part in sorted(wish.parts.items())), wish.rest)
 

@@ -38,7 +38,7 @@ class AddBroker(NamedTuple):
     """A broker offers its services, or says something else of itself."""
 
     broker: Address
-    place: Location
+    location: Location
     #: Bytes a second that it can take from sources.
     capacity: float
 
@@ -53,7 +53,7 @@ class RegisterSource(NamedTuple):
     """A source, or what has changed about it; it keeps its root."""
 
     name: str
-    place: Location
+    location: Location
     schema: str = ""
     rate: float = 1.0
     size: int = 1_000
@@ -72,8 +72,8 @@ class RegisterProfile(NamedTuple):
     """A user's query, by its routing query."""
 
     profile: str
-    place: Location
-    wanted: RoutingQuery
+    location: Location
+    query: RoutingQuery
 
 
 class RemoveProfile(NamedTuple):
@@ -121,7 +121,7 @@ class RegistryState(NamedTuple):
 
 @dataclass(slots=True)
 class _Broker:
-    place: Location
+    location: Location
     capacity: float
     volume: float = 0.0
     profiles: int = 0
@@ -130,7 +130,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class _Profile:
-    wish: RegisterProfile
+    registration: RegisterProfile
     assigned: Assigned
 
 
@@ -166,9 +166,9 @@ class Registry:
             case AddBroker():
                 known = self._brokers.get(command.broker)
                 if known is None:
-                    self._brokers[command.broker] = _Broker(command.place, command.capacity)
+                    self._brokers[command.broker] = _Broker(command.location, command.capacity)
                 else:
-                    known.place, known.capacity = command.place, command.capacity
+                    known.location, known.capacity = command.location, command.capacity
                 return known is None
             case RemoveBroker():
                 return self._remove_broker(index, command.broker)
@@ -185,16 +185,16 @@ class Registry:
     def state(self) -> RegistryState:
         """What it knows, for another one to begin with."""
         return RegistryState(
-            tuple((AddBroker(number, one.place, one.capacity), one.volume) for number, one in self._brokers.items()),
+            tuple((AddBroker(number, one.location, one.capacity), one.volume) for number, one in self._brokers.items()),
             tuple(self._sources.values()),
-            tuple((profile.wish, profile.assigned) for profile in self._profiles.values()),
+            tuple((profile.registration, profile.assigned) for profile in self._profiles.values()),
             tuple(self.catalogue.values()),
         )
 
     def restore(self, state: RegistryState) -> None:
         """Know what another one knew, and nothing else."""
         self._brokers = {
-            broker.broker: _Broker(broker.place, broker.capacity, volume) for broker, volume in state.brokers
+            broker.broker: _Broker(broker.location, broker.capacity, volume) for broker, volume in state.brokers
         }
         self._sources = {source.name: (source, assigned) for source, assigned in state.sources}
         self._profiles = {}
@@ -226,7 +226,7 @@ class Registry:
     def _root_cost(self, broker: Address, source: RegisterSource) -> float:
         state = self._brokers[broker]
         load = (state.volume + _volume(source)) / state.capacity if state.capacity > 0 else math.inf
-        return math.dist(state.place, source.place) + self._load_weight * load
+        return math.dist(state.location, source.location) + self._load_weight * load
 
     def _add_volume(self, broker: Address | None, volume: float) -> None:
         if broker in self._brokers:
@@ -257,17 +257,17 @@ class Registry:
         host = None if assigned.broker is None else self._brokers.get(assigned.broker)
         if host is not None:
             host.profiles += 1
-            host.conditions.update(_conditions(wish.wanted))
+            host.conditions.update(_conditions(wish.query))
 
     def _host_cost(self, broker: Address, wish: RegisterProfile) -> float:
         state = self._brokers[broker]
         mean = max(1.0, sum(other.profiles for other in self._brokers.values()) / len(self._brokers))
         cost = self._load_weight * 0.5 * state.profiles / mean
         if self._placement is not Placement.CONTENT:
-            cost += math.dist(state.place, wish.place)
+            cost += math.dist(state.location, wish.location)
         if self._placement is not Placement.NEAREST:
             # All of its conditions are known there: as good as being there. None is: a unit of distance.
-            conditions = _conditions(wish.wanted)
+            conditions = _conditions(wish.query)
             known = sum(path in state.conditions for path in conditions)
             cost += 1 - known / len(conditions) if conditions else 0
         return cost
@@ -279,7 +279,7 @@ class Registry:
         host = self._brokers.get(profile.assigned.broker) if profile.assigned.broker is not None else None
         if host is not None:
             host.profiles -= 1
-            host.conditions.subtract(_conditions(profile.wish.wanted))
+            host.conditions.subtract(_conditions(profile.registration.query))
             host.conditions += Counter()
         return True
 
@@ -300,7 +300,7 @@ class Registry:
         for name, profile in list(self._profiles.items()):
             if broker in profile.assigned:
                 before = profile.assigned
-                fresh = self._register_profile(profile.wish, prefer=_survivor(before, broker))
+                fresh = self._register_profile(profile.registration, prefer=_survivor(before, broker))
                 if fresh.broker is not None and fresh.broker != before.broker:
                     profiles.append((name, fresh.broker))
         return Reassigned(tuple(sources), tuple(profiles))
@@ -308,7 +308,7 @@ class Registry:
     @property
     def brokers(self) -> dict[Address, AddBroker]:
         """The brokers that offer their services."""
-        return {number: AddBroker(number, state.place, state.capacity) for number, state in self._brokers.items()}
+        return {number: AddBroker(number, state.location, state.capacity) for number, state in self._brokers.items()}
 
     def choose(self, wish: RegisterProfile) -> Assigned:
         """Which broker a profile would get now; nothing is registered."""
