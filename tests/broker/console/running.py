@@ -128,7 +128,7 @@ class BrokerWithConsole:
         """Give up all deliveries that a subscription has pending."""
         found = self.store.subscription(tenant_id, key)
         assert found is not None
-        pending = self.store.pending(found.lane_id, limit=100, bytes_max=1 << 20)
+        pending = self.store.pending(found.queue_id, limit=100, bytes_max=1 << 20)
         return self.do(self.broker.dead_letter([(delivery, attempts, reason) for delivery in pending]))
 
     def webhook(self, key: str, query: str, url: str, **more: Any) -> StoredSubscription:
@@ -140,7 +140,7 @@ class BrokerWithConsole:
         seen: list[QueuedDelivery] = []
 
         class Watch:
-            def on_deliveries(self, lane_ids: object) -> None: ...
+            def on_deliveries(self, queue_ids: object) -> None: ...
 
             def on_subscriptions(self, changed: object, removed: object) -> None: ...
 

@@ -88,9 +88,9 @@ class Load:
     def _fetch(self, key: str) -> None:
         found = self._broker.store.subscription(1, key)
         assert found is not None
-        lane, broker = found.lane_id, self._broker
-        deliveries = broker.do(broker.broker.pull(lane, limit=20, wait=0, visibility=60))
-        broker.do(broker.broker.acknowledge(lane, [delivery.id for delivery in deliveries]))
+        queue, broker = found.queue_id, self._broker
+        deliveries = broker.do(broker.broker.pull(queue, limit=20, wait=0, visibility=60))
+        broker.do(broker.broker.acknowledge(queue, [delivery.id for delivery in deliveries]))
 
     def publish(self) -> None:
         """Publish the next one."""

@@ -209,7 +209,7 @@ def test_replay_delivers_the_past(party: Party) -> None:
     stored = party.broker.store.subscription(party.tenant_id, "all")
     assert stored is not None
     until = time.monotonic() + 10
-    while party.broker.store.pending_count(stored.lane_id) < 2:
+    while party.broker.store.pending_count(stored.queue_id) < 2:
         assert time.monotonic() < until
         time.sleep(0.05)
 

@@ -75,30 +75,30 @@ async def publish_any(broker: Broker, *submissions: Submission) -> list[Accepted
     return await broker.publish(submissions)
 
 
-async def pull_within(broker: Broker, lane_id: int, count: int, pending_max: int) -> list[QueuedDelivery]:
+async def pull_within(broker: Broker, queue_id: int, count: int, pending_max: int) -> list[QueuedDelivery]:
     """Pull and acknowledge so many deliveries of a lane; at no time may more be pending than these."""
     got: list[QueuedDelivery] = []
     while len(got) < count:
-        assert broker.store.pending_count(lane_id) <= pending_max
-        some = await broker.pull(lane_id, limit=20, wait=30, visibility=60)
-        await broker.acknowledge(lane_id, [delivery.id for delivery in some])
+        assert broker.store.pending_count(queue_id) <= pending_max
+        some = await broker.pull(queue_id, limit=20, wait=30, visibility=60)
+        await broker.acknowledge(queue_id, [delivery.id for delivery in some])
         got += some
     return got
 
 
-async def drain(broker: Broker, lane_id: int) -> list[QueuedDelivery]:
+async def drain(broker: Broker, queue_id: int) -> list[QueuedDelivery]:
     """All that a lane has pending, pulled and acknowledged."""
     found: list[QueuedDelivery] = []
-    while some := await broker.pull(lane_id, limit=1_000, wait=0, visibility=60):
-        await broker.acknowledge(lane_id, [d.id for d in some])
+    while some := await broker.pull(queue_id, limit=1_000, wait=0, visibility=60):
+        await broker.acknowledge(queue_id, [d.id for d in some])
         found += some
     return found
 
 
-async def heard(broker: Broker, lane_id: int, count: int, after: QueuePosition | None = None) -> list[QueuedDelivery]:
+async def heard(broker: Broker, queue_id: int, count: int, after: QueuePosition | None = None) -> list[QueuedDelivery]:
     """The first deliveries that a listener gets; those that come in the same group included."""
     found: list[QueuedDelivery] = []
-    async with aclosing(broker.read_queue(lane_id, after)) as groups:  # type: ignore[type-var]
+    async with aclosing(broker.read_queue(queue_id, after)) as groups:  # type: ignore[type-var]
         async for group in groups:
             found += group
             if len(found) >= count:

@@ -45,8 +45,8 @@ async def bodies(broker: Broker, subscription: StoredSubscription, count: int) -
     """The first bodies that it gets, pulled and acknowledged."""
     found: list[QueuedDelivery] = []
     while len(found) < count:
-        some = await broker.pull(subscription.lane_id, limit=100, wait=30, visibility=60)
-        await broker.acknowledge(subscription.lane_id, [delivery.id for delivery in some])
+        some = await broker.pull(subscription.queue_id, limit=100, wait=30, visibility=60)
+        await broker.acknowledge(subscription.queue_id, [delivery.id for delivery in some])
         found += some
     return [delivery.body for delivery in found]
 
@@ -67,8 +67,8 @@ def test_what_a_query_in_xquery_finds_is_delivered_in_order(store: SqlStore) -> 
                 b'<sum shop="a">7</sum><sum shop="b">1</sum>',
                 b'<sum shop="c">2</sum>',
             ]
-            assert len(await drain(broker, plain.lane_id)) == 2
-            listening = asyncio.create_task(heard(broker, sums.lane_id, 2))
+            assert len(await drain(broker, plain.queue_id)) == 2
+            listening = asyncio.create_task(heard(broker, sums.queue_id, 2))
             await publish(broker, order(("d", 5)))
             await publish(broker, order(("e", 6)))
             assert [d.body for d in await listening] == [b'<sum shop="d">5</sum>', b'<sum shop="e">6</sum>']
@@ -129,7 +129,7 @@ def test_what_comes_during_a_pause_does_not_count(store: SqlStore) -> None:
             await broker.set_state(sums, SubscriptionState.ACTIVE)
             await publish(broker, order(("a", 5)))
             assert await bodies(broker, sums, 1) == [b'<sum shop="a">5</sum>']
-            assert await drain(broker, sums.lane_id) == []
+            assert await drain(broker, sums.queue_id) == []
 
     run(play(), 120)
 
@@ -159,7 +159,7 @@ def test_what_came_before_a_pause_counts_although_it_was_not_looked_at_yet(store
                 await publish(broker, order(("a", 8)))
             assert await bodies(broker, sums, 3) == sums_of(5, 6, 8)
             await until(lambda: store.pauses(sums.id) == [])
-            assert await drain(broker, sums.lane_id) == []
+            assert await drain(broker, sums.queue_id) == []
 
     run(play(), 120)
 
@@ -197,7 +197,7 @@ def test_random_pauses_and_restarts_lose_and_add_nothing(store: SqlStore) -> Non
                     await asyncio.sleep(source.uniform(0, 0.02))
             if numbers.stop == 120:
                 assert await bodies(broker, sums, len(wanted)) == wanted
-                assert await drain(broker, sums.lane_id) == []
+                assert await drain(broker, sums.queue_id) == []
 
     for first in range(0, 120, 40):
         run(live(range(first, first + 40)), 120)
@@ -344,8 +344,8 @@ def test_it_keeps_to_the_limit_of_the_tenant(store: SqlStore) -> None:
             assert len(await bodies(broker, sums, 1)) == 1
             with held_up(broker):
                 await publish(broker, *(order(("a", n)) for n in range(29)))
-            await until(lambda: store.pending_count(sums.lane_id))
-            got = await pull_within(broker, sums.lane_id, 29, 4)
+            await until(lambda: store.pending_count(sums.queue_id))
+            got = await pull_within(broker, sums.queue_id, 29, 4)
             assert [delivery.id.seq for delivery in got] == list(range(2, 31))
 
     run(play(), 120)

@@ -107,12 +107,12 @@ async def what_is_left(address: str) -> dict[str, list[QueuedDelivery]]:
     left: dict[str, list[QueuedDelivery]] = {}
     async with running(store) as broker:
         for key in QUERIES:
-            lane = store.lane(TENANT, key)
-            assert lane is not None
+            queue = store.queue(TENANT, key)
+            assert queue is not None
             left[key] = []
-            while some := await broker.pull(lane.id, limit=500, wait=0, visibility=60):
+            while some := await broker.pull(queue.id, limit=500, wait=0, visibility=60):
                 left[key] += some
-                await broker.acknowledge(lane.id, [delivery.id for delivery in some])
+                await broker.acknowledge(queue.id, [delivery.id for delivery in some])
     store.close()
     return left
 

@@ -53,7 +53,7 @@ def test_the_past_comes_first_while_publishing_goes_on(store: Store) -> None:
             subscription = await subscribe(broker, "late", "/m[@n mod 2 = 0]", replay_from=first)
 
             async def listen() -> None:
-                async for group in broker.read_queue(subscription.lane_id):
+                async for group in broker.read_queue(subscription.queue_id):
                     got.extend(group)
 
             listener = asyncio.create_task(listen())
@@ -64,7 +64,7 @@ def test_the_past_comes_first_while_publishing_goes_on(store: Store) -> None:
             assert [d.id.seq for d in got] == everything, seed
             assert all(earlier.id < later.id for earlier, later in pairwise(got))
             await replayed(broker)
-            assert store.pending_count(subscription.lane_id) == len(everything)
+            assert store.pending_count(subscription.queue_id) == len(everything)
             listener.cancel()
             await asyncio.gather(listener, return_exceptions=True)
 
@@ -87,7 +87,7 @@ def test_a_replay_goes_on_after_restarts(store: Store) -> None:
         assert positions == sorted(positions)
         async with running(store) as broker:
             await replayed(broker)
-            assert [d.id.seq for d in await drain(broker, subscription.lane_id)] == wanted
+            assert [d.id.seq for d in await drain(broker, subscription.queue_id)] == wanted
             found = store.subscription(TENANT, "late")
             assert found is not None
             assert found.replay_next is None
@@ -110,13 +110,13 @@ def test_what_is_live_waits_until_the_past_is_through(store: Store, monkeypatch:
             late = await subscribe(broker, "late", "/m", replay_from=1)
             (live,) = await publish(broker, "<m n='live'/>")
             assert live.matches == 1
-            assert await broker.pull(late.lane_id, limit=5, wait=0.1, visibility=30) == []
+            assert await broker.pull(late.queue_id, limit=5, wait=0.1, visibility=30) == []
             go_on.set()
-            got = await broker.pull(late.lane_id, limit=5, wait=20, visibility=30)
+            got = await broker.pull(late.queue_id, limit=5, wait=20, visibility=30)
             assert got[0].id.seq == 1
-            await broker.release(late.lane_id, [d.id for d in got])
+            await broker.release(late.queue_id, [d.id for d in got])
             await replayed(broker)
-            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [*range(1, 101), live.seq]
+            assert [d.id.seq for d in await drain(broker, late.queue_id)] == [*range(1, 101), live.seq]
 
     run(play())
 
@@ -137,7 +137,7 @@ def test_pausing_stops_a_replay_and_resuming_goes_on(store: Store) -> None:
                 await broker.set_state(late, state)
             (live,) = await publish(broker, "<m n='for it'/>")
             await replayed(broker)
-            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [*range(1, 401), live.seq]
+            assert [d.id.seq for d in await drain(broker, late.queue_id)] == [*range(1, 401), live.seq]
 
     run(play())
 
@@ -151,7 +151,7 @@ def test_a_replaced_query_counts_for_the_rest_of_the_past(store: Store) -> None:
                 late, query="/m[@n mod 2 = 0]", namespaces={}, dialect="xpath", delivery=DeliverySettings()
             )
             await replayed(broker)
-            got = [d.id.seq for d in await drain(broker, late.lane_id)]
+            got = [d.id.seq for d in await drain(broker, late.queue_id)]
             # All up to some point, and every other one after it.
             steps = [b - a for a, b in pairwise(got)]
             assert steps == sorted(steps)
@@ -168,10 +168,10 @@ def test_deleting_ends_a_replay(store: Store) -> None:
             late = await subscribe(broker, "late", "/m", replay_from=1)
             await broker.unsubscribe(late)
             await replayed(broker)
-            assert not broker._lanes.ceilings
+            assert not broker._queues.ceilings
             again = await subscribe(broker, "late", "/m[@n = 399]", replay_from=300)
             await replayed(broker)
-            assert [d.id.seq for d in await drain(broker, again.lane_id)] == [400]
+            assert [d.id.seq for d in await drain(broker, again.queue_id)] == [400]
 
     run(play())
 
@@ -190,14 +190,14 @@ def test_replay_keeps_to_the_limit_of_the_tenant(store: Store, limit: int, monke
             late = await subscribe(broker, "late", "/m", replay_from=1)
             got: list[int] = []
             while len(got) < 150:
-                assert store.pending_count(late.lane_id) <= limit
-                some = await broker.pull(late.lane_id, limit=20, wait=30, visibility=30)
-                await broker.acknowledge(late.lane_id, [d.id for d in some])
+                assert store.pending_count(late.queue_id) <= limit
+                some = await broker.pull(late.queue_id, limit=20, wait=30, visibility=30)
+                await broker.acknowledge(late.queue_id, [d.id for d in some])
                 got += [d.id.seq for d in some]
             assert got == list(range(1, 151))
             await replayed(broker)
             (live,) = await publish(broker, "<m/>")
-            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [live.seq]
+            assert [d.id.seq for d in await drain(broker, late.queue_id)] == [live.seq]
 
     run(play())
 
@@ -207,7 +207,7 @@ def test_replay_waits_for_a_lane_that_is_half_full(store: Store) -> None:
         async with running(store, pending_max=60) as broker:
             await publish_numbers(broker, 0, 300)
             late = await subscribe(broker, "late", "/m", replay_from=1)
-            got = await pull_within(broker, late.lane_id, 300, 60)
+            got = await pull_within(broker, late.queue_id, 300, 60)
             assert [d.id.seq for d in got] == list(range(1, 301))
             found = store.subscription(TENANT, "late")
             assert found is not None

@@ -250,6 +250,6 @@ async def test_state_does_not_matter_to_a_feed(broker: Broker) -> None:
         subscription = await subscribe(broker, "k", None)
         await publish(broker, "<a/>")
         await broker.set_state(subscription, SubscriptionState.PAUSED)
-        await broker.acknowledge_up_to(subscription.lane_id, 10)
+        await broker.acknowledge_up_to(subscription.queue_id, 10)
         assert now(broker, subscription).state is SubscriptionState.PAUSED
         assert len(contents(checked((await client.get(await feed_url(client, "k"))).content))) == 1

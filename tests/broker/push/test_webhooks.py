@@ -56,7 +56,7 @@ async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: Brok
         assert not verify("other", stamp, got.body, signature)
         assert not verify("s3cret", str(int(stamp) - 1), got.body, signature)
         assert not verify("s3cret", "10", got.body, sign("s3cret", 10, got.body))
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
 
 
 async def test_rewritten_results_say_whether_they_are_documents(broker: Broker) -> None:
@@ -109,7 +109,7 @@ async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes
         ]
         assert all("503" in letter.reason for letter in found)
         assert now(broker, subscription).state is SubscriptionState.ACTIVE
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         # Retried when its owner asks, while the endpoint is still down, and when it is back.
         await broker.redrive([found[0].id])
         await receiver.count(9)
@@ -169,8 +169,8 @@ async def test_attempts_count_over_restarts_until_the_dead_letter(open_broker: O
         # The next delivery has all its attempts, and what succeeds leaves nothing behind.
         receiver.reply = answers(200)
         async with running(broker):
-            await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
-            await until(lambda: broker.store.attempts(subscription.lane_id) is None)
+            await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
+            await until(lambda: broker.store.attempts(subscription.queue_id) is None)
         assert len(letters(broker)) == 1
 
 
@@ -215,7 +215,7 @@ async def test_paused_waits_and_a_new_url_is_used_at_once(broker: Broker) -> Non
         await broker.replace(subscription, query="/*", namespaces={}, dialect="xpath", delivery=delivery)
         await good.count(1, seconds=2)
         assert good.got[0].headers["twigcast-redelivered"] == "true"
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         await broker.unsubscribe(now(broker, subscription))
         await publish(broker, "<a>2</a>")
         await asyncio.sleep(0.05)
@@ -333,7 +333,7 @@ async def test_concurrency_is_bounded_in_all(broker: Broker) -> None:
         await until(watch)
         assert most <= 3
         assert one.active_most <= 2
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
 
 
 async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: Broker) -> None:
@@ -372,13 +372,13 @@ async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: Broker)
     async with Receiver() as receiver, running(broker) as outward:
         for number in range(300):
             await subscribe(broker, f"k{number}", receiver.url, f"/never{number}")
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
         tasks = len(asyncio.all_tasks())
         await subscribe(broker, "one", receiver.url, "/a")
         await publish(broker, "<a/>")
         await receiver.count(1)
         assert len(asyncio.all_tasks()) <= tasks + 5
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
 
 
 @both_stores
@@ -443,7 +443,7 @@ async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: Broker
             for number in range(2_000)
         ]
         await broker.subscribe(new)
-        assert outward.pusher.busy_lanes == 0
+        assert outward.pusher.busy_queues == 0
         await publish(broker, "<a1999/>")
         await receiver.count(1)
         # Pulled first, then pushed: what was pending is found.

@@ -420,7 +420,7 @@ async def test_the_topic_of_a_source_has_its_messages_only(broker: Broker) -> No
         await publish(broker, "<a>other</a>", source="other")
         await publish(broker, "<a>2</a>", source="gauges")
         await s.callback.server.wait(lambda _: sum(len(contents(checked(g.body))) for g in s.callback.content) == 2)
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         assert all(b"other" not in got.body for got in s.callback.content)
 
 

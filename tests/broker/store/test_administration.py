@@ -82,9 +82,9 @@ def test_counts_of_a_tenant_and_of_all(store: SqlStore) -> None:
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
         transaction.add_rejected(Submission(other, b"<<"), code="c", reason="r", line=None, column=None, at=0.0)
-        transaction.acknowledge_up_to(one.lane_id, 1)
+        transaction.acknowledge_up_to(one.queue_id, 1)
     mine, others, everyone = store.statistics(1), store.statistics(other), store.statistics()
-    assert (mine.messages, mine.rejected, mine.subscriptions, mine.lanes, mine.pending, mine.bytes) == (
+    assert (mine.messages, mine.rejected, mine.subscriptions, mine.queues, mine.pending, mine.bytes) == (
         3,
         0,
         1,
@@ -111,4 +111,4 @@ def test_vacuum_gives_room_back(store: SqlStore) -> None:
     store.vacuum()
     assert store.statistics().bytes < full / 3
     deliver(store, publish(store, 1), [one])
-    assert store.pending_count(one.lane_id) == 1
+    assert store.pending_count(one.queue_id) == 1

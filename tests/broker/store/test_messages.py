@@ -118,7 +118,7 @@ def test_lists_are_read_in_both_directions(store: SqlStore) -> None:
         for _ in range(5):
             transaction.add_rejected(Submission(1, b"<<"), code="c", reason="r", line=None, column=None, at=0.0)
         for message in store.messages(1, limit=5):
-            delivery = QueuedDelivery(DeliveryId(message.seq, one.id), one.lane_id, one.key, message)
+            delivery = QueuedDelivery(DeliveryId(message.seq, one.id), one.queue_id, one.key, message)
             transaction.dead_letter([(delivery, 1, "r")], at=0.0)
     listed: list[Callable[..., list[int]]] = [
         lambda **place: [m.id for m in store.rejected(1, limit=2, **place)],
@@ -182,14 +182,14 @@ def test_what_is_pending_does_not_expire_silently(store: SqlStore) -> None:
         (message,) = publish(store, 1, received=float(n), matches=2)
         deliver(store, [message], [one, two])
     with store.transaction() as transaction:
-        transaction.acknowledge_up_to(one.lane_id, 2)
+        transaction.acknowledge_up_to(one.queue_id, 2)
     with store.transaction() as transaction:
         assert transaction.expire(before=3.0, bytes_max=None, limit=2, at=9.0) == 2
         assert transaction.expire(before=3.0, bytes_max=None, limit=2, at=9.5) == 1
         assert transaction.expire(before=3.0, bytes_max=None, limit=2, at=9.5) == 0
     assert [(e.count, e.seq, e.at) for e in store.errors(one.id, 9)] == [(1, 3, 9.5)]
     assert [(e.count, e.seq, e.at) for e in store.errors(two.id, 9)] == [(1, 3, 9.5), (2, 2, 9.0)]
-    assert [d.id.seq for d in store.pending(two.lane_id, limit=9, bytes_max=999)] == [4]
+    assert [d.id.seq for d in store.pending(two.queue_id, limit=9, bytes_max=999)] == [4]
     assert [d.id.seq for d in store.recent_deliveries(one.id, 9)] == [4]
 
 

@@ -103,7 +103,7 @@ def test_another_tenant_has_keys_and_subscribers_of_its_own(store: SqlStore) -> 
     one, two = add(store, NewSubscription(1, "a", "//a"), NewSubscription(other, "a", "//a"))
     assert isinstance(one, StoredSubscription)
     assert isinstance(two, StoredSubscription)
-    assert one.lane_id != two.lane_id
+    assert one.queue_id != two.queue_id
     assert store.subscriptions(other, limit=9) == [two]
 
 
@@ -127,7 +127,7 @@ def test_only_pulled_deliveries_share_a_subscriber(
     assert isinstance(one, StoredSubscription)
     assert isinstance(two, StoredSubscription if shared else Conflict)
     if isinstance(two, StoredSubscription):
-        assert two.lane_id == one.lane_id
+        assert two.queue_id == one.queue_id
 
 
 def test_replay_needs_a_new_subscriber(store: SqlStore) -> None:
@@ -166,7 +166,7 @@ def test_replacing_keeps_id_lane_and_what_is_pending(store: SqlStore) -> None:
         )
     assert changed == replace(one, query="//z", namespaces={"p": "urn:x"}, dialect="legacy", delivery=WEBHOOK)
     assert found(store, "one") == changed
-    assert store.pending_count(one.lane_id) == 1
+    assert store.pending_count(one.queue_id) == 1
     (refused,) = add(store, NewSubscription(1, "two", "//a", subscriber="one"))
     assert isinstance(refused, Conflict)
 
@@ -209,19 +209,19 @@ def test_a_deleted_subscription_leaves_nothing_and_its_id_is_never_used_again(st
     deliver(store, messages, [one, two])
     with store.transaction() as transaction:
         transaction.add_errors([ErrorRecord(one.id, 1.0, "x")])
-        transaction.dead_letter([(store.pending(one.lane_id, limit=1, bytes_max=99)[0], 3, "x")], at=1.0)
+        transaction.dead_letter([(store.pending(one.queue_id, limit=1, bytes_max=99)[0], 3, "x")], at=1.0)
         transaction.delete_subscription(one.id)
-    assert [d.id for d in store.pending(one.lane_id, limit=9, bytes_max=99)] == [(seq, two.id) for seq in (1, 2, 3)]
+    assert [d.id for d in store.pending(one.queue_id, limit=9, bytes_max=99)] == [(seq, two.id) for seq in (1, 2, 3)]
     assert (store.errors(one.id, 9), store.dead_letters(1, limit=9)) == ([], [])
     with store.transaction() as transaction:
         transaction.delete_subscription(two.id)
-    assert store.lane(1, "desk") is None
+    assert store.queue(1, "desk") is None
     statistics = store.statistics()
-    assert (statistics.lanes, statistics.pending, statistics.subscriptions) == (0, 0, 0)
+    assert (statistics.queues, statistics.pending, statistics.subscriptions) == (0, 0, 0)
     (three,) = subscribe(store, "one", subscriber="desk")
     assert three.id > two.id
-    assert three.lane_id > two.lane_id
-    assert store.pending(three.lane_id, limit=9, bytes_max=99) == []
+    assert three.queue_id > two.queue_id
+    assert store.pending(three.queue_id, limit=9, bytes_max=99) == []
 
 
 def test_a_large_subscription_is_gone_at_once_and_removed_in_steps(
@@ -233,12 +233,12 @@ def test_a_large_subscription_is_gone_at_once_and_removed_in_steps(
     with store.transaction() as transaction:
         transaction.delete_subscription(one.id)
     stored = "SELECT COUNT(*) FROM deliveries"
-    assert (store.rows(stored)[0][0], store.pending_count(one.lane_id), store.statistics().pending) == (75, 40, 40)
+    assert (store.rows(stored)[0][0], store.pending_count(one.queue_id), store.statistics().pending) == (75, 40, 40)
     with store.transaction() as transaction:
-        transaction.acknowledge(two.lane_id, [DeliveryId(seq, two.id) for seq in range(1, 11)])
-    lane = store.lane(1, "desk")
-    assert lane is not None
-    assert lane.acked == 10
+        transaction.acknowledge(two.queue_id, [DeliveryId(seq, two.id) for seq in range(1, 11)])
+    queue = store.queue(1, "desk")
+    assert queue is not None
+    assert queue.acked == 10
     for left in (65, 55, 45, 40, 40):
         with store.transaction() as transaction:
             transaction.expire(before=None, bytes_max=None, limit=1, at=1.0)
@@ -276,13 +276,13 @@ class TestDeadLetters:
         (one,) = subscribe(store, "one")
         messages = publish(store, 3, received=1.0, xml=b"<whole/>")
         deliver(store, messages, [one], payload)
-        pending = store.pending(one.lane_id, limit=2, bytes_max=999)
+        pending = store.pending(one.queue_id, limit=2, bytes_max=999)
         with store.transaction() as transaction:
             return one, transaction.dead_letter([(d, 4, f"HTTP 500 on {d.id}") for d in pending], at=9.0)
 
     def test_they_leave_the_lane_and_outlive_their_message(self, store: SqlStore) -> None:
         one, (first, second) = self.dead_letter(store)
-        assert [d.id.seq for d in store.pending(one.lane_id, limit=9, bytes_max=99)] == [3]
+        assert [d.id.seq for d in store.pending(one.queue_id, limit=9, bytes_max=99)] == [3]
         with store.transaction() as transaction:
             assert transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0) == 3
         latest, earliest = store.dead_letters(1, limit=9)
@@ -301,14 +301,14 @@ class TestDeadLetters:
             transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0)
         with store.transaction() as transaction:
             revived = transaction.redrive([second, first, 99, 10**30])
-        assert [(d.id, d.lane_id, d.key, d.redelivered) for d in revived] == [
-            ((seq, one.id), one.lane_id, "one", True) for seq in (1, 2)
+        assert [(d.id, d.queue_id, d.key, d.redelivered) for d in revived] == [
+            ((seq, one.id), one.queue_id, "one", True) for seq in (1, 2)
         ]
         assert [d.body for d in revived] == [payload or b"<whole/>"] * 2
         assert store.dead_letters(1, limit=9) == []
         with store.transaction() as transaction:
             assert transaction.redrive([first]) == []
-            transaction.acknowledge(one.lane_id, [revived[0].id])
+            transaction.acknowledge(one.queue_id, [revived[0].id])
             assert transaction.dead_letter([(revived[1], 2, "again")], at=10.0) == [second]
         (left,) = store.dead_letters(1, limit=9)
         assert (left.id, left.attempts, left.reason, left.at) == (second, 6, "again", 10.0)

@@ -48,7 +48,7 @@ async def statistics(principal: Anyone, shared: Shared) -> StatisticsOut:
         messages=found.messages,
         rejected=found.rejected,
         subscriptions=found.subscriptions,
-        subscribers=found.lanes,
+        subscribers=found.queues,
         pending=found.pending,
         dead_letters=found.dead_letters,
         bytes=found.bytes,

@@ -34,7 +34,7 @@ class OutboundCollector:
             ("messages_polled", "Messages that polls brought.", polls.published),
         ):
             yield CounterMetricFamily(f"twigcast_{name}", text, value=value)
-        busy = self._outward.pusher.busy_lanes
+        busy = self._outward.pusher.busy_queues
         yield GaugeMetricFamily("twigcast_push_lanes_busy", "Pushed subscriptions with something pending.", value=busy)
         away = len(self._outward.pusher.open_hosts())
         yield GaugeMetricFamily("twigcast_push_hosts_left_alone", "Hosts left alone since they failed.", value=away)

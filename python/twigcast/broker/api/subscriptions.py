@@ -70,7 +70,7 @@ async def list_subscriptions(
 async def get_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
     """Get a subscription, with what its subscriber has pending."""
     found = await find(shared, principal, key)
-    pending = await asyncio.to_thread(shared.broker.store.pending_count, found.lane_id)
+    pending = await asyncio.to_thread(shared.broker.store.pending_count, found.queue_id)
     return SubscriptionOut.of(found, pending=pending)
 
 

@@ -104,22 +104,22 @@ def _state(name: str) -> SubscriptionState | None:
 def _listed(store: Store, found: list[StoredSubscription]) -> list[SubscriptionListRow]:
     """The rows of a page. Blocks."""
     until = time.monotonic() + LOOKED_UP_SECONDS
-    waiting = set(store.lanes_with_pending({subscription.lane_id for subscription in found}))
+    waiting = set(store.queues_with_pending({subscription.queue_id for subscription in found}))
     counts: dict[int, int] = {}
     rows = []
     for subscription in found:
-        lane_id = subscription.lane_id
-        if lane_id not in counts and lane_id not in waiting:
-            counts[lane_id] = 0
+        queue_id = subscription.queue_id
+        if queue_id not in counts and queue_id not in waiting:
+            counts[queue_id] = 0
         if time.monotonic() > until:
-            rows.append(SubscriptionListRow(subscription, counts.get(lane_id), None, None))
+            rows.append(SubscriptionListRow(subscription, counts.get(queue_id), None, None))
             continue
-        if lane_id not in counts:
-            counts[lane_id] = store.pending_count(lane_id)
+        if queue_id not in counts:
+            counts[queue_id] = store.pending_count(queue_id)
         last = store.recent_deliveries(subscription.id, 1)
         errors = store.errors(subscription.id, 1)
         received = last[0].message.received if last else None
-        rows.append(SubscriptionListRow(subscription, counts[lane_id], received, errors[0].reason if errors else None))
+        rows.append(SubscriptionListRow(subscription, counts[queue_id], received, errors[0].reason if errors else None))
     return rows
 
 
@@ -136,7 +136,7 @@ async def one(visit: PageRequest) -> Response:
         subscription=found,
         checked=await visit.read(check_query, asked_of(found), visit.context.settings.engine_limits),
         namespaces=namespaces_as_text(found.namespaces),
-        pending=await visit.read(store.pending_count, found.lane_id),
+        pending=await visit.read(store.pending_count, found.queue_id),
         deliveries=await visit.read(store.recent_deliveries, found.id, SHOWN),
         errors=await visit.read(store.errors, found.id, SHOWN),
         dead_letters=letters,

@@ -120,7 +120,7 @@ class WebSubHub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def on_deliveries(self, lane_ids: object) -> None:
+    def on_deliveries(self, queue_ids: object) -> None:
         """Nothing to do: pushing sees to them."""
 
     def on_redriven(self, deliveries: object) -> None:

@@ -73,7 +73,7 @@ class CommitResult:
     operations: list[Operation]
     last_seq: int = 0
     """The highest sequence number that is stored; 0: as before."""
-    lanes: dict[int, list[QueuedDelivery]] = field(default_factory=dict)
+    queues: dict[int, list[QueuedDelivery]] = field(default_factory=dict)
     """Deliveries for lanes that somebody reads."""
     overflown: dict[int, DeliveryId] = field(default_factory=dict)
     """Such lanes that got more than a listener can hold: the last delivery."""

@@ -162,7 +162,7 @@ class ExternalQueryRunner:
         now = time.time()
         self.errors += [ErrorRecord(self.member.id, now, reason, message.seq) for reason in reasons]
         payloads = outcome.payloads or [None] * len(outcome.slots)
-        self.deliveries += [NewDelivery(self.member.lane_id, message.seq, self.member.id, p) for p in payloads]
+        self.deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
 
     def was_stored(self) -> None:
         """What it found is stored, and how far it has come."""

@@ -53,7 +53,7 @@ class Subscribe(Operation):
             results[place] = error
         accepted = [result for result in results if isinstance(result, StoredSubscription)]
         group.changed += accepted
-        group.replays += [(s.lane_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
+        group.replays += [(s.queue_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
         self.result = results
 
     def _broken(self, group: CommitGroup) -> list[int | None]:
@@ -181,7 +181,7 @@ class SetState(Operation):
         group.put(known, active=active)
         group.transaction.set_subscription_state(known.id, self._state, self._reason)
         group.reread.append(known)
-        group.remaining_by_queue.pop(known.lane_id, None)
+        group.remaining_by_queue.pop(known.queue_id, None)
 
     def _pause_follower(self, group: CommitGroup, known: RegisteredSubscription) -> None:
         """Let what comes within the pause not count; what came before does, although it is still to be looked at."""
@@ -191,7 +191,7 @@ class SetState(Operation):
         elif not transaction.end_pause(known.id, next_seq - 1):
             # Of the time when it was paused nothing is known but that it is over.
             transaction.set_replay(known.id, next_seq)
-            group.replays.append((known.lane_id, known.id, next_seq))
+            group.replays.append((known.queue_id, known.id, next_seq))
 
 
 class Unsubscribe(Operation):
@@ -226,21 +226,21 @@ class AcknowledgeDeliveries(Operation):
     """Acknowledge single deliveries.
 
     Args:
-        lane_id: Their lane.
+        queue_id: Their lane.
         ids: Which ones.
         future: Told when it is durable.
     """
 
     commutes = True
 
-    def __init__(self, lane_id: int, ids: Sequence[DeliveryId], future: Future[Any]) -> None:
+    def __init__(self, queue_id: int, ids: Sequence[DeliveryId], future: Future[Any]) -> None:
         super().__init__(future)
-        self._lane_id = lane_id
+        self._queue_id = queue_id
         self._ids = ids
 
     def apply(self, group: CommitGroup) -> None:
         """Change the store."""
-        group.transaction.acknowledge(self._lane_id, self._ids)
+        group.transaction.acknowledge(self._queue_id, self._ids)
         group.counted.acknowledged += len(self._ids)
 
 
@@ -260,8 +260,8 @@ class AcknowledgeUpTo(Operation):
 
     def apply(self, group: CommitGroup) -> None:
         """Change the store."""
-        for lane_id, seq in self._marks.items():
-            group.transaction.acknowledge_up_to(lane_id, seq)
+        for queue_id, seq in self._marks.items():
+            group.transaction.acknowledge_up_to(queue_id, seq)
         group.counted.marks += len(self._marks)
 
 
@@ -331,10 +331,10 @@ class StoreReplay(Operation):
         group.transaction.set_replay(member.id, self._next)
         if self._pauses:
             group.transaction.forget_pauses(member.id, before=self._next)
-        group.replays.append((member.lane_id, member.id, self._next))
+        group.replays.append((member.queue_id, member.id, self._next))
         group.counted.replayed += len(self._deliveries)
         if self._deliveries and known is not None and known.pushed:
-            group.pushed.add(member.lane_id)
+            group.pushed.add(member.queue_id)
 
     def _counts(self, group: CommitGroup) -> bool:
         """Whether what was looked at is what is to be looked at."""

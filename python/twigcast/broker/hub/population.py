@@ -36,7 +36,7 @@ class RegisteredSubscription:
 
     id: int
     tenant_id: int
-    lane_id: int
+    queue_id: int
     key: str
     query: str
     namespaces: Mapping[str, str]
@@ -52,7 +52,7 @@ class RegisteredSubscription:
         s = subscription
         pushed = s.delivery.kind != "pull"
         source = source_of_topic(s.delivery)
-        return cls(s.id, s.tenant_id, s.lane_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
+        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
 
     def as_query(self) -> Query:
         """It as the engine knows it: by its number."""
@@ -89,7 +89,7 @@ class TenantPopulation:
         """Those that do not take part."""
         self.ids = array("q")
         """Subscription by slot."""
-        self.lanes = array("q")
+        self.queues = array("q")
         """Lane by slot."""
         self.keys: list[str] = []
         """Key by slot."""
@@ -170,7 +170,7 @@ class TenantPopulation:
         if slots == list(range(size, size + len(members))):
             # As they come when many are added, and at the start.
             self.ids.extend([m.id for m in members])
-            self.lanes.extend([m.lane_id for m in members])
+            self.queues.extend([m.queue_id for m in members])
             self.keys.extend([m.key for m in members])
             self.pushed.extend([m.pushed for m in members])
             return
@@ -179,14 +179,14 @@ class TenantPopulation:
             if slot >= len(self.ids):
                 self._grow(slot + 1)
             self.ids[slot] = member.id
-            self.lanes[slot] = member.lane_id
+            self.queues[slot] = member.queue_id
             self.keys[slot] = member.key
             self.pushed[slot] = member.pushed
 
     def _grow(self, size: int) -> None:
         more = size - len(self.ids)
         self.ids.extend([0] * more)
-        self.lanes.extend([0] * more)
+        self.queues.extend([0] * more)
         self.keys.extend([""] * more)
         self.pushed.extend(bytes(more))
 
@@ -203,7 +203,7 @@ class TenantPopulation:
         return RegisteredSubscription(
             subscription_id,
             tenant_id,
-            self.lanes[slot],
+            self.queues[slot],
             self.keys[slot],
             query,
             namespaces,
@@ -218,10 +218,10 @@ class TenantPopulation:
         self.followers.pop(subscription_id, None)
         self.engine.discard(str(subscription_id))
 
-    def of_lane(self, lane_id: int) -> list[int]:
+    def of_queue(self, queue_id: int) -> list[int]:
         """The subscriptions of a lane that take part. Looks at all: for what happens rarely."""
-        candidates = [self.ids[slot] for slot, lane in enumerate(self.lanes) if lane == lane_id]
-        candidates += [member.id for member in self.followers.values() if member.lane_id == lane_id]
+        candidates = [self.ids[slot] for slot, queue in enumerate(self.queues) if queue == queue_id]
+        candidates += [member.id for member in self.followers.values() if member.queue_id == queue_id]
         return [number for number in candidates if self.active(number)]
 
     # Messages

@@ -163,20 +163,20 @@ class PublishRun:
 
     def _deliver(self, message: StoredMessage, outcome: MatchOutcome, population: TenantPopulation) -> None:
         seq, slots, payloads = message.seq, outcome.slots, outcome.payloads
-        ids, lanes, keys, pushed = population.ids, population.lanes, population.keys, population.pushed
+        ids, queues, keys, pushed = population.ids, population.queues, population.keys, population.pushed
         numbers = [ids[slot] for slot in slots]
         if (ascending := sorted(numbers)) != numbers:
             # Slots are used again, numbers are not; deliveries lie in the order of the latter.
             order = sorted(range(len(slots)), key=numbers.__getitem__)
             slots, numbers = [slots[place] for place in order], ascending
             payloads = None if payloads is None else [payloads[place] for place in order]
-        lane_ids = [lanes[slot] for slot in slots]
+        queue_ids = [queues[slot] for slot in slots]
         deliveries = list(
-            map(_new_delivery, zip(lane_ids, repeat(seq), numbers, payloads or repeat(None), strict=False))
+            map(_new_delivery, zip(queue_ids, repeat(seq), numbers, payloads or repeat(None), strict=False))
         )
         self._deliveries += deliveries
         self._published.append(PublishedMessage(message, deliveries, [keys[slot] for slot in slots]))
-        self._group.pushed.update(lanes[slot] for slot in slots if pushed[slot])
+        self._group.pushed.update(queues[slot] for slot in slots if pushed[slot])
 
     def _pass_on(self) -> None:
         """Say what was stored to those who pass it on to other brokers."""

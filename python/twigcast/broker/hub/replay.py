@@ -250,7 +250,7 @@ class Replays:
     async def _remaining(self, subscription: StoredSubscription) -> int:
         """Wait until the lane is half full at most; how many may come then, so that replay alone suspends nobody."""
         bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
-        while await self._in_thread(lambda: self._store.pending_count(subscription.lane_id)) > bound:
+        while await self._in_thread(lambda: self._store.pending_count(subscription.queue_id)) > bound:
             await asyncio.sleep(_FULL_SECONDS)
         return max(bound, 1)
 
@@ -298,5 +298,5 @@ class _Matcher:
             for failure in outcome.undecided:
                 logger.warning("message %d cannot be replayed for %d: %s", message.seq, self.member.id, failure.reason)
             payloads = outcome.payloads or [None] * len(outcome.slots)
-            deliveries += [NewDelivery(self.member.lane_id, message.seq, self.member.id, p) for p in payloads]
+            deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
         return deliveries

@@ -249,17 +249,17 @@ class Writer:
         bound = self._options.listener_deliveries_max
         for item in published:
             message = item.message
-            for (lane_id, seq, subscription_id, payload), key in zip(item.deliveries, item.keys, strict=True):
-                mine = over.lanes.get(lane_id)
+            for (queue_id, seq, subscription_id, payload), key in zip(item.deliveries, item.keys, strict=True):
+                mine = over.queues.get(queue_id)
                 if mine is None:
-                    if lane_id not in self._live:
+                    if queue_id not in self._live:
                         continue
-                    mine = over.lanes[lane_id] = []
+                    mine = over.queues[queue_id] = []
                 number = _delivery_id((seq, subscription_id))
                 if len(mine) < bound:
-                    mine.append(_delivery((number, lane_id, key, message, payload, False)))
+                    mine.append(_delivery((number, queue_id, key, message, payload, False)))
                 else:
-                    over.overflown[lane_id] = number
+                    over.overflown[queue_id] = number
 
 
 def _without(operations: list[Operation], current: Sequence[Operation], error: Exception) -> list[Operation]:

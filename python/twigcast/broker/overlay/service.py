@@ -238,7 +238,7 @@ class Overlay:
             self._tenants = tenants, {number: tenant.name for number, tenant in tenants.items()}
         return self._tenants[1]
 
-    def on_deliveries(self, lane_ids: Collection[int]) -> None:
+    def on_deliveries(self, queue_ids: Collection[int]) -> None:
         """Nothing: what is delivered here is of no concern elsewhere."""
 
     def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:

@@ -37,16 +37,16 @@ class DeadLetterWrites(Writes):
     """Burying, reviving, removing."""
 
     def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
-        by_lane: dict[int, list[DeliveryId]] = {}
+        by_queue: dict[int, list[DeliveryId]] = {}
         ids = []
         for delivery, attempts, reason in deliveries:
             ids.append(
                 self._dead_letter_redriven(delivery, attempts, reason, at)
                 or self._dead_letter(delivery, attempts, reason, at)
             )
-            by_lane.setdefault(delivery.lane_id, []).append(delivery.id)
-        for lane_id, of_lane in by_lane.items():
-            self.acknowledge(lane_id, of_lane)
+            by_queue.setdefault(delivery.queue_id, []).append(delivery.id)
+        for queue_id, of_queue in by_queue.items():
+            self.acknowledge(queue_id, of_queue)
         return ids
 
     def _dead_letter_redriven(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
@@ -128,10 +128,10 @@ class DeadLetterWrites(Writes):
 
 
 def _redriven(row: Row) -> QueuedDelivery:
-    seq, subscription_id, lane_id, key, tenant_id, source, message_id, received, rewritten, body = row
+    seq, subscription_id, queue_id, key, tenant_id, source, message_id, received, rewritten, body = row
     return QueuedDelivery(
         id=DeliveryId(seq, subscription_id),
-        lane_id=lane_id,
+        queue_id=queue_id,
         key=key,
         # The message itself may have expired; of a rewritten one only the result is needed.
         message=StoredMessage(seq, tenant_id, source, message_id, received, b"" if rewritten else body),
