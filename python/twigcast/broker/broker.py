@@ -274,10 +274,10 @@ class Broker(BrokerInterface):
         return await self._as_stored(subscription)
 
     async def _as_stored(self, subscription: StoredSubscription) -> StoredSubscription:
-        found = await self._in_thread(lambda: self.store.subscription(subscription.tenant_id, subscription.key))
-        if found is None or found.id != subscription.id:
+        result = await self._in_thread(lambda: self.store.subscription(subscription.tenant_id, subscription.key))
+        if result is None or result.id != subscription.id:
             raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
-        return found
+        return result
 
     async def unsubscribe(self, subscription: StoredSubscription) -> None:
         await self._do(Unsubscribe(subscription, self._loop.create_future()))
@@ -335,19 +335,19 @@ class Broker(BrokerInterface):
         return numbers
 
     async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        revived = await self.change(lambda transaction: transaction.redrive(dead_letter_ids))
-        if revived:
-            for watcher in self._listeners:
-                watcher.on_redriven(revived)
-        return revived
+        redriven = await self.change(lambda transaction: transaction.redrive(dead_letter_ids))
+        if redriven:
+            for listener in self._listeners:
+                listener.on_redriven(redriven)
+        return redriven
 
     # Other changes ----------------------------------------------------------------------------------------------------
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
         return cast("T", await self._do(StoreChange(work, self._loop.create_future())))
 
-    def add_listener(self, watcher: CommitListener) -> None:
-        self._listeners.append(watcher)
+    def add_listener(self, listener: CommitListener) -> None:
+        self._listeners.append(listener)
 
     # Other brokers ----------------------------------------------------------------------------------------------------
 
@@ -425,8 +425,8 @@ class Broker(BrokerInterface):
             queues.hand_over(queue_id, deliveries, over.overflown.get(queue_id))
         self._subscriptions_changed(over.changed, over.removed)
         if over.pushed:
-            for watcher in self._listeners:
-                watcher.on_deliveries(over.pushed)
+            for listener in self._listeners:
+                listener.on_deliveries(over.pushed)
         self._answer(over.operations)
 
     def _subscriptions_changed(
@@ -438,8 +438,8 @@ class Broker(BrokerInterface):
             self._replays.changed(subscription)
         for subscription in removed:
             self._forget(subscription)
-        for watcher in self._listeners:
-            watcher.on_subscriptions(changed, removed)
+        for listener in self._listeners:
+            listener.on_subscriptions(changed, removed)
 
     def _forget(self, subscription: StoredSubscription) -> None:
         queue_id = subscription.queue_id

@@ -131,7 +131,7 @@ class BrokerInterface(Protocol):
         An error that it raises is raised here; nothing of it is stored then, and the others are not affected.
         """
 
-    def add_listener(self, watcher: CommitListener) -> None:
+    def add_listener(self, listener: CommitListener) -> None:
         """Tell a watcher from now on."""
 
     async def tenants_changed(self) -> None:

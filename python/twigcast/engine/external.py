@@ -68,18 +68,18 @@ def match_batch(
     Raises:
         MissingExtra: There are queries in XQuery, and Saxon is not installed.
     """
-    found = engine.match_batch(offsets, data, count, None, deliver, nodes, threads, known)
+    result = engine.match_batch(offsets, data, count, None, deliver, nodes, threads, known)
     if not engine.has_external:
-        return found
-    external = _queries(engine, found)
+        return result
+    external = _queries(engine, result)
     if not external:
-        return found
-    places = array("q", offsets[: 8 * (count + 1)])
+        return result
+    positions = array("q", offsets[: 8 * (count + 1)])
     return _Patching(
-        found,
+        result,
         external,
         evaluate or shared().evaluate,
-        lambda row: bytes(data[places[row] - places[0] : places[row + 1] - places[0]]),
+        lambda row: bytes(data[positions[row] - positions[0] : positions[row + 1] - positions[0]]),
         deliver=deliver,
     ).patched()
 
@@ -91,15 +91,15 @@ class _Query:
     namespaces: dict[str, str]
 
 
-def _queries(engine: Engine, found: Answers) -> dict[int, _Query]:
+def _queries(engine: Engine, results: Answers) -> dict[int, _Query]:
     """The queries in XQuery, by what stands for them in the answers: slots, or places among the keys."""
     queries = {slot: _Query(key, text, namespaces) for slot, key, text, namespaces in engine.external()}
-    if found.keys is None:
+    if results.keys is None:
         return queries
     by_key = {query.key: query for query in queries.values()}
-    ends, text = array("i", found.keys[0]), found.keys[1]
+    ends, text = array("i", results.keys[0]), results.keys[1]
     keys = [text[start:end].decode() for start, end in pairwise(ends)]
-    return {place: by_key[key] for place, key in enumerate(keys) if key in by_key}
+    return {position: by_key[key] for position, key in enumerate(keys) if key in by_key}
 
 
 @dataclass(slots=True)
@@ -126,9 +126,9 @@ class _Patching:
         before = len(self.answers.payload_offsets) // 8 - 1
         key_offsets = array("i", [0])
         for row, (start, end) in enumerate(pairwise(ends)):
-            for place in range(start, end):
-                if self._stays(row, slots[place], numbers[place] if self.deliver else -1, before):
-                    self.kept.append(place)
+            for position in range(start, end):
+                if self._stays(row, slots[position], numbers[position] if self.deliver else -1, before):
+                    self.kept.append(position)
             key_offsets.append(len(self.kept))
         counts = integers("i", self.answers.node_counts)
         offsets = array("q", self.answers.payload_offsets)
@@ -138,8 +138,8 @@ class _Patching:
             keys=self.answers.keys,
             more_keys=self.answers.more_keys,
             key_offsets=key_offsets.tobytes(),
-            slots=array("i", (slots[place] for place in self.kept)).tobytes(),
-            node_counts=array("i", (counts[place] for place in self.kept)).tobytes() if counts else b"",
+            slots=array("i", (slots[index] for index in self.kept)).tobytes(),
+            node_counts=array("i", (counts[index] for index in self.kept)).tobytes() if counts else b"",
             payload_numbers=array("i", self.numbers).tobytes() if self.deliver else b"",
             payload_validity=_bits(self.numbers) if self.deliver else b"",
             payload_offsets=offsets.tobytes(),

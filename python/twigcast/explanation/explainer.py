@@ -89,7 +89,7 @@ class Explanation:
     @property
     def nodes(self) -> list[NodeLocation]:
         """The first nodes that the query selects."""
-        return [NodeLocation(**place) for place in self.details["nodes"]]
+        return [NodeLocation(**position) for position in self.details["nodes"]]
 
     @property
     def node_count(self) -> int | None:

@@ -126,9 +126,9 @@ class BrokerWithConsole:
 
     def dead_letter(self, key: str, reason: str, *, tenant_id: int = 1, attempts: int = 8) -> list[int]:
         """Give up all deliveries that a subscription has pending."""
-        found = self.store.subscription(tenant_id, key)
-        assert found is not None
-        pending = self.store.pending(found.queue_id, limit=100, bytes_max=1 << 20)
+        result = self.store.subscription(tenant_id, key)
+        assert result is not None
+        pending = self.store.pending(result.queue_id, limit=100, bytes_max=1 << 20)
         return self.do(self.broker.dead_letter([(delivery, attempts, reason) for delivery in pending]))
 
     def webhook(self, key: str, query: str, url: str, **more: Any) -> StoredSubscription:
@@ -181,9 +181,9 @@ class Page:
 
     def all(self, xpath: str) -> list[Any]:
         """What an XPath finds in it."""
-        found = self.tree.xpath(xpath)
-        assert isinstance(found, list)
-        return found
+        result = self.tree.xpath(xpath)
+        assert isinstance(result, list)
+        return result
 
     def form(self, action: str, **fields: str) -> html.FormElement:
         """The form with an action, and with hidden fields of these values."""

@@ -71,7 +71,7 @@ async def main(address: str, first: int) -> None:
     tell("started")
     await asyncio.gather(
         *(listen(broker, key) for key in QUERIES),
-        *(publish(broker, first + place, PUBLISHERS) for place in range(PUBLISHERS)),
+        *(publish(broker, first + position, PUBLISHERS) for position in range(PUBLISHERS)),
     )
 
 

@@ -202,11 +202,11 @@ def test_a_lane_that_nobody_empties_is_suspended_and_goes_on_when_resumed(store:
             pending = store.pending_count(slow.queue_id)
             assert 50 < pending <= 60
             for key in ("slow", "also"):
-                found = store.subscription(TENANT, key)
-                assert found is not None
-                assert found.state is SubscriptionState.SUSPENDED
-                assert "50" in (found.reason or "")
-                assert store.errors(found.id, 5)[0].reason.startswith("suspended")
+                result = store.subscription(TENANT, key)
+                assert result is not None
+                assert result.state is SubscriptionState.SUSPENDED
+                assert "50" in (result.reason or "")
+                assert store.errors(result.id, 5)[0].reason.startswith("suspended")
             assert broker.metrics.suspended == 2
             assert len(await drain(broker, slow.queue_id)) == pending
             await broker.set_state(slow, SubscriptionState.ACTIVE)
@@ -246,10 +246,10 @@ def test_what_no_longer_fits_the_limits_at_a_start_is_suspended(store: Store) ->
         async with running(store, limits=Limits(query_bytes_max=100)) as broker:
             (accepted,) = await publish(broker, "<a>1</a>")
             assert accepted.matches == 1
-            found = store.subscription(TENANT, "long")
-            assert found is not None
-            assert found.state is SubscriptionState.SUSPENDED
-            assert store.errors(found.id, 5)
+            result = store.subscription(TENANT, "long")
+            assert result is not None
+            assert result.state is SubscriptionState.SUSPENDED
+            assert store.errors(result.id, 5)
 
     run(play())
 

@@ -47,13 +47,13 @@ def test_each_message_reaches_whom_lxml_says(store: Store) -> None:
             for start in range(0, len(messages), 30):
                 accepted += await publish(broker, *messages[start : start + 30])
             for subscription in subscriptions:
-                wanted = [
+                requested = [
                     result.seq
                     for result, message in zip(accepted, messages, strict=True)
                     if etree.fromstring(message).xpath(f"boolean({subscription.query})")
                 ]
                 got = await drain(broker, subscription.queue_id)
-                assert [d.id.seq for d in got] == wanted, (seed, subscription.query)
+                assert [d.id.seq for d in got] == requested, (seed, subscription.query)
             assert broker.metrics.deliveries == sum(result.matches for result in accepted)
 
     run(play())

@@ -56,8 +56,8 @@ def expected_body(query: str, xml: bytes) -> bytes | None:
     """What a subscription gets of a message; ``None``: nothing."""
     root = etree.fromstring(xml)
     if query.startswith("for"):
-        found = cast("list[etree._Element]", root.xpath("//a"))
-        rewritten = [b"<r>" + etree.tostring(node, with_tail=False) + b"</r>" for node in found]
+        results = cast("list[etree._Element]", root.xpath("//a"))
+        rewritten = [b"<r>" + etree.tostring(node, with_tail=False) + b"</r>" for node in results]
         return b"".join(rewritten) or None
     return xml if root.xpath(f"boolean({query})") else None
 
@@ -158,19 +158,19 @@ class World:
             etree.fromstring(submission.body)
         except etree.XMLSyntaxError:
             return []
-        found = []
+        results = []
         for member in self.members.values():
             body = expected_body(member.query, submission.body) if member.active else None
             if body is not None:
-                found.append((member, body))
-        return found
+                results.append((member, body))
+        return results
 
     async def check_published(
         self, submissions: list[Submission], due: list[tuple[Submission, list[tuple[Member, bytes]]]]
     ) -> None:
         results = await self.broker.publish(submissions)
         assert len(results) == len(submissions)
-        for result, (submission, wanted) in zip(results, due, strict=True):
+        for result, (submission, requested) in zip(results, due, strict=True):
             name = cast("str", submission.message_id)
             before = self.seen.get(name)
             if before is not None:
@@ -179,11 +179,11 @@ class World:
             elif submission.body.endswith(b"</m>"):
                 assert isinstance(result, Accepted)
                 assert not result.duplicate
-                assert result.matches == len(wanted), submission.body
+                assert result.matches == len(requested), submission.body
                 assert result.seq > self.last_seq
                 self.seen[name] = result
                 self.last_seq = result.seq
-                self.deliver(result.seq, wanted)
+                self.deliver(result.seq, requested)
             else:
                 assert isinstance(result, RejectedRecord)
                 assert (result.code, result.body, result.line) == ("message-malformed", submission.body, 1)
@@ -205,19 +205,19 @@ class World:
         replay = None
         if not shared and self.random.random() < 0.3 and self.last_seq:
             replay = self.random.randint(1, self.last_seq)
-        (found,) = await self.broker.subscribe(
+        (result,) = await self.broker.subscribe(
             [NewSubscription(TENANT, key, query, subscriber=name if shared else None, replay_from=replay)]
         )
-        assert isinstance(found, StoredSubscription), found
+        assert isinstance(result, StoredSubscription), result
         queue = self.queues.get(name)
-        if queue is None or queue.id != found.queue_id:
-            queue = self.queues[name] = Queue(found.queue_id, name, listened=self.random.random() < 0.5)
-        self.members[key] = Member(found, query, queue)
+        if queue is None or queue.id != result.queue_id:
+            queue = self.queues[name] = Queue(result.queue_id, name, listened=self.random.random() < 0.5)
+        self.members[key] = Member(result, query, queue)
         if replay is not None:
             for message in self.store.messages(TENANT, after=replay - 1, up_to=self.last_seq, limit=10_000):
                 body = expected_body(query, message.xml)
                 if body is not None:
-                    queue.entries[DeliveryId(message.seq, found.id)] = body
+                    queue.entries[DeliveryId(message.seq, result.id)] = body
 
     def some_member(self) -> Member | None:
         return self.random.choice(list(self.members.values())) if self.members else None

@@ -78,9 +78,9 @@ class FloodingNode:
         return Effects([], [], [])
 
     def subscribe(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
+        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
-        self.wishes.update(wishes)
+        self.wishes.update(interests)
         return Effects([], [], [])
 
     def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:

@@ -49,8 +49,8 @@ async def is_wanted(first: Part, last: Part) -> bool:
 
 
 async def received(one: Part, count: int) -> bool:
-    found = (await one.overlay.report()).received
-    return found.stored + found.unwanted + found.refused >= count
+    result = (await one.overlay.report()).received
+    return result.stored + result.unwanted + result.refused >= count
 
 
 @pytest.mark.parametrize(
@@ -223,14 +223,14 @@ def test_queries_in_xquery_get_what_comes_from_others(stores: list[SqlStore], fo
             await until_true(lambda: is_wanted(a, b))
             await publish(a.broker, *(MESSAGE.format(n) for n in range(10)), source="feed")
             await until_true(lambda: received(b, 5))
-            found: list[bytes | None] = []
+            results: list[bytes | None] = []
 
             async def all_came() -> bool:
-                found.extend(d.payload for d in await drain(b.broker, queue))
-                return len(found) >= 5
+                results.extend(d.payload for d in await drain(b.broker, queue))
+                return len(results) >= 5
 
             await until_true(all_came)
-            assert found == [f"<r>{n}</r>".encode() for n in range(5, 10)]
+            assert results == [f"<r>{n}</r>".encode() for n in range(5, 10)]
 
     run(work())
 

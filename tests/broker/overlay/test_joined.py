@@ -92,9 +92,9 @@ def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -
                 for one in others:
                     await until(partial(_is_level, one, root))
             for one, queue in zip((a, b, c), queues, strict=True):
-                found = [d.message.message_id for d in await drain(one.broker, queue)]
-                assert found[0] == "m1"
-                assert sorted(found) == ["m1", "m2", "m3"]
+                results = [d.message.message_id for d in await drain(one.broker, queue)]
+                assert results[0] == "m1"
+                assert sorted(results) == ["m1", "m2", "m3"]
             # Two messages twice from the other side; three at c, one of them from two sides.
             async with asyncio.timeout(10):
                 while [(await one.overlay.report()).received.already_stored for one in (a, b, c)] != [3, 3, 5]:
@@ -124,8 +124,8 @@ def test_what_was_missed_is_asked_for_again_after_a_restart(
                 await publish(a.broker, MESSAGE.format(n))
             async with part(there, None, a.target) as b:
                 await until(lambda: b.node.stored_horizons.get(a.node.identity) == 301)
-                found = [d.message.xml.decode() for d in await drain(b.broker, queue)]
-                assert found == [MESSAGE.format(n) for n in range(301)]
+                results = [d.message.xml.decode() for d in await drain(b.broker, queue)]
+                assert results == [MESSAGE.format(n) for n in range(301)]
                 report = await a.overlay.report()
                 assert (report.tallies.recoveries, report.tallies.recovered) == (1, 300)
             # Now some of what will be asked for is removed.
@@ -172,20 +172,20 @@ def test_everything_is_wanted_until_it_is_known_what(new_store: NewStore, monkey
         async with part(store, "a") as a:
             for n in range(50):
                 await subscribe(a.broker, str(n), f"/feed/item[@n = {n}]")
-        heard: list[set[object]] = []
+        received: list[set[object]] = []
         monkeypatch.setattr("twigcast.broker.overlay.interests.SLICE_SECONDS", 0.0)
         async with part(store, "a") as a:
             unsubscribe = a.node.unsubscribe
 
             def heard_of(keys: Sequence[Hashable], now: float) -> Effects:
-                heard.append(set(a.node.wishes))
+                received.append(set(a.node.wishes))
                 return unsubscribe(keys, now)  # type: ignore[no-any-return]
 
             a.node.unsubscribe = heard_of
             everything = ("everything", "default")
-            await until(lambda: heard)
-            assert everything in heard[0]
-            assert len(heard[0]) == 51
+            await until(lambda: received)
+            assert everything in received[0]
+            assert len(received[0]) == 51
             await until(lambda: len(a.node.wishes) == 50)
             assert not any(Disjunct("default", frozenset()) in query for query in a.node.wishes.values())
 
@@ -213,8 +213,8 @@ def test_tenants_meet_their_namesakes_only(new_store: NewStore) -> None:
             for name in ("x", "y"):
                 await publish(a.broker, f"<item>{name}</item>", tenant_id=numbers[0][name])
             await until(lambda: b.node.stored_horizons.get(a.node.identity) == 2)
-            found = {name: len(await drain(b.broker, queue)) for name, queue in queues.items()}
-            assert found == {"default": 0, "y": 1, "z": 0}
+            results = {name: len(await drain(b.broker, queue)) for name, queue in queues.items()}
+            assert results == {"default": 0, "y": 1, "z": 0}
 
     run(work())
 

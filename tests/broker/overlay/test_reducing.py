@@ -101,8 +101,8 @@ def test_subscribers_get_what_one_broker_would_give_them(
                 kept = stores[2].messages(1, after=0, up_to=None, limit=100)
                 assert kept
                 assert all(b"d='1'" not in message.xml and b"<m/>" not in message.xml for message in kept)
-                way = await a.overlay.route_of(stores[0].messages(1, after=0, up_to=None, limit=1)[0])
-                assert way.branches[0][1].reduced.startswith("<b>{ for $n in /b/n")
+                route = await a.overlay.route_of(stores[0].messages(1, after=0, up_to=None, limit=1)[0])
+                assert route.branches[0][1].reduced.startswith("<b>{ for $n in /b/n")
             if not reduces[0]:
                 assert not counts.get("reduced")
 

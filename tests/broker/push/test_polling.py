@@ -73,9 +73,9 @@ async def register(
 
 
 def source(broker: Broker, name: str = "feed") -> Source:
-    found = broker.store.source(TENANT, name)
-    assert found is not None
-    return found
+    result = broker.store.source(TENANT, name)
+    assert result is not None
+    return result
 
 
 def state(broker: Broker) -> dict[str, Any]:

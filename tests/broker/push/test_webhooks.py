@@ -65,10 +65,10 @@ async def test_rewritten_results_say_whether_they_are_documents(broker: Broker) 
         await subscribe(broker, "many", f"{receiver.url}/many", "for $b in /a/b return <c>{$b}</c>")
         await publish(broker, "<a><b>1</b><b>2</b></a>")
         await receiver.count(2)
-        found = {got.path: (got.headers["content-type"], got.body) for got in receiver.got}
-        assert found["/one"] == ("application/xml", b"<c><b>1</b></c>")
-        assert found["/many"][0] == "application/xml-external-parsed-entity"
-        assert found["/many"][1] == b"<c><b>1</b></c><c><b>2</b></c>"
+        results = {got.path: (got.headers["content-type"], got.body) for got in receiver.got}
+        assert results["/one"] == ("application/xml", b"<c><b>1</b></c>")
+        assert results["/many"][0] == "application/xml-external-parsed-entity"
+        assert results["/many"][1] == b"<c><b>1</b></c><c><b>2</b></c>"
 
 
 @pytest.mark.parametrize("fault", [500, 404, 302, DROP, HANG])
@@ -102,16 +102,16 @@ async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes
         seqs = await publish(broker, "<a>1</a>", "<a>2</a>", "<a>3</a>", "<a>4</a>")
         await receiver.count(8)
         assert messages(receiver) == [b"<a>1</a>"] * 3 + [b"<a>2</a>"] + [b"<a>3</a>"] * 3 + [b"<a>4</a>"]
-        found = sorted(letters(broker), key=lambda letter: letter.seq)
-        assert [(letter.seq, letter.body, letter.attempts) for letter in found] == [
+        results = sorted(letters(broker), key=lambda letter: letter.seq)
+        assert [(letter.seq, letter.body, letter.attempts) for letter in results] == [
             (seqs[0], b"<a>1</a>", 3),
             (seqs[2], b"<a>3</a>", 3),
         ]
-        assert all("503" in letter.reason for letter in found)
+        assert all("503" in letter.reason for letter in results)
         assert now(broker, subscription).state is SubscriptionState.ACTIVE
         await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         # Retried when its owner asks, while the endpoint is still down, and when it is back.
-        await broker.redrive([found[0].id])
+        await broker.redrive([results[0].id])
         await receiver.count(9)
         await until(lambda: len(letters(broker)) == 2)
         bad.clear()
@@ -400,9 +400,9 @@ async def test_random_faults_lose_nothing_and_keep_the_order(broker: Broker) -> 
             await subscribe(broker, key, receiver.url)
         bodies = [f"<a>{number}</a>" for number in range(25)]
         await publish(broker, *bodies)
-        await until(lambda: all(len(found) == 25 for found in done.values()), seconds=20)
-        wanted = [body.encode() for body in bodies]
-        assert all(found == wanted for found in done.values())
+        await until(lambda: all(len(results) == 25 for results in done.values()), seconds=20)
+        requested = [body.encode() for body in bodies]
+        assert all(result == requested for result in done.values())
         assert letters(broker) == []
 
 

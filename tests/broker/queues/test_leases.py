@@ -167,13 +167,13 @@ def test_deleting_a_subscription_frees_what_it_has_leased(store: Store) -> None:
 def test_an_acknowledged_delivery_that_a_reading_still_finds_is_not_leased() -> None:
     table = QueueLeases(Clock())
     message = StoredMessage(1, 1, "s", "m", 0.0, b"<a/>")
-    found = [QueuedDelivery(DeliveryId(1, number), 1, "k", message) for number in (1, 2)]
+    results = [QueuedDelivery(DeliveryId(1, number), 1, "k", message) for number in (1, 2)]
 
     async def play() -> None:
         async with table.reading:
             table.begin_reading()
             table.settle([DeliveryId(1, 1)])
-            assert [d.id.subscription_id for d in table.lease(found, 10)] == [2]
+            assert [d.id.subscription_id for d in table.lease(results, 10)] == [2]
 
     run(play())
     assert table.blocked == {2}

@@ -42,9 +42,9 @@ class FakeStore:
         self.reads += 1
         await pause(self.random)
         start = DeliveryId(-1, -1) if after is None else DeliveryId(after.seq, after.subscription_id)
-        found = [delivery for delivery in self.committed if delivery.id > start][:limit]
+        result = [delivery for delivery in self.committed if delivery.id > start][:limit]
         await pause(self.random, longest=60)
-        return found
+        return result
 
 
 async def pause(source: random.Random, longest: int = 9) -> None:
@@ -141,9 +141,9 @@ def test_no_gap_and_no_double(seed: int, at_once: float) -> None:
             tasks.append(asyncio.create_task(scene.listen(QueuePosition(start), one, at_once)))
         await writer
         for one, start in zip(got, starts, strict=True):
-            wanted = [d.id for d in scene.store.committed if d.id.seq > start]
-            await scene.settled([one], len(wanted))
-            assert [d.id for d in one] == wanted
+            requested = [d.id for d in scene.store.committed if d.id.seq > start]
+            await scene.settled([one], len(requested))
+            assert [d.id for d in one] == requested
         scene.queues.close_all()
         await asyncio.gather(*tasks)
 
@@ -253,11 +253,11 @@ def test_what_is_dropped_while_the_store_says_that_there_is_nothing() -> None:
         got: list[QueuedDelivery] = []
 
         async def read_slowly(*args: int, **settings: int) -> list[QueuedDelivery]:
-            found = await read(*args, **settings)  # type: ignore[arg-type]
+            result = await read(*args, **settings)  # type: ignore[arg-type]
             if not scene.store.committed:
                 scene.store.committed += [delivery(seq) for seq in range(1, 10)]
                 scene.queues.hand_over(LANE, scene.store.committed, None)
-            return found
+            return result
 
         scene.queues.read = read_slowly  # type: ignore[assignment]
         task = asyncio.create_task(scene.listen(None, got))

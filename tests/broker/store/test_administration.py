@@ -49,15 +49,15 @@ def test_tokens(store: SqlStore) -> None:
 
 def test_sources(store: SqlStore) -> None:
     with store.transaction() as transaction:
-        made = transaction.put_source(
+        created = transaction.put_source(
             1, "news", kind="rss", url="http://x/feed", interval=60, dtd="<!ELEMENT a ANY>", paused=False
         )
-        transaction.set_source_state(made.id, {"etag": "é", "failures": 2})
+        transaction.set_source_state(created.id, {"etag": "é", "failures": 2})
         with pytest.raises(NotFound):
             transaction.set_source_state(99, {})
     with store.transaction() as transaction:
         changed = transaction.put_source(1, "news", kind="atom", url=None, interval=1.5, dtd=None, paused=True)
-    assert changed.id == made.id
+    assert changed.id == created.id
     assert store.source(1, "news") == changed
     assert (changed.kind, changed.url, changed.interval, changed.dtd, changed.paused, dict(changed.state)) == (
         "atom",
@@ -70,9 +70,9 @@ def test_sources(store: SqlStore) -> None:
     assert store.sources() == store.sources(1) == [changed]
     assert (store.sources(2), store.source(2, "news")) == ([], None)
     with store.transaction() as transaction:
-        transaction.delete_source(made.id)
+        transaction.delete_source(created.id)
         with pytest.raises(NotFound):
-            transaction.delete_source(made.id)
+            transaction.delete_source(created.id)
     assert store.sources() == []
 
 

@@ -47,8 +47,8 @@ def test_equal_results_of_a_message_are_stored_once(store: SqlStore) -> None:
     each = 2 * len(b"<a/>") + 2 * len(large) + 2 * len(own) + 18 * len(small)
     assert store.statistics(1).bytes == each + len(large), "what is shared counts once, and what comes later by itself"
     for s in subscriptions:
-        found = store.pending(s.queue_id, limit=9, bytes_max=1 << 30)
-        assert [d.payload for d in found] == [payloads[s.id]] * 2
+        results = store.pending(s.queue_id, limit=9, bytes_max=1 << 30)
+        assert [d.payload for d in results] == [payloads[s.id]] * 2
         assert [d.payload for d in store.recent_deliveries(s.id, 9)] == [payloads[s.id]] * 2
         expected = 1 if payloads[s.id] is large else 2
         assert len(store.pending(s.queue_id, limit=9, bytes_max=len(large) + 50)) == expected
@@ -165,12 +165,12 @@ def test_pages_go_on_after_a_position(store: SqlStore) -> None:
     everything = ids(store, one.queue_id)
     assert len(everything) == 6
     for count in range(1, 7):
-        found: list[DeliveryId] = []
+        results: list[DeliveryId] = []
         position = None
         while page := store.pending(one.queue_id, after=position, limit=count, bytes_max=999):
-            found += [d.id for d in page]
+            results += [d.id for d in page]
             position = QueuePosition(*page[-1].id)
-        assert found == everything
+        assert results == everything
     after_first_message = store.pending(one.queue_id, after=QueuePosition(1), limit=9, bytes_max=999)
     assert [d.id for d in after_first_message] == everything[2:]
     assert store.pending(one.queue_id, after=QueuePosition(10**30), limit=9, bytes_max=999) == []
@@ -255,9 +255,9 @@ class TestReplay:
             transaction.add_deliveries([NewDelivery(one.queue_id, seq, one.id, None) for seq in (3, 4)])
             transaction.set_replay(one.id, None)
         assert ids(store, one.queue_id) == [(3, one.id), (4, one.id), (5, one.id)]
-        found = store.subscription(1, "one")
-        assert found is not None
-        assert (found.replay_next, found.replay_end) == (None, 4)
+        result = store.subscription(1, "one")
+        assert result is not None
+        assert (result.replay_next, result.replay_end) == (None, 4)
 
     def test_a_replay_of_nothing_is_done(self, store: SqlStore) -> None:
         publish(store, 2)

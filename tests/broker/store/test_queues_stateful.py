@@ -75,10 +75,10 @@ class Queues(RuleBasedStateMachine):
             added = transaction.add_subscriptions(
                 [NewSubscription(1, key, "//a", subscriber=subscriber) for key in keys], at=0.0
             )
-        made = [one for one in added if isinstance(one, StoredSubscription)]
-        assert len(made) == count
-        self.known |= {one.id: one for one in made}
-        return [one.id for one in made]
+        created = [one for one in added if isinstance(one, StoredSubscription)]
+        assert len(created) == count
+        self.known |= {one.id: one for one in created}
+        return [one.id for one in created]
 
     @rule(gone=consumes(subscriptions))
     def unsubscribe(self, gone: int) -> None:
@@ -175,13 +175,13 @@ class Queues(RuleBasedStateMachine):
             expected = [
                 (name[1:], payload) for name, payload in sorted(self.model.pending.items()) if name[0] == queue_id
             ]
-            found = []
+            results = []
             position = None
             while deliveries := self.store.pending(queue_id, after=position, limit=3, bytes_max=1 << 20):
-                found += deliveries
+                results += deliveries
                 position = QueuePosition(*deliveries[-1].id)
-            assert [(d.id, d.payload) for d in found] == expected
-            assert all(d.message.xml == self.model.bodies[d.id.seq] for d in found)
+            assert [(d.id, d.payload) for d in results] == expected
+            assert all(d.message.xml == self.model.bodies[d.id.seq] for d in results)
             assert self.store.pending_count(queue_id) == len(expected)
         assert self.store.queues_with_pending(sorted(there)) == sorted({name[0] for name in self.model.pending})
 

@@ -40,18 +40,18 @@ def test_many_are_found_by_key_and_given_other_queries(store: SqlStore, monkeypa
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
     add(store, *(NewSubscription(1, f"k{n}", "//a") for n in range(5)), NewSubscription(other, "k1", "//o"))
-    known = store.subscriptions_by_key(1, ["k0", "k1", "k4", "none", "k2"])
-    assert known == {key: found(store, key) for key in ("k0", "k1", "k2", "k4")}
+    existing = store.subscriptions_by_key(1, ["k0", "k1", "k4", "none", "k2"])
+    assert existing == {key: found(store, key) for key in ("k0", "k1", "k2", "k4")}
     assert store.subscriptions_by_key(1, []) == {}
     with store.transaction() as transaction:
-        transaction.delete_subscription(known["k4"].id)
+        transaction.delete_subscription(existing["k4"].id)
         changed = transaction.replace_queries(
-            [NewQuery(known[key], f"//{key}", {"p": f"urn:{key}"}, "legacy") for key in ("k2", "k0", "k1", "k4")]
+            [NewQuery(existing[key], f"//{key}", {"p": f"urn:{key}"}, "legacy") for key in ("k2", "k0", "k1", "k4")]
         )
     assert {s.key: s for s in changed} == {key: found(store, key) for key in ("k0", "k1", "k2")}
     for key in ("k0", "k1", "k2"):
-        wanted = replace(known[key], query=f"//{key}", namespaces={"p": f"urn:{key}"}, dialect="legacy")
-        assert found(store, key) == wanted
+        requested = replace(existing[key], query=f"//{key}", namespaces={"p": f"urn:{key}"}, dialect="legacy")
+        assert found(store, key) == requested
     assert found(store, "k3").query == "//a"
     untouched = store.subscription(other, "k1")
     assert untouched is not None
@@ -67,17 +67,17 @@ def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:
     ]
     added = [one for one in add(store, *new) if isinstance(one, StoredSubscription)]
     assert [one.id for one in added] == [1, 2, 3, 4]
-    for wanted, one in zip(new, added, strict=True):
+    for requested, one in zip(new, added, strict=True):
         assert (one.key, one.query, one.namespaces, one.dialect, one.delivery, one.created, one.state) == (
-            wanted.key,
-            wanted.query,
-            wanted.namespaces,
-            wanted.dialect,
-            wanted.delivery,
+            requested.key,
+            requested.query,
+            requested.namespaces,
+            requested.dialect,
+            requested.delivery,
             7.0,
             SubscriptionState.ACTIVE,
         )
-        assert one.subscriber == (wanted.subscriber or wanted.key)
+        assert one.subscriber == (requested.subscriber or requested.key)
         assert found(store, one.key) == one
     assert list(store.all_subscriptions()) == added
     assert list(store.all_subscriptions(pushed_only=True)) == added[1:3]
@@ -300,16 +300,16 @@ class TestDeadLetters:
         with store.transaction() as transaction:
             transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0)
         with store.transaction() as transaction:
-            revived = transaction.redrive([second, first, 99, 10**30])
-        assert [(d.id, d.queue_id, d.key, d.redelivered) for d in revived] == [
+            redriven = transaction.redrive([second, first, 99, 10**30])
+        assert [(d.id, d.queue_id, d.key, d.redelivered) for d in redriven] == [
             ((seq, one.id), one.queue_id, "one", True) for seq in (1, 2)
         ]
-        assert [d.body for d in revived] == [payload or b"<whole/>"] * 2
+        assert [d.body for d in redriven] == [payload or b"<whole/>"] * 2
         assert store.dead_letters(1, limit=9) == []
         with store.transaction() as transaction:
             assert transaction.redrive([first]) == []
-            transaction.acknowledge(one.queue_id, [revived[0].id])
-            assert transaction.dead_letter([(revived[1], 2, "again")], at=10.0) == [second]
+            transaction.acknowledge(one.queue_id, [redriven[0].id])
+            assert transaction.dead_letter([(redriven[1], 2, "again")], at=10.0) == [second]
         (left,) = store.dead_letters(1, limit=9)
         assert (left.id, left.attempts, left.reason, left.at) == (second, 6, "again", 10.0)
 

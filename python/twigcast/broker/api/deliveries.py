@@ -42,9 +42,9 @@ async def pull(
     """Pull deliveries of a subscriber, in order. Those that are done are to be acknowledged."""
     queue = await queue_of(shared, principal, subscriber)
     work = shared.broker.pull(queue.id, limit=limit, wait=wait, visibility=visibility)
-    found = await (work if not wait else _unless_over(request, shared, work))
-    tracing.handed_over(found, "pull")
-    return Response(b'{"deliveries":%b}' % shared.envelopes.array(found, bodies=bodies), media_type="application/json")
+    result = await (work if not wait else _unless_over(request, shared, work))
+    tracing.handed_over(result, "pull")
+    return Response(b'{"deliveries":%b}' % shared.envelopes.array(result, bodies=bodies), media_type="application/json")
 
 
 @router.post("/ack", status_code=204, responses=problem_responses(422, 503, 507))
@@ -105,10 +105,10 @@ async def queue_of(shared: ApiContext, principal: Principal, subscriber: str) ->
     Raises:
         NotFound: There is none.
     """
-    found = await asyncio.to_thread(shared.broker.store.queue, principal.tenant_id, subscriber)
-    if found is None:
+    result = await asyncio.to_thread(shared.broker.store.queue, principal.tenant_id, subscriber)
+    if result is None:
         raise NotFound(f"there is no subscriber {subscriber!r}")
-    return found
+    return result
 
 
 async def acknowledge_through(shared: ApiContext, queue_id: int, last: DeliveryId) -> None:
@@ -117,11 +117,11 @@ async def acknowledge_through(shared: ApiContext, queue_id: int, last: DeliveryI
     same: list[DeliveryId] = []
     position: QueuePosition | None = QueuePosition(last.seq - 1)
     while position is not None:
-        found = await asyncio.to_thread(
+        results = await asyncio.to_thread(
             shared.broker.store.pending, queue_id, after=position, limit=100, bytes_max=1 << 20
         )
-        same += [item.id for item in found if item.id <= last]
-        goes_on = found and found[-1].id < last
-        position = QueuePosition(found[-1].id.seq, found[-1].id.subscription_id) if goes_on else None
+        same += [item.id for item in results if item.id <= last]
+        goes_on = results and results[-1].id < last
+        position = QueuePosition(results[-1].id.seq, results[-1].id.subscription_id) if goes_on else None
     if same:
         await shared.broker.acknowledge(queue_id, same)

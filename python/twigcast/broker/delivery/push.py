@@ -303,9 +303,9 @@ class _Queue:
     @property
     def host(self) -> str:
         """Where its subscriber is."""
-        known = self._pusher.identity(self._queue_id)
-        if known is not None:
-            self._host = known[2]
+        existing = self._pusher.identity(self._queue_id)
+        if existing is not None:
+            self._host = existing[2]
         return self._host
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
@@ -327,10 +327,10 @@ class _Queue:
         return turn
 
     async def _turn(self, probe: bool) -> AttemptOutcome:
-        known = self._pusher.identity(self._queue_id)
-        if known is None:
+        existing = self._pusher.identity(self._queue_id)
+        if existing is None:
             return AttemptOutcome()
-        subscription, pending = await asyncio.to_thread(self._read, known[0], known[1])
+        subscription, pending = await asyncio.to_thread(self._read, existing[0], existing[1])
         if subscription is None or not pending:
             return AttemptOutcome()
         if subscription.replay_next is not None:
@@ -381,11 +381,11 @@ class _Queue:
         self._attempts, self._first_at = 0, self._pusher.clock()
         if not (self._remembers and self._tried.seq == 0 and self._pusher.may_have_been_sent(delivery)):
             return
-        known = await self._pusher.attempts(self._queue_id)
-        self._remembers = known is not None
-        if known is not None and known.id == delivery.id:
-            self._attempts = known.count
-            self._first_at -= max(0.0, time.time() - known.first_at)
+        existing = await self._pusher.attempts(self._queue_id)
+        self._remembers = existing is not None
+        if existing is not None and existing.id == delivery.id:
+            self._attempts = existing.count
+            self._first_at -= max(0.0, time.time() - existing.first_at)
 
     async def _end(self) -> None:
         """A delivery has come to its end, whichever."""
@@ -430,8 +430,8 @@ class _Redelivery:
     @property
     def host(self) -> str:
         """Where its subscriber is."""
-        known = self._pusher.identity(self._delivery.queue_id)
-        return "" if known is None else known[2]
+        existing = self._pusher.identity(self._delivery.queue_id)
+        return "" if existing is None else existing[2]
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
         """Send it."""

@@ -132,13 +132,13 @@ class ExternalQueryRunner:
         """Look at the next messages, at most so many; blocks."""
         end = self._end_before_a_pause(store.last_seq())
         most = min(most, STEP_MESSAGES)
-        found = store.messages(
+        results = store.messages(
             self.member.tenant_id, after=self.position - 1, up_to=end, limit=most, bytes_max=STEP_BYTES
         )
-        if not found:
+        if not results:
             self.position = max(self.position, end + 1)
         time_is_up = time.monotonic() + STEP_SECONDS
-        for message in found:
+        for message in results:
             self._evaluate(message)
             self.position = message.seq + 1
             if time.monotonic() > time_is_up:

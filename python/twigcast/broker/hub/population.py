@@ -139,8 +139,8 @@ class TenantPopulation:
     def _add_others(
         self, members: Sequence[RegisteredSubscription], followers: Container[int]
     ) -> list[tuple[int, TwigcastError]]:
-        places = [index for index in range(len(members)) if index not in followers]
-        return [(places[index], error) for index, error in self.add([members[place] for place in places])]
+        positions = [index for index in range(len(members)) if index not in followers]
+        return [(positions[index], error) for index, error in self.add([members[position] for position in positions])]
 
     def register(self, member: RegisteredSubscription) -> None:
         """Let a query in XQuery take part in matching here, once it has been checked.
@@ -195,11 +195,11 @@ class TenantPopulation:
         aside = self.dormant.get(subscription_id) or self.followers.get(subscription_id)
         if aside is not None:
             return aside
-        found = self.engine.engine.query(str(subscription_id))
+        result = self.engine.engine.query(str(subscription_id))
         (slot,) = self.engine.engine.slots_of([str(subscription_id)])
-        if found is None or slot is None:
+        if result is None or slot is None:
             return None
-        query, namespaces, dialect = found
+        query, namespaces, dialect = result
         return RegisteredSubscription(
             subscription_id,
             tenant_id,
@@ -297,10 +297,10 @@ class BrokerPopulation:
 
     def of(self, tenant_id: int) -> TenantPopulation:
         """The subscriptions of a tenant, perhaps none."""
-        found = self._tenants.get(tenant_id)
-        if found is None:
-            found = self._tenants[tenant_id] = TenantPopulation(self._limits)
-        return found
+        result = self._tenants.get(tenant_id)
+        if result is None:
+            result = self._tenants[tenant_id] = TenantPopulation(self._limits)
+        return result
 
     def __len__(self) -> int:
         return sum(map(len, self._tenants.values()))

@@ -197,8 +197,8 @@ class Replays:
         """Go through what is left of the past; whether it was for the subscription as it is."""
         matcher = _Matcher(subscription, self._options)
         while True:
-            room = await self._remaining(subscription)
-            chunk = await self._in_thread(partial(matcher.chunk, self._store, room))
+            remaining = await self._remaining(subscription)
+            chunk = await self._in_thread(partial(matcher.chunk, self._store, remaining))
             if not await self._write(matcher.member, chunk.deliveries, matcher.position or 0, chunk.replay_next, ()):
                 return False
             if chunk.replay_next is None:
@@ -218,8 +218,8 @@ class Replays:
                 # Before it is read again: what changes after that is seen, too.
                 self._outdated.discard(subscription.id)
                 return
-            room = await self._remaining(subscription)
-            await loop.run_in_executor(thread, follower.step, self._store, room)
+            remaining = await self._remaining(subscription)
+            await loop.run_in_executor(thread, follower.step, self._store, remaining)
             if follower.is_report_due:
                 come_to = follower.position
                 if not await self._write(
@@ -263,8 +263,8 @@ class Replays:
             return now
         # What came before it was paused is still to be looked at.
         pauses = await self._in_thread(lambda: self._store.pauses(before.id)) if now.dialect == "xquery" else []
-        is_on_its_way = bool(pauses) and pauses[-1].last_seq is None and not is_paused_at(now.replay_next, pauses)
-        return now if is_on_its_way else None
+        is_under_way = bool(pauses) and pauses[-1].last_seq is None and not is_paused_at(now.replay_next, pauses)
+        return now if is_under_way else None
 
 
 class _Matcher:
@@ -281,13 +281,13 @@ class _Matcher:
     def chunk(self, store: Store, most: int) -> _Chunk:
         """What the next messages of the past, at most so many, hold for it."""
         position, most = self.position or 0, min(most, CHUNK_MESSAGES)
-        found = store.messages(
+        result = store.messages(
             self.member.tenant_id, after=position - 1, up_to=self._end, limit=most, bytes_max=CHUNK_BYTES
         )
-        deliveries = self._match(found) if found else []
+        deliveries = self._match(result) if result else []
         # Fewer than asked for may be all that fit: only when nothing comes is the past over.
-        more = bool(found) and found[-1].seq < self._end
-        return _Chunk(deliveries, found[-1].seq + 1 if more else None)
+        more = bool(result) and result[-1].seq < self._end
+        return _Chunk(deliveries, result[-1].seq + 1 if more else None)
 
     def _match(self, messages: Sequence[StoredMessage]) -> list[NewDelivery]:
         outcomes = self._population.match([message.xml for message in messages])

@@ -18,14 +18,14 @@ _STEPS: Final = 10
 
 def count_pending(group: CommitGroup, published: Sequence[PublishedMessage]) -> None:
     """Count deliveries in, and suspend the subscriptions of lanes that have too many."""
-    room = group.remaining_by_queue
+    remaining = group.remaining_by_queue
     to_count: dict[int, int] = {}
     for item in published:
         tenant_id = item.message.tenant_id
         unknown = group.limit(tenant_id, "pending_max") // _STEPS
         for delivery in item.deliveries:
             queue_id = delivery.queue_id
-            left = room[queue_id] = room.get(queue_id, unknown) - 1
+            left = remaining[queue_id] = remaining.get(queue_id, unknown) - 1
             if left < 0:
                 to_count[queue_id] = tenant_id
     for queue_id, tenant_id in to_count.items():

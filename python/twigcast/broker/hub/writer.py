@@ -181,14 +181,14 @@ class Writer:
             if stored is None:
                 continue
             # Under the same key there may be another one.
-            known = RegisteredSubscription.of(stored)
-            self._untold.append(known)
+            existing = RegisteredSubscription.of(stored)
+            self._untold.append(existing)
             if stored.state is not SubscriptionState.ACTIVE:
-                population.remove(known.id)
-                population.dormant[known.id] = known
+                population.remove(existing.id)
+                population.dormant[existing.id] = existing
                 continue
-            for _, error in population.add([known]):
-                logger.error("the stored subscription %d is refused by the engine: %s", known.id, error)
+            for _, error in population.add([existing]):
+                logger.error("the stored subscription %d is refused by the engine: %s", existing.id, error)
         self._doubtful.clear()
 
     # After the commit
@@ -227,7 +227,7 @@ class Writer:
     def _read_again(self, members: Sequence[RegisteredSubscription]) -> list[StoredSubscription]:
         """Subscriptions as they are now, for those who watch; what cannot be read now is told later."""
         self._untold += members
-        found: list[StoredSubscription] = []
+        results: list[StoredSubscription] = []
         while self._untold:
             member = self._untold[-1]
             try:
@@ -237,8 +237,8 @@ class Writer:
                 break
             self._untold.pop()
             if stored is not None and stored.id == member.id:
-                found.append(stored)
-        return found
+                results.append(stored)
+        return results
 
     def _fan_out(self, published: Sequence[PublishedMessage], over: CommitResult) -> None:
         """Deliveries for the lanes that somebody reads.

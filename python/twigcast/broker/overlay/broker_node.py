@@ -117,11 +117,11 @@ class BrokerNode:
         return _in_words(self._node.stored(horizons, now))
 
     def subscribe(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
+        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
         """Subscriptions want this from now on."""
         taken = parts or {}
-        return _together(self._node.subscribe(key, query, now, taken.get(key)) for key, query in wishes.items())
+        return _together(self._node.subscribe(key, query, now, taken.get(key)) for key, query in interests.items())
 
     def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
         """These want nothing any more."""
@@ -160,11 +160,11 @@ class BrokerNode:
             # Rules out nothing in its scopes; the others are not worth a look then.
             scopes = {disjunct.scope for disjunct in query}
             return lambda message: message.scope in scopes
-        found = RoutingMatcher(query, self._limits)
+        result = RoutingMatcher(query, self._limits)
 
         def wants(message: OverlayMessage) -> bool:
             try:
-                return found.matches(message.body, message.scope)
+                return result.matches(message.body, message.scope)
             except TwigcastError as error:
                 logger.warning("message %d is sent without a look at it: %s", message.number, error)
                 return True
@@ -223,8 +223,8 @@ class BrokerNode:
         return NodeStatus(
             tuple(BrokerInfo(state.origin, state.where, state.links) for state in node.topology),
             {neighbour: self._table.remote_count(neighbour) for neighbour in node.links},
-            {root: known.horizon for root, known in knowledge.items() if known.horizon is not None},
-            {root: sum(gap.upto - gap.after for gap in known.gaps()) for root, known in knowledge.items()},
+            {root: existing.horizon for root, existing in knowledge.items() if existing.horizon is not None},
+            {root: sum(gap.upto - gap.after for gap in existing.gaps()) for root, existing in knowledge.items()},
             dict(node.parents),
             dict(node.counts),
             {neighbour: (flow.sent, flow.left_out) for neighbour, flow in node.flows.items()},

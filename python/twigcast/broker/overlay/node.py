@@ -142,7 +142,7 @@ class NodeInterface(OverlayNode, Protocol):
         """So far others are known in the store."""
 
     def subscribe(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
+        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
         """Subscriptions here, by key, want this from now on; of the messages, those among `parts` take that part."""
 

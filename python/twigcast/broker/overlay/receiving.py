@@ -148,9 +148,9 @@ class _Reception(PublishRun):
 
     def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
         bodies, outcomes = super()._match(known)
-        for place, submission in enumerate(self._submissions):
+        for position, submission in enumerate(self._submissions):
             if isinstance(submission, _Foreign) and submission.refusal is not None:
-                outcomes[place] = MatchOutcome(error=submission.refusal)
+                outcomes[position] = MatchOutcome(error=submission.refusal)
         return bodies, outcomes
 
     def _duplicate(self, before: Any) -> Accepted:
@@ -344,9 +344,9 @@ def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation
         taken = _part(query.query, tuple(query.namespaces.items()), query.dialect or "xpath")
         return part is not None and covers(part, taken)
 
-    places = [place for place, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
+    positions = [position for position, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
     undecided = [one for one in outcome.undecided if suffices(int(one.key))]
-    return at_indices(replace(outcome, undecided=undecided), places)
+    return at_indices(replace(outcome, undecided=undecided), positions)
 
 
 @lru_cache(10_000)

@@ -132,9 +132,11 @@ class RegistrationService:
 
     def brokers(self) -> dict[Address, Description]:
         """The brokers that can be reached now, this one among them."""
-        known = self._read_descriptions()
+        existing = self._read_descriptions()
         reached = self._node.reached()
-        return {identity: one for identity, one in known.items() if identity == self._identity or identity in reached}
+        return {
+            identity: one for identity, one in existing.items() if identity == self._identity or identity in reached
+        }
 
     def report(self) -> RegistryReport:
         """How the registry looks from here."""
@@ -263,12 +265,12 @@ class RegistrationService:
             Conflict: It can be reached.
             NoRegistry: Those that hold the registry do not answer.
         """
-        known, reached = await self._thread.ask(lambda: (self._read_descriptions(), self.brokers()))
-        found = [identity for identity, one in known.items() if one.name == name]
-        if not found:
+        existing, reached = await self._thread.ask(lambda: (self._read_descriptions(), self.brokers()))
+        results = [identity for identity, one in existing.items() if one.name == name]
+        if not results:
             raise NotFound(f"there is no broker {name!r} in the overlay")
         # A broker that came back with another store is another one, under the same name.
-        gone = [identity for identity in found if identity not in reached]
+        gone = [identity for identity in results if identity not in reached]
         if not gone:
             raise Conflict(f"the broker {name!r} can be reached: stop it first")
         sources: list[SourceEntry] = []
@@ -286,9 +288,9 @@ class RegistrationService:
     async def _choice(self, assigned: Assigned) -> BrokerChoice:
         if assigned.broker is None:
             raise NoRegistry("no broker has offered its services to the registry yet: try again in a moment")
-        known = await self._thread.ask(self._read_descriptions)
-        broker = known.get(assigned.broker, Description(str(assigned.broker)))
-        backup = None if assigned.backup is None else known.get(assigned.backup, Description(str(assigned.backup)))
+        existing = await self._thread.ask(self._read_descriptions)
+        broker = existing.get(assigned.broker, Description(str(assigned.broker)))
+        backup = None if assigned.backup is None else existing.get(assigned.backup, Description(str(assigned.backup)))
         return BrokerChoice(broker, backup)
 
 

@@ -108,8 +108,8 @@ class Overlay:
         """
         broker = self._broker
         store = broker.store
-        known = await asyncio.to_thread(store.overlay_identity)
-        name = self._settings.name or (known.name if known is not None else host_name())
+        existing = await asyncio.to_thread(store.overlay_identity)
+        name = self._settings.name or (existing.name if existing is not None else host_name())
         started = int(time.time())
         self.identity = await broker.change(lambda transaction: transaction.start_overlay(name, started))
         roots = await asyncio.to_thread(store.overlay_roots)
@@ -255,18 +255,18 @@ class Overlay:
         """Tell of the subscriptions that there are."""
         subscriptions = iter(self._broker.store.all_subscriptions())
         scopes = self._scopes()
-        wishes = self._inside.interests
+        interests = self._inside.interests
         while some := await asyncio.to_thread(lambda: list(islice(subscriptions, LOADED_AT_ONCE))):
             self._thread.call(
-                wishes.start_with, [_local_interest(one, scopes) for one in some if _takes_part(one, scopes)]
+                interests.start_with, [_local_interest(one, scopes) for one in some if _takes_part(one, scopes)]
             )
-        self._thread.call(wishes.started)
+        self._thread.call(interests.started)
 
     # To and from the node; in the overlay's thread --------------------------------------------------------------------
 
-    def _subscribe(self, wishes: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Projection]) -> None:
+    def _subscribe(self, interests: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Projection]) -> None:
         inside = self._inside
-        inside.driver.act(inside.node.subscribe(wishes, time.monotonic(), parts))
+        inside.driver.act(inside.node.subscribe(interests, time.monotonic(), parts))
 
     def _has_caught_up(self) -> bool:
         """Whether all that was missed while the broker was down is stored; after a while, whatever is missing."""

@@ -67,12 +67,12 @@ class QueueLeases:
         """From now on acknowledged deliveries may be found by the reading all the same."""
         self._settled.clear()
 
-    def lease(self, found: Iterable[QueuedDelivery], visibility: float) -> list[QueuedDelivery]:
+    def lease(self, results: Iterable[QueuedDelivery], visibility: float) -> list[QueuedDelivery]:
         """Hand out what was read, as far as it is still to be had."""
         until = self._clock() + visibility
         blocked = self.blocked
         leased = []
-        for delivery in found:
+        for delivery in results:
             number = delivery.id
             if number in self._settled or number.subscription_id in blocked:
                 continue
@@ -230,14 +230,14 @@ class Leases:
             blocked = table.blocked
             # What was committed before this is seen by the reading that follows.
             ceiling = self._queues.ceilings.get(queue_id)
-            found = await self._queues.read(
+            results = await self._queues.read(
                 queue_id, limit=limit, bytes_max=options.read_bytes_max, skip_subscriptions=blocked
             )
             if not blocked:
-                table.forget_gone(found[0].id if found else None)
+                table.forget_gone(results[0].id if results else None)
             if ceiling is not None:
-                found = [delivery for delivery in found if delivery.id.seq < ceiling]
-            leased = table.lease(self._queues.marked(queue_id, found), visibility)
+                results = [delivery for delivery in results if delivery.id.seq < ceiling]
+            leased = table.lease(self._queues.marked(queue_id, results), visibility)
         self._queues.metrics.leased += len(leased)
         return leased
 

@@ -268,13 +268,13 @@ class QueueCursor:
             # What was committed before this, and so all that was missed, is seen by the reading that follows.
             ceiling = self._queues.ceilings.get(self._queue_id, math.inf)
             self._missed = START
-            found = await self._queues.read(
+            results = await self._queues.read(
                 self._queue_id,
                 after=self._position(),
                 limit=options.read_deliveries_max,
                 bytes_max=options.read_bytes_max,
             )
-            below = [d for d in found if d.id.seq < ceiling] if ceiling != math.inf else found
+            below = [d for d in results if d.id.seq < ceiling] if ceiling != math.inf else results
             if below:
                 self._cursor = below[-1].id
                 yield self._marked(self._queue_id, below)

@@ -51,8 +51,8 @@ def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: 
     """
     feed = _in_utf8(feed, media_type)
     record = _ATOM_ENTRY if _root_name(feed) == f"{ATOM_NAMESPACE} feed" else _RSS_ITEM
-    for found in cut_records(io.BytesIO(feed), record, bytes_max=entry_bytes_max):
-        yield FeedEntry("" if found.error else entry_id(found.xml), found.xml, found.error)
+    for result in cut_records(io.BytesIO(feed), record, bytes_max=entry_bytes_max):
+        yield FeedEntry("" if result.error else entry_id(result.xml), result.xml, result.error)
 
 
 def is_feed(feed: bytes) -> bool:
@@ -78,10 +78,10 @@ def entry_id(xml: bytes) -> str:
         reader.read(xml)
     except expat.ExpatError:
         return digest_id(xml)
-    found = reader.best()
-    if not found:
+    results = reader.best()
+    if not results:
         return digest_id(xml)
-    return found if len(found) <= ID_CHARACTERS_MAX else digest_id(found.encode())
+    return results if len(results) <= ID_CHARACTERS_MAX else digest_id(results.encode())
 
 
 class _IdReader:

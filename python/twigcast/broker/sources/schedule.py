@@ -109,12 +109,12 @@ class Poller:
         chosen = [
             source.id for source in self._sources.values() if source_id == source.id or (url and url == source.url)
         ]
-        for found in chosen:
-            earliest = 0.0 if url is None else self._begun.get(found, 0.0) + self._settings.interval_min
-            if found in self._running:
-                self._again[found] = earliest
+        for result in chosen:
+            earliest = 0.0 if url is None else self._begun.get(result, 0.0) + self._settings.interval_min
+            if result in self._running:
+                self._again[result] = earliest
             else:
-                self._set_due(found, min(max(earliest, time.monotonic()), self._due_at.get(found, math.inf)))
+                self._set_due(result, min(max(earliest, time.monotonic()), self._due_at.get(result, math.inf)))
         self._changed.set()
         return len(chosen)
 
@@ -150,10 +150,10 @@ class Poller:
             self._due_at.pop(gone, None)
             self._begun.pop(gone, None)
         for source in self._sources.values():
-            known = before.get(source.id)
-            if known is None:
+            existing = before.get(source.id)
+            if existing is None:
                 self._set_due(source.id, time.monotonic() + self._first_wait(source))
-            elif (known.url, known.kind, known.interval) != (source.url, source.kind, source.interval):
+            elif (existing.url, existing.kind, existing.interval) != (source.url, source.kind, source.interval):
                 self.poll_now(source_id=source.id)
 
     def _first_wait(self, source: Source) -> float:

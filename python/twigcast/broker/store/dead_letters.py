@@ -22,13 +22,13 @@ class DeadLetterReads(Reads):
         limit: int,
         key: str | None = None,
     ) -> list[DeadLetter]:
-        place, order = id_range("d.id", before_id, after_id)
+        position, order = id_range("d.id", before_id, after_id)
         condition, params = ("", ()) if key is None else (" AND s.key = ?", (key,))
         rows = self.rows(
             "SELECT d.id, d.tenant_id, d.subscription_id, s.key, d.seq, d.message_id, d.attempts, d.reason, d.at, "
             "d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
-            f"WHERE d.tenant_id = ? AND {place[0]} AND d.revived = 0{condition} ORDER BY d.id {order} LIMIT ?",
-            (tenant_id, place[1], *params, limit),
+            f"WHERE d.tenant_id = ? AND {position[0]} AND d.revived = 0{condition} ORDER BY d.id {order} LIMIT ?",
+            (tenant_id, position[1], *params, limit),
         )
         return [DeadLetter(*row) for row in rows]
 
@@ -106,8 +106,8 @@ class DeadLetterWrites(Writes):
 
     def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         self.memory.has_redriven = True
-        wanted = [number for number in dead_letter_ids if number <= INTEGER_MAX]
-        condition, params = self.session.among("d.id"), (self.session.values(wanted),)
+        requested = [number for number in dead_letter_ids if number <= INTEGER_MAX]
+        condition, params = self.session.among("d.id"), (self.session.values(requested),)
         rows = self.session.rows(
             "SELECT d.seq, d.subscription_id, s.lane_id, s.key, d.tenant_id, d.source, d.message_id, d.received, "
             "d.rewritten, d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "

@@ -128,10 +128,10 @@ class QueueReads(Reads):
         return self.database.read(work)
 
     def queues_with_pending(self, queue_ids: Iterable[int]) -> list[int]:
-        found: list[int] = []
+        results: list[int] = []
         for some in chunks(queue_ids, 10_000):
-            found += self.database.read(lambda session, some=some: _with_pending(session, some))  # type: ignore[misc]
-        return found
+            results += self.database.read(lambda session, some=some: _with_pending(session, some))  # type: ignore[misc]
+        return results
 
 
 def _with_pending(session: DatabaseSession, queue_ids: Sequence[int]) -> list[int]:
@@ -177,7 +177,7 @@ def _deliveries(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDel
 
 
 def _payloads(session: DatabaseSession, queue_id: int, wanted: Sequence[Row]) -> dict[tuple[int, int], bytes]:
-    found: dict[tuple[int, int], bytes] = {}
+    results: dict[tuple[int, int], bytes] = {}
     names = set(wanted)
     for some in chunks(sorted({seq for seq, _ in wanted}), 1_000):
         rows = [
@@ -193,8 +193,8 @@ def _payloads(session: DatabaseSession, queue_id: int, wanted: Sequence[Row]) ->
         for seq, subscription_id, payload, number in rows:
             # A message that has just expired takes its results with it.
             if number is None or (seq, number) in shared:
-                found[seq, subscription_id] = payload if number is None else shared[seq, number]
-    return found
+                results[seq, subscription_id] = payload if number is None else shared[seq, number]
+    return results
 
 
 def _shared_payloads(session: DatabaseSession, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
@@ -295,10 +295,10 @@ class QueueWrites(Writes):
             return
         # What is not stored yet cannot be acknowledged: a mark beyond it would swallow what is to come.
         last = self.counters.value("seq")
-        wanted = {id_ for id_ in ids if id_.seq <= last and id_.subscription_id <= INTEGER_MAX}
+        requested = {id_ for id_ in ids if id_.seq <= last and id_.subscription_id <= INTEGER_MAX}
         if queue_id in self.memory.queues_set_aside:
-            self._acknowledge_set_aside(queue_id, [id_ for id_ in wanted if id_.seq <= queue[0]])
-        left = {id_ for id_ in wanted if id_.seq > queue[0]}
+            self._acknowledge_set_aside(queue_id, [id_ for id_ in requested if id_.seq <= queue[0]])
+        left = {id_ for id_ in requested if id_.seq > queue[0]}
         if left:
             self._acknowledge_above(queue_id, queue, left)
 

@@ -96,7 +96,7 @@ class SubscriptionReads(Reads):
         return None if row is None else _subscription(row)
 
     def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, StoredSubscription]:
-        found: dict[str, StoredSubscription] = {}
+        results: dict[str, StoredSubscription] = {}
         for some in chunks(keys, AMONG_MAX):
 
             def work(session: DatabaseSession, some: Sequence[str] = some) -> list[Row]:
@@ -105,8 +105,8 @@ class SubscriptionReads(Reads):
                     f"SELECT {_COLUMNS} FROM subscriptions WHERE {condition}", (tenant_id, session.values(some))
                 )
 
-            found.update((row[2], _subscription(row)) for row in self.database.read(work))
-        return found
+            results.update((row[2], _subscription(row)) for row in self.database.read(work))
+        return results
 
     def subscriptions(
         self,
@@ -216,13 +216,13 @@ class SubscriptionWrites(Writes):
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ? WHERE id = ?",
             [(n.query, _namespaces_text(n.namespaces), n.dialect, n.subscription.id) for n in new],
         )
-        found: list[StoredSubscription] = []
+        results: list[StoredSubscription] = []
         for some in chunks((n.subscription.id for n in new), AMONG_MAX):
             rows = self.session.rows(
                 f"SELECT {_COLUMNS} FROM subscriptions WHERE {self.session.among('id')}", (self.session.values(some),)
             )
-            found += map(_subscription, rows)
-        return found
+            results += map(_subscription, rows)
+        return results
 
     def _subscription(self, subscription_id: int) -> StoredSubscription:
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE id = ?", (subscription_id,))
@@ -339,19 +339,21 @@ class _Adding:
         last_seq = self._counters.value("seq")
         results: list[StoredSubscription | Exception] = []
         new_queues: list[tuple[object, ...]] = []
-        for wanted in new:
-            name = (wanted.tenant_id, wanted.subscriber or wanted.key)
-            refused = _refusal(wanted, (wanted.tenant_id, wanted.key) in taken, queues.get(name))
+        for requested in new:
+            name = (requested.tenant_id, requested.subscriber or requested.key)
+            refused = _refusal(requested, (requested.tenant_id, requested.key) in taken, queues.get(name))
             if refused is not None:
                 results.append(refused)
                 continue
-            replay_next = _replay_next(wanted, last_seq)
+            replay_next = _replay_next(requested, last_seq)
             if name not in queues:
-                queues[name] = _Queue(self._counters.take("lane"), wanted.delivery.kind, wanted.dialect == "xquery")
+                queues[name] = _Queue(
+                    self._counters.take("lane"), requested.delivery.kind, requested.dialect == "xquery"
+                )
                 acked = last_seq if replay_next is None else replay_next - 1
-                new_queues.append((queues[name].id, *name, wanted.delivery.kind, acked, replay_next))
-            added = self._subscription(wanted, queues[name].id, replay_next, last_seq)
-            taken[wanted.tenant_id, wanted.key] = (added.id,)
+                new_queues.append((queues[name].id, *name, requested.delivery.kind, acked, replay_next))
+            added = self._subscription(requested, queues[name].id, replay_next, last_seq)
+            taken[requested.tenant_id, requested.key] = (added.id,)
             results.append(added)
         self._session.insert("lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next"), new_queues)
         self._session.insert(
@@ -363,16 +365,16 @@ class _Adding:
 
     def _queues(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Queue]:
         """Lanes by tenant and subscriber, those that are there."""
-        found = self._present("lanes", "subscriber", "id, kind, replay_next", names)
+        results = self._present("lanes", "subscriber", "id, kind, replay_next", names)
         # A query in XQuery always has a message to look at next: other lanes need not be searched for one.
         own: set[int] = set()
-        for some in chunks([row[0] for row in found.values() if row[2] is not None], AMONG_MAX):
+        for some in chunks([row[0] for row in results.values() if row[2] is not None], AMONG_MAX):
             rows = self._session.rows(
                 f"SELECT lane_id FROM subscriptions WHERE {self._session.among('lane_id')} AND dialect = 'xquery'",
                 (self._session.values(some),),
             )
             own.update(row[0] for row in rows)
-        return {name: _Queue(number, kind, number in own) for name, (number, kind, _) in found.items()}
+        return {name: _Queue(number, kind, number in own) for name, (number, kind, _) in results.items()}
 
     def _present(
         self, table: str, column: str, columns: str, names: set[tuple[int, str]]
@@ -381,15 +383,15 @@ class _Adding:
         by_tenant: dict[int, list[str]] = {}
         for tenant_id, name in names:
             by_tenant.setdefault(tenant_id, []).append(name)
-        found: dict[tuple[int, str], Row] = {}
-        for tenant_id, wanted in by_tenant.items():
+        results: dict[tuple[int, str], Row] = {}
+        for tenant_id, requested in by_tenant.items():
             for row in self._session.rows(
                 f"SELECT {column}, {columns} FROM {table} "
                 f"WHERE tenant_id = ? AND {self._session.among(column, 'text')}",
-                (tenant_id, self._session.values(wanted)),
+                (tenant_id, self._session.values(requested)),
             ):
-                found[tenant_id, row[0]] = row[1:]
-        return found
+                results[tenant_id, row[0]] = row[1:]
+        return results
 
     def _subscription(
         self, wanted: NewSubscription, queue_id: int, replay_next: int | None, last_seq: int

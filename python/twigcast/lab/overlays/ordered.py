@@ -327,10 +327,10 @@ class OrderedNode(ProtocolNode):
         if taken.yours != end.mine or taken.mine != end.theirs or not end.is_up:
             return
         end.received_at = self.now
-        known = len(end.waiting)
+        existing = len(end.waiting)
         for sequence in [sequence for sequence in end.waiting if sequence < taken.next]:
             del end.waiting[sequence]
-        if len(end.waiting) < known:
+        if len(end.waiting) < existing:
             end.attempts = 1
 
     def _repeat(self, neighbour: Address, session: Hashable) -> None:

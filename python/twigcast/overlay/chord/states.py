@@ -149,8 +149,8 @@ class State:
         if self.accepted is None:
             self.accepted = {}
         claims = self.accepted.setdefault(predicates, {})
-        known = claims.get(claim)
-        if known is None or known.time <= registration.time:
+        existing = claims.get(claim)
+        if existing is None or existing.time <= registration.time:
             claims[claim] = registration
 
     def is_empty(self) -> bool:
@@ -206,8 +206,8 @@ class State:
     def merge(self, record: StateRecord) -> None:
         """Take what is newer in a copy from elsewhere."""
         for label, version in record.edges:
-            known = self.edges.get(label, 0)
-            if abs(version) > abs(known) or (abs(version) == abs(known) and version < known):
+            existing = self.edges.get(label, 0)
+            if abs(version) > abs(existing) or (abs(version) == abs(existing) and version < existing):
                 self.edges[label] = version
         for predicates, claims in record.accepted:
             for claim, registration in claims:

@@ -143,8 +143,8 @@ def on_join_timer(node: CoddNode, token: int) -> None:
 
 def _seeds_for(node: CoddNode, attempt: int) -> tuple[Address, ...]:
     """Where to search next: the nodes above, then the first seeds, then the producer."""
-    known = [*node.ancestors, *node.seeds] if attempt % 2 else [*node.seeds, node.root]
-    seeds = tuple(dict.fromkeys(seed for seed in known if seed != node.address))[:3]
+    existing = [*node.ancestors, *node.seeds] if attempt % 2 else [*node.seeds, node.root]
+    seeds = tuple(dict.fromkeys(seed for seed in existing if seed != node.address))[:3]
     return seeds or (node.root,)
 
 

@@ -52,8 +52,8 @@ def publications(seed: int, start: float, nodes: list[int]) -> list[Step]:
 def owners_in_a_row(settings: ChordSettings, nodes: int, count: int) -> list[int]:
     """The owner of the start state and those after it."""
     peers = sorted(build_ring(settings, nodes), key=lambda peer: peer.ref.identifier)
-    place = peers[0].identifier("start")
-    first = next((n for n, peer in enumerate(peers) if peer.ref.identifier >= place), 0)
+    position = peers[0].identifier("start")
+    first = next((n for n, peer in enumerate(peers) if peer.ref.identifier >= position), 0)
     return [peers[(first + step) % nodes].address for step in range(count)]
 
 

@@ -203,14 +203,14 @@ def test_after_begin_again_everything_is_told() -> None:
 
 def test_scopes_are_kept_apart() -> None:
     table = RoutingTable()
-    wanted = [(disjunct, EVERYWHERE) for scope in ("x", "y") for disjunct in routing_query("/a", scope=scope)]
-    assert table.apply(1, RoutingDelta(0, (wanted[0],), ()))
-    assert table.apply(2, RoutingDelta(0, (wanted[1], *((d, EVERYWHERE) for d in everything("x"))), ()))
+    requested = [(disjunct, EVERYWHERE) for scope in ("x", "y") for disjunct in routing_query("/a", scope=scope)]
+    assert table.apply(1, RoutingDelta(0, (requested[0],), ()))
+    assert table.apply(2, RoutingDelta(0, (requested[1], *((d, EVERYWHERE) for d in everything("x"))), ()))
     assert table.route(b"<a/>", "x", 0, [1, 2]) == {1, 2}
     assert table.route(b"<b/>", "x", 0, [1, 2]) == {2}
     assert table.route(b"<a/>", "y", 0, [1, 2]) == {2}
     assert table.route(b"<a/>", "", 0, [1, 2]) == frozenset()
-    assert table.holding(b"<a/>", "x", 0) == {1: [wanted[0][0]], 2: list(everything("x"))}
+    assert table.holding(b"<a/>", "x", 0) == {1: [requested[0][0]], 2: list(everything("x"))}
 
 
 def test_more_neighbours_than_one_pass_can_tell_apart() -> None:
@@ -246,8 +246,8 @@ def test_messages_as_element_streams() -> None:
         generator = Generator(rng)
         table = RoutingTable()
         for neighbour in range(8):
-            wanted = {d for _ in range(3) for d in mapped(draw_query(generator, rng))}
-            assert table.apply(neighbour, RoutingDelta(0, tuple((d, EVERYWHERE) for d in wanted), ()))
+            requested = {d for _ in range(3) for d in mapped(draw_query(generator, rng))}
+            assert table.apply(neighbour, RoutingDelta(0, tuple((d, EVERYWHERE) for d in requested), ()))
         for _ in range(10):
             message = generator.message().encode()
             stream = _core.ParsedMessage.from_text(message).stream()

@@ -210,7 +210,7 @@ def test_a_source_of_ever_new_names_teaches_no_more_than_it_may() -> None:
     lexicons, bodies = Lexicons(), Bodies()
     lexicon = Lexicon(())
     for number in range(140):
-        names = "".join(f"<n{number}-{place}/>" for place in range(200))
+        names = "".join(f"<n{number}-{position}/>" for position in range(200))
         text = f"<r>{names}<{'x' * 300}/></r>".encode()
         parsed = bodies._parsed(bodies.opened(message(text)))
         stream, lexicon = lexicons.write(("t", "s"), parsed)
@@ -283,8 +283,8 @@ def test_what_would_outgrow_the_limit_in_another_form_goes_as_text(form: str) ->
         name, marks = "n" * chance.choice([1, 100, 700]), chance.choice([0, 10, 300, 600])
         start = f"<{name}><![CDATA[{'&' * marks}]]>".encode()
         end = f"</{name}>".encode()
-        room = bytes_max - len(start) - len(end)
-        text = start + b" " * chance.choice([room, room - 1, room - 60, room // 2, 0]) + end
+        remaining = bytes_max - len(start) - len(end)
+        text = start + b" " * chance.choice([remaining, remaining - 1, remaining - 60, remaining // 2, 0]) + end
         limits = Limits(message_bytes_max=bytes_max)
         for came_as in (TEXT, "text+zlib"):
             sender, receiver = Bodies(limits), Bodies(limits)
@@ -309,10 +309,10 @@ def test_packed_text_that_fits_no_other_form_goes_as_text_unpacked() -> None:
 
 
 def test_wishes_are_for_all_or_for_one() -> None:
-    wishes = FormPreferences.parse(["dictionary+zstd", "stream", "south=text", "west=stream", "west=text+zlib"])
-    assert wishes.of("north") == ("dictionary+zstd", "stream", TEXT)
-    assert wishes.of("south") == (TEXT,)
-    assert wishes.of("west") == ("stream", "text+zlib", TEXT)
+    interests = FormPreferences.parse(["dictionary+zstd", "stream", "south=text", "west=stream", "west=text+zlib"])
+    assert interests.of("north") == ("dictionary+zstd", "stream", TEXT)
+    assert interests.of("south") == (TEXT,)
+    assert interests.of("west") == ("stream", "text+zlib", TEXT)
     assert FormPreferences().of("anyone") == (TEXT,)
     for nonsense in ("morse", "=stream", "south=", "south=morse"):
         with pytest.raises(ImpossibleSetting):

@@ -204,11 +204,11 @@ class OverlayOut(Model):
 
 def _peers(report: OverlayReport) -> list[PeerOut]:
     status = report.status
-    found = []
+    results = []
     for peer in status.peers:
         towards = status.parents.get(peer.identity)
         description = read_description(peer.label)
-        found.append(
+        results.append(
             PeerOut(
                 name=report.name_of(peer.identity),
                 identity=str(peer.identity),
@@ -222,7 +222,7 @@ def _peers(report: OverlayReport) -> list[PeerOut]:
                 missing=status.gaps.get(peer.identity, 0),
             )
         )
-    return sorted(found, key=lambda peer: peer.name)
+    return sorted(results, key=lambda peer: peer.name)
 
 
 class BranchOut(Model):

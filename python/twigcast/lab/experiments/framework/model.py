@@ -56,8 +56,8 @@ class Results:
 
     def samples(self, series: str, x: X, metric: str) -> tuple[float, ...]:
         """The samples; none if it was not measured."""
-        found = self._by_key.get((series, x, metric))
-        return found.samples if found else ()
+        result = self._by_key.get((series, x, metric))
+        return result.samples if result else ()
 
     def value(self, series: str, x: X, metric: str = MQPT) -> float:
         """The median of the samples.
@@ -202,11 +202,11 @@ class Experiment:
         sweep: dict[Scale, list[Point]] = {scale: list(map(limited, points)) for scale, points in self.sweep.items()}
         return replace(self, sweep=sweep)
 
-    def at(self, places: Collection[str]) -> Experiment:
+    def at(self, positions: Collection[str]) -> Experiment:
         """The same with the points at these places on the x axis alone."""
 
         def chosen(points: Sequence[Point]) -> list[Point]:
-            return [point for point in points if any(_is_at(point.x, place) for place in places)]
+            return [point for point in points if any(_is_at(point.x, position) for position in positions)]
 
         return replace(self, sweep={scale: chosen(points) for scale, points in self.sweep.items()})
 

@@ -74,9 +74,9 @@ def part_paths(rows: Codes, cut: int, parts: int) -> Iterator[tuple[int, Integer
         mixed = (mixed ^ column.astype(np.uint64)) * _PRIME
     belongs = (mixed >> np.uint64(32)) % np.uint64(parts)
     for part in range(parts):
-        places = np.flatnonzero(belongs == part)
-        if len(places):
-            yield part, places
+        positions = np.flatnonzero(belongs == part)
+        if len(positions):
+            yield part, positions
 
 
 def trunk_rows(rows: Codes, cut: int) -> Codes:

@@ -70,15 +70,15 @@ class Reached(NamedTuple):
     path_counts: Integers
 
     @staticmethod
-    def of(states: Integers, branches: Integers, ways: Integers) -> Reached:
+    def of(states: Integers, branches: Integers, routes: Integers) -> Reached:
         """Gather what reaches the same state."""
         if not len(states):
-            return Reached(states, branches, ways)
+            return Reached(states, branches, routes)
         order = np.argsort(states, kind="stable")
         states = states[order]
         firsts = np.flatnonzero(np.concatenate(([True], states[1:] != states[:-1])))
         return Reached(
-            states[firsts], np.add.reduceat(branches[order], firsts), np.maximum.reduceat(ways[order], firsts)
+            states[firsts], np.add.reduceat(branches[order], firsts), np.maximum.reduceat(routes[order], firsts)
         )
 
     def and_(self, other: Reached) -> Reached:
@@ -291,10 +291,10 @@ class Network:
 
     def _question(self, publisher: int) -> Numbers:
         """Hops of a question to every node, and of its answer."""
-        places = self.positions
-        ways = places.hops(publisher, np.arange(len(places)))
-        ways += places.host != places.host[publisher]
-        return ways
+        positions = self.positions
+        routes = positions.hops(publisher, np.arange(len(positions)))
+        routes += positions.host != positions.host[publisher]
+        return routes
 
     def _ask(self, path: LabelPath, active: Integers, batch: _Questions) -> None:
         """Ask for the states that are active at a label path, once for every element below it."""
@@ -307,8 +307,8 @@ class Network:
             for number, count in below.counts.items():
                 publisher, tally = batch.publishers[number], batch.tallies[number]
                 if publisher not in costs:
-                    ways = batch.costs[publisher][owners]
-                    costs[publisher] = int(ways.sum()), int(ways.max())
+                    routes = batch.costs[publisher][owners]
+                    costs[publisher] = int(routes.sum()), int(routes.max())
                 hops, slowest = costs[publisher]
                 tally.messages += 2 * count * len(active)
                 tally.hops += count * hops

@@ -199,9 +199,9 @@ class OnyxSimulation:
         if self.shape.rewriting:
             query = self.world.text(broker)
         else:
-            wish = self.world.interest(broker)
-            query = str(wish)
-            self.interests.setdefault(key, wish)
+            interest = self.world.interest(broker)
+            query = str(interest)
+            self.interests.setdefault(key, interest)
         if not self.shape.churn:
             first = self._first.setdefault((broker, query), key)
             self.alike[first] += 1
@@ -296,13 +296,13 @@ class OnyxSimulation:
     def _judge(self) -> None:
         outcome, stores = self.outcome, self.network.stores
         for message, matching in zip(self.messages, self._matching, strict=True):
-            needed = {_broker_of(wish) for wish in matching} - {message.root}
+            needed = {_broker_of(interest) for interest in matching} - {message.root}
             outcome.needed.append(needed)
             key = message.root, message.number
             reached = {address for address, store in stores.items() if key in store.accepted}
             outcome.reached.append(reached)
             # A wish that was taken back since may have been so before the message came near.
-            kept = {_broker_of(wish) for wish in matching if wish in self.queries} - {message.root}
+            kept = {_broker_of(interest) for interest in matching if interest in self.queries} - {message.root}
             outcome.missing += len(kept - reached)
             if self.shape.reducing:
                 outcome.wrong += self._wrong(message, matching)
@@ -339,15 +339,15 @@ class OnyxSimulation:
         """The brokers that a message has to pass, those that want it among them."""
         if self.shape.is_faulty:
             return set(self.network.addresses)
-        found = set()
+        results = set()
         for target in needed:
             node = target
-            while node != root and node not in found:
-                found.add(node)
+            while node != root and node not in results:
+                results.add(node)
                 parent = self.broker(node).streams[root].parent
                 assert parent is not None
                 node = parent
-        return found
+        return results
 
     def measures(self) -> dict[str, float | int | str]:
         """The outcome in numbers."""

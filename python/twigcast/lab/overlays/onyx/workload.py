@@ -62,7 +62,7 @@ class World:
         self._kind_weights = list(accumulate(1 / (rank + 1) for rank in range(_KINDS)))
         # Which areas are popular has nothing to do with where they are.
         self._ranked = self._random.sample(range(self.areas), self.areas)
-        self._near = [self._nearest(place) for place in self.locations]
+        self._near = [self._nearest(position) for position in self.locations]
 
     _centres: list[tuple[float, float]] = field(init=False)
     _area_weights: list[float] = field(init=False)
@@ -75,12 +75,12 @@ class World:
 
     def links(self, neighbours: int = 2) -> dict[tuple[Address, Address], int]:
         """Each broker is linked to the nearest of those before it, at a cost by distance: all are connected."""
-        found = {}
+        results = {}
         for node in range(1, self.brokers):
             near = sorted(range(node), key=lambda other: _distance(self.locations[node], self.locations[other]))
             for other in near[:neighbours]:
-                found[other, node] = max(1, round(100 * _distance(self.locations[node], self.locations[other])))
-        return found
+                results[other, node] = max(1, round(100 * _distance(self.locations[node], self.locations[other])))
+        return results
 
     def _area(self) -> int:
         (rank,) = self._random.choices(range(self.areas), cum_weights=self._area_weights)
@@ -135,17 +135,17 @@ class World:
         rng = self._random
         section = "news" if self.rewriting else rng.choice(_SECTIONS)
         items = rng.randint(self.items_min, self.items_max)
-        told = "".join(self._item(self.filling // items) for _ in range(items))
-        return f"<feed><{section}>{told}</{section}></feed>".encode()
+        reported = "".join(self._item(self.filling // items) for _ in range(items))
+        return f"<feed><{section}>{reported}</{section}></feed>".encode()
 
     def _item(self, filling: int) -> str:
         rng = self._random
         text = "".join(rng.choice("aeiou lnrst") for _ in range(filling))
         picture = "<picture/>" if rng.random() < 0.02 else ""
         area, kind = self._area(), self._kind()
-        told = f"<place>a{area}</place><sort>{kind}</sort>" if self.branching else ""
+        reported = f"<place>a{area}</place><sort>{kind}</sort>" if self.branching else ""
         return (
-            f'<item area="a{area}" kind="{kind}">{told}<level>{rng.randint(0, 9)}</level>'
+            f'<item area="a{area}" kind="{kind}">{reported}<level>{rng.randint(0, 9)}</level>'
             f"<body>{text}{picture}</body></item>"
         )
 

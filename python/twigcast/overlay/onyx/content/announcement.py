@@ -61,12 +61,12 @@ class InterestCover:
         self._interests: dict[Disjunct, Roots] = {}
         self._stands_for: dict[Disjunct, Disjunct] = {}
 
-    def __call__(self, wishes: Mapping[Disjunct, Roots]) -> dict[Disjunct, Disjunct]:
+    def __call__(self, interests: Mapping[Disjunct, Roots]) -> dict[Disjunct, Disjunct]:
         """Each wish with the one that stands for it, which it implies and whose roots cover its own."""
-        if wishes != self._interests:
-            self._interests = dict(wishes)
+        if interests != self._interests:
+            self._interests = dict(interests)
             self._stands_for = kept_without_implied(
-                wishes, lambda carrier, disjunct: covers(wishes[carrier], wishes[disjunct])
+                interests, lambda carrier, disjunct: covers(interests[carrier], interests[disjunct])
             )
         return dict(self._stands_for)
 
@@ -114,14 +114,14 @@ class Announcement:
         """What is wanted, exactly."""
         return self._interests
 
-    def update(self, wishes: Mapping[Disjunct, Roots]) -> AnnouncementDelta:
+    def update(self, interests: Mapping[Disjunct, Roots]) -> AnnouncementDelta:
         """Change wishes: the roots for each, none where it is no longer a wish."""
-        if not self.announced and len(wishes) > _CARRIED_ANEW_MAX:
+        if not self.announced and len(interests) > _CARRIED_ANEW_MAX:
             # All at once, in the order that finds most carriers.
-            self._interests.update((disjunct, roots) for disjunct, roots in wishes.items() if roots)
+            self._interests.update((disjunct, roots) for disjunct, roots in interests.items() if roots)
             self._tighten()
             return self._changes()
-        waiting = dict(wishes)
+        waiting = dict(interests)
         while waiting:
             disjunct, roots = waiting.popitem()
             for other in self._set_down(disjunct, roots):
@@ -174,9 +174,9 @@ class Announcement:
             if covers(self.announced[carrier], roots):
                 self._attach(disjunct, carrier)
                 return
-        known = self.announced.get(disjunct)
+        existing = self.announced.get(disjunct)
         # Others that it still carries keep the roots that they need.
-        self._announce(disjunct, roots if known is None else joined(known, roots))
+        self._announce(disjunct, roots if existing is None else joined(existing, roots))
         self._attach(disjunct, disjunct)
 
     def _attach(self, disjunct: Disjunct, carrier: Disjunct) -> None:
@@ -184,10 +184,10 @@ class Announcement:
         self._carried.setdefault(carrier, set()).add(disjunct)
 
     def _announce(self, disjunct: Disjunct, roots: Roots) -> None:
-        known = self.announced.get(disjunct)
-        self._before.setdefault(disjunct, known)
+        existing = self.announced.get(disjunct)
+        self._before.setdefault(disjunct, existing)
         self.announced[disjunct] = roots
-        if known is None:
+        if existing is None:
             self._carriers.add(disjunct)
             for path in disjunct.paths:
                 self._path_uses[path] = self._path_uses.get(path, 0) + 1
@@ -221,8 +221,8 @@ class Announcement:
             roots, carried = self.announced[narrow], self._carried[narrow]
             self._withdraw(narrow)
             self._announce(wide, joined(self.announced.get(wide, roots), roots))
-            for wish in carried:
-                self._attach(wish, wide)
+            for interest in carried:
+                self._attach(interest, wide)
 
     def _tighten(self) -> None:
         stands_for = self._absorb(self._interests)
@@ -236,12 +236,12 @@ class Announcement:
         for carrier in list(self.announced):
             self._withdraw(carrier)
         self._carrier.clear()
-        wanted: dict[Disjunct, Roots] = {}
+        requested: dict[Disjunct, Roots] = {}
         for disjunct, carrier in stands_for.items():
             roots = self._interests[disjunct]
-            wanted[carrier] = joined(wanted[carrier], roots) if carrier in wanted else roots
+            requested[carrier] = joined(requested[carrier], roots) if carrier in requested else roots
             self._attach(disjunct, carrier)
-        for carrier, roots in wanted.items():
+        for carrier, roots in requested.items():
             self._announce(carrier, roots)
         self._interests_when_tight = len(self._interests)
 

@@ -150,10 +150,10 @@ class RoutingTable:
         expected = self._versions_in.get(neighbour)
         if delta.version != 0 and (expected is None or delta.version != expected):
             return False
-        known = self._remote.setdefault(neighbour, {})
+        existing = self._remote.setdefault(neighbour, {})
         if delta.version == 0:
             kept = {disjunct for disjunct, _ in delta.interests}
-            for disjunct in [disjunct for disjunct in known if disjunct not in kept]:
+            for disjunct in [disjunct for disjunct in existing if disjunct not in kept]:
                 self._set_remote(neighbour, disjunct, _NOWHERE)
         for disjunct in delta.unwanted:
             self._set_remote(neighbour, disjunct, _NOWHERE)
@@ -178,15 +178,15 @@ class RoutingTable:
         return len(self._remote.get(neighbour, ()))
 
     def _set_remote(self, neighbour: Address, disjunct: Disjunct, roots: Roots) -> None:
-        known = self._remote[neighbour]
-        before = known.get(disjunct, _NOWHERE)
+        existing = self._remote[neighbour]
+        before = existing.get(disjunct, _NOWHERE)
         if before == roots:
             return
         if roots:
-            known[disjunct] = roots
+            existing[disjunct] = roots
             self._wanting.setdefault(disjunct, set()).add(neighbour)
         else:
-            del known[disjunct]
+            del existing[disjunct]
             wanting = self._wanting[disjunct]
             wanting.discard(neighbour)
             if not wanting:
@@ -210,11 +210,11 @@ class RoutingTable:
 
     def interests_from(self, neighbour: Address) -> dict[Disjunct, Roots]:
         """All that the broker wants from a neighbour, exactly, computed afresh."""
-        wanted = {
+        requested = {
             disjunct: self._roots_from(neighbour, disjunct)
             for disjunct in dict.fromkeys((*self._local, *self._wanting))
         }
-        return {disjunct: roots for disjunct, roots in wanted.items() if roots}
+        return {disjunct: roots for disjunct, roots in requested.items() if roots}
 
     def _roots_from(self, neighbour: Address, disjunct: Disjunct) -> Roots:
         towards = self._towards.get(neighbour)
@@ -243,9 +243,9 @@ class RoutingTable:
             changes = self._announcements[neighbour].update(self.interests_from(neighbour))
             return self._numbered(neighbour, changes)
         dirty, self._dirty[neighbour] = self._dirty[neighbour], set()
-        wishes = {disjunct: self._roots_from(neighbour, disjunct) for disjunct in dirty}
-        known = self._announcements[neighbour].interests
-        changed = {d: roots for d, roots in wishes.items() if roots != known.get(d, _NOWHERE)}
+        interests = {disjunct: self._roots_from(neighbour, disjunct) for disjunct in dirty}
+        existing = self._announcements[neighbour].interests
+        changed = {d: roots for d, roots in interests.items() if roots != existing.get(d, _NOWHERE)}
         changes = self._announcements[neighbour].update(changed)
         return self._numbered(neighbour, changes) if changes.interests or changes.unwanted else None
 
@@ -307,10 +307,10 @@ class RoutingTable:
         return {
             neighbour: [
                 disjunct
-                for disjunct, roots in wanted.items()
+                for disjunct, roots in requested.items()
                 if disjunct.scope == scope and disjunct.paths in holding and (isinstance(roots, str) or root in roots)
             ]
-            for neighbour, wanted in self._remote.items()
+            for neighbour, requested in self._remote.items()
         }
 
     def statistics(self) -> dict[str, int]:

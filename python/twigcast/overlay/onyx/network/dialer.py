@@ -103,10 +103,10 @@ class Dialer:
 
     def _note_failure(self, reason: str) -> bool:
         """Remember why it failed; whether that is new."""
-        known = reason == self._reason
+        existing = reason == self._reason
         self._attempts += 1
         self._reason, self._at = reason, time.time()
-        return not known
+        return not existing
 
     # One attempt ------------------------------------------------------------------------------------------------------
 

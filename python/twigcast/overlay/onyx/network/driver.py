@@ -233,9 +233,9 @@ class Driver:
         if link.round_trip is None or not self._running:
             return
         cost = max(1, math.ceil(link.round_trip * 1_000))
-        before, told = self._costs.get(link.identity, 1), self._cost_sent_at.get(link.identity)
+        before, reported = self._costs.get(link.identity, 1), self._cost_sent_at.get(link.identity)
         if _differ(cost, before, self.settings) and (
-            told is None or time.monotonic() - told >= self.settings.cost_seconds
+            reported is None or time.monotonic() - reported >= self.settings.cost_seconds
         ):
             self._costs[link.identity], self._cost_sent_at[link.identity] = cost, time.monotonic()
             self.act(self._node.link_cost(link.identity, cost, time.monotonic()))

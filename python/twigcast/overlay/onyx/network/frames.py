@@ -137,8 +137,8 @@ def _routing_delta(reader: FrameReader) -> RoutingDelta:
     parts = DisjunctReader(reader)
     sets = reader.several(lambda: read_roots(reader), DISJUNCTS_MAX)
     count = reader.count(DISJUNCTS_PER_DELTA_MAX, least_bytes=3)
-    wanted = tuple((parts.disjunct(), reader.choice(sets)) for _ in range(count))
-    return RoutingDelta(version, wanted, tuple(parts.several(DISJUNCTS_PER_DELTA_MAX)))
+    requested = tuple((parts.disjunct(), reader.choice(sets)) for _ in range(count))
+    return RoutingDelta(version, requested, tuple(parts.several(DISJUNCTS_PER_DELTA_MAX)))
 
 
 def _put_reduce(out: bytearray, reduce: SetProjection) -> None:
@@ -196,8 +196,8 @@ def _put_recover(out: bytearray, recover: Recover) -> None:
 
 def _recover(reader: FrameReader) -> Recover:
     root, after, upto = reader.number(), reader.signed(), reader.signed()
-    wanted = frozenset(DisjunctReader(reader).several())
-    return Recover(root, after, upto, wanted, read_numbers(reader))
+    requested = frozenset(DisjunctReader(reader).several())
+    return Recover(root, after, upto, requested, read_numbers(reader))
 
 
 def _put_recovered(out: bytearray, recovered: Recovered) -> None:

@@ -188,8 +188,8 @@ def _settle_children(node: OnyxNode, stream: RootStream) -> None:
     waiting = [child for child, state in stream.children.items() if not state.is_answered]
     parent = stream.parent
     is_root = stream.root == node.address
-    told = -1 if parent is None else link_projection.announcement_count(node, parent)
-    if is_root or (stream.is_confirmed and stream.confirmed_announced == told):
+    reported = -1 if parent is None else link_projection.announcement_count(node, parent)
+    if is_root or (stream.is_confirmed and stream.confirmed_announced == reported):
         for child in waiting:
             _answer(node, stream, child)
         waiting = []
@@ -238,7 +238,7 @@ def on_attached(node: OnyxNode, sender: Address, attached: Attached) -> None:
     is_first = not stream.is_confirmed
     if attached.number in stream.announced:
         stream.confirmed_announced = stream.announced[attached.number]
-    stream.announced = {number: told for number, told in stream.announced.items() if number > attached.number}
+    stream.announced = {number: reported for number, reported in stream.announced.items() if number > attached.number}
     stream.confirmed = max(stream.confirmed or 0, attached.number)
     if is_first or attached.position > stream.end:
         forwarding.start_stream_at(node, stream, attached.position)

@@ -137,12 +137,14 @@ class LinkProjections:
 
     def news_for(self, neighbour: Address, others: Iterable[Address]) -> SetProjection | None:
         """What to tell a neighbour, given the others that messages are passed on to; `None`: nothing new."""
-        wish = self.request_to(others)
-        if self._announced.get(neighbour) == wish:
+        interest = self.request_to(others)
+        if self._announced.get(neighbour) == interest:
             return None
-        self._announced[neighbour] = wish
+        self._announced[neighbour] = interest
         self.sent[neighbour] += 1
-        return SetProjection(tuple((scope, write_part(part)) for scope, part in sorted(wish.parts.items())), wish.rest)
+        return SetProjection(
+            tuple((scope, write_part(part)) for scope, part in sorted(interest.parts.items())), interest.rest
+        )
 
     # Messages.
 
@@ -196,8 +198,8 @@ def tell(node: OnyxNode, neighbour: Address) -> None:
 
 def announcement_count(node: OnyxNode, neighbour: Address) -> int:
     """How often a neighbour has been told something of what is wanted from it."""
-    told = node.deltas_sent[neighbour]
-    return told if node.reductions is None else told + node.reductions.sent[neighbour]
+    reported = node.deltas_sent[neighbour]
+    return reported if node.reductions is None else reported + node.reductions.sent[neighbour]
 
 
 def suffices(node: OnyxNode, message: OverlayMessage) -> bool:

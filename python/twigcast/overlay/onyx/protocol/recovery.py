@@ -34,8 +34,8 @@ def request_gaps(node: OnyxNode, root: Root) -> None:
     gaps = stream.knowledge.gaps()
     if not gaps:
         return
-    wanted = node.table.local()
-    if not wanted:
+    requested = node.table.local()
+    if not requested:
         for gap in gaps:
             forwarding.receive_span(node, stream, gap.after, gap.upto, None)
         return
@@ -49,7 +49,7 @@ def request_gaps(node: OnyxNode, root: Root) -> None:
         return
     stream.asked_at_progress, stream.is_recovering, stream.asked_at = stream.progress, True, node.now
     for gap in gaps[: node.settings.gaps_max]:
-        _ask(node, stream, gap, wanted)
+        _ask(node, stream, gap, requested)
 
 
 def _ask(node: OnyxNode, stream: RootStream, gap: SequenceRange, wanted: RoutingQuery) -> None:
@@ -60,10 +60,10 @@ def _ask(node: OnyxNode, stream: RootStream, gap: SequenceRange, wanted: Routing
 
 def _ask_on(node: OnyxNode, stream: RootStream, position: int) -> None:
     """The answer to a question has paused at a number: ask for the rest of that gap, and no other."""
-    wanted = node.table.local()
+    requested = node.table.local()
     for gap in stream.knowledge.gaps():
-        if gap.after <= position < gap.upto and wanted:
-            _ask(node, stream, gap, wanted)
+        if gap.after <= position < gap.upto and requested:
+            _ask(node, stream, gap, requested)
 
 
 def on_recover(node: OnyxNode, sender: Address, question: Recover) -> None:

@@ -156,7 +156,7 @@ class Execution:
         name = queue.popleft()
         operator = self._plan.operators[name]
         self.order.append(name)
-        self.results[name] = operator.run([self.results[given] for given in operator.inputs])
+        self.results[name] = operator.run([self.results[supplied] for supplied in operator.inputs])
         if self.results[name]:
             self.selected |= operator.routes
         self._high_left -= self._plan.priority(name) is Priority.HIGH

@@ -164,12 +164,12 @@ class Registry:
         """
         match command:
             case AddBroker():
-                known = self._brokers.get(command.broker)
-                if known is None:
+                existing = self._brokers.get(command.broker)
+                if existing is None:
                     self._brokers[command.broker] = _Broker(command.location, command.capacity)
                 else:
-                    known.location, known.capacity = command.location, command.capacity
-                return known is None
+                    existing.location, existing.capacity = command.location, command.capacity
+                return existing is None
             case RemoveBroker():
                 return self._remove_broker(index, command.broker)
             case RegisterSource():
@@ -198,8 +198,8 @@ class Registry:
         }
         self._sources = {source.name: (source, assigned) for source, assigned in state.sources}
         self._profiles = {}
-        for wish, assigned in state.profiles:
-            self._host(wish, assigned)
+        for interest, assigned in state.profiles:
+            self._host(interest, assigned)
         self.catalogue = {source.name: source for source in state.catalogue}
 
     # Sources.
@@ -207,14 +207,14 @@ class Registry:
     def _register_source(
         self, index: int, source: RegisterSource, prefer: Address | None = None
     ) -> Assigned | NameTaken:
-        known = self._sources.get(source.name)
-        if known is not None and known[0].owner != source.owner:
+        existing = self._sources.get(source.name)
+        if existing is not None and existing[0].owner != source.owner:
             return NameTaken(source.name)
-        if known is None or known[1].broker is None:
+        if existing is None or existing[1].broker is None:
             assigned = self._assign(lambda broker: self._root_cost(broker, source), prefer)
         else:
-            assigned = known[1]
-            self._add_volume(assigned.broker, -_volume(known[0]))
+            assigned = existing[1]
+            self._add_volume(assigned.broker, -_volume(existing[0]))
         self._add_volume(assigned.broker, _volume(source))
         self._sources[source.name] = source, assigned
         if assigned.broker is not None:
@@ -233,43 +233,43 @@ class Registry:
             self._brokers[broker].volume += volume
 
     def _remove_source(self, index: int, command: RemoveSource) -> bool | NameTaken:
-        name, known = command.name, self._sources.get(command.name)
-        if known is None:
+        name, existing = command.name, self._sources.get(command.name)
+        if existing is None:
             return False
-        if known[0].owner != command.owner:
+        if existing[0].owner != command.owner:
             return NameTaken(name)
         del self._sources[name]
-        self._add_volume(known[1].broker, -_volume(known[0]))
+        self._add_volume(existing[1].broker, -_volume(existing[0]))
         if name in self.catalogue:
             self.catalogue[name] = self.catalogue[name]._replace(version=index, is_gone=True)
         return True
 
     # Profiles.
 
-    def _register_profile(self, wish: RegisterProfile, prefer: Address | None = None) -> Assigned:
-        self._remove_profile(wish.profile)
-        assigned = self._assign(lambda broker: self._host_cost(broker, wish), prefer)
-        self._host(wish, assigned)
+    def _register_profile(self, interest: RegisterProfile, prefer: Address | None = None) -> Assigned:
+        self._remove_profile(interest.profile)
+        assigned = self._assign(lambda broker: self._host_cost(broker, interest), prefer)
+        self._host(interest, assigned)
         return assigned
 
-    def _host(self, wish: RegisterProfile, assigned: Assigned) -> None:
-        self._profiles[wish.profile] = _Profile(wish, assigned)
+    def _host(self, interest: RegisterProfile, assigned: Assigned) -> None:
+        self._profiles[interest.profile] = _Profile(interest, assigned)
         host = None if assigned.broker is None else self._brokers.get(assigned.broker)
         if host is not None:
             host.profiles += 1
-            host.conditions.update(_conditions(wish.query))
+            host.conditions.update(_conditions(interest.query))
 
-    def _host_cost(self, broker: Address, wish: RegisterProfile) -> float:
+    def _host_cost(self, broker: Address, interest: RegisterProfile) -> float:
         state = self._brokers[broker]
         mean = max(1.0, sum(other.profiles for other in self._brokers.values()) / len(self._brokers))
         cost = self._load_weight * 0.5 * state.profiles / mean
         if self._placement is not Placement.CONTENT:
-            cost += math.dist(state.location, wish.location)
+            cost += math.dist(state.location, interest.location)
         if self._placement is not Placement.NEAREST:
             # All of its conditions are known there: as good as being there. None is: a unit of distance.
-            conditions = _conditions(wish.query)
-            known = sum(path in state.conditions for path in conditions)
-            cost += 1 - known / len(conditions) if conditions else 0
+            conditions = _conditions(interest.query)
+            existing = sum(path in state.conditions for path in conditions)
+            cost += 1 - existing / len(conditions) if conditions else 0
         return cost
 
     def _remove_profile(self, name: str) -> bool:
@@ -310,9 +310,9 @@ class Registry:
         """The brokers that offer their services."""
         return {number: AddBroker(number, state.location, state.capacity) for number, state in self._brokers.items()}
 
-    def choose(self, wish: RegisterProfile) -> Assigned:
+    def choose(self, interest: RegisterProfile) -> Assigned:
         """Which broker a profile would get now; nothing is registered."""
-        return self._assign(lambda broker: self._host_cost(broker, wish), None)
+        return self._assign(lambda broker: self._host_cost(broker, interest), None)
 
     def _assign(self, cost: Callable[[Address], float], prefer: Address | None) -> Assigned:
         """The cheapest broker, or the preferred one; and the cheapest other as its backup."""

@@ -56,12 +56,12 @@ def read_description(text: str) -> Description:
     where = words.pop(0) if words and "=" not in words[0] else ""
     said = dict(word.split("=", 1) for word in words if "=" in word)
     holders = tuple(filter(None, map(unquote, said.get("registry", "").split(","))))
-    place = [_number(part) for part in said.get("place", "").split(",")]
+    position = [_number(part) for part in said.get("place", "").split(",")]
     return Description(
         name,
         where,
         unquote(said.get("url", "")),
-        (place[0], place[1]) if len(place) == 2 else (0.0, 0.0),
+        (position[0], position[1]) if len(position) == 2 else (0.0, 0.0),
         max(0.0, _number(said.get("capacity", ""))),
         holders,
     )
@@ -69,7 +69,7 @@ def read_description(text: str) -> Description:
 
 def _number(text: str) -> float:
     try:
-        found = float(text)
+        result = float(text)
     except ValueError:
         return 0.0
-    return found if math.isfinite(found) else 0.0
+    return result if math.isfinite(result) else 0.0

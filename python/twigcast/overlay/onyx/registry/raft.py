@@ -334,15 +334,15 @@ class RaftNode(ProtocolNode):
     def _install(self, member: Address) -> None:
         """Send a piece of the snapshot, unless one was sent a moment ago."""
         snapshot = self.durable.snapshot
-        index, place, sent_at = self._installing.get(member, (0, 0, -math.inf))
+        index, position, sent_at = self._installing.get(member, (0, 0, -math.inf))
         if index != snapshot.number:
-            place, sent_at = 0, -math.inf
+            position, sent_at = 0, -math.inf
         if self.now - sent_at < 0.9 * self.beat:
             return
-        self._installing[member] = snapshot.number, place, self.now
-        piece = snapshot.text[place : place + PIECE_CHARACTERS]
+        self._installing[member] = snapshot.number, position, self.now
+        piece = snapshot.text[position : position + PIECE_CHARACTERS]
         size = len(snapshot.text)
-        self.send(member, Install(self.durable.term, snapshot.number, snapshot.term, place, piece, size))
+        self.send(member, Install(self.durable.term, snapshot.number, snapshot.term, position, piece, size))
 
     def on_install(self, sender: Address, install: Install) -> None:
         """A piece of the leader's snapshot: entries that are missing here are gone there."""

@@ -119,8 +119,8 @@ class Exchange:
         """The neighbour has greeted."""
         self.sends = choose(self._forms, hello.forms)
         self._sends = str(self.sends)
-        known = [name for name in hello.forms if name in FORMS]
-        self.receives = choose(known, self._forms)
+        existing = [name for name in hello.forms if name in FORMS]
+        self.receives = choose(existing, self._forms)
 
     def learn(self, teaching: LexiconUpdate) -> None:
         """The neighbour teaches a dictionary.
