@@ -52,7 +52,7 @@ async def row(stores: dict[str, SqlStore], *names: str) -> AsyncIterator[dict[st
 async def register(at: Part, name: str, key: str | None = None, *, x: float = 0.0, dtd: str = "") -> tuple[str, str]:
     """Register a source; its key and the name of its root."""
     key, choice = await at.overlay.registering.register_source(
-        "default", name, key, place=(x, 0.0), schema=dtd, rate=1.0, size=100
+        "default", name, key, location=(x, 0.0), schema=dtd, rate=1.0, size=100
     )
     return key, choice.broker.name
 

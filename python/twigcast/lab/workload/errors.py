@@ -19,9 +19,9 @@ class WorkloadExhaustedError(WorkloadError):
 
     code: ClassVar[str] = "workload-exhausted"
 
-    def __init__(self, wanted: int, result: int, tries: int) -> None:
-        super().__init__(wanted, result, tries)
-        self.wanted = wanted
+    def __init__(self, requested: int, result: int, tries: int) -> None:
+        super().__init__(requested, result, tries)
+        self.wanted = requested
         self.found = result
         self.tries = tries
 
