@@ -122,7 +122,7 @@ class BrokerInterface(Protocol):
         """Give deliveries up, each with the attempts made and the reason: they become dead letters; their ids."""
 
     async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        """Deliver dead letters again; watchers are told, and acknowledge or bury them."""
+        """Deliver dead letters again; listeners are called, and acknowledge them or give them up."""
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in the writing thread, in one commit with others, and return what it returns.

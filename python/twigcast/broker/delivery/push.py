@@ -158,7 +158,7 @@ class Pusher:
         self._ask(queue_id for queue_id in active if queue_id not in self._busy)
 
     def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Dead letters are tried once more, each by itself. One that is not delivered is buried again."""
+        """Dead letters are tried once more, each by itself. One that is not delivered is given up again."""
         for delivery in deliveries:
             self._queues.add(_Redelivery(self, delivery))
 

@@ -84,7 +84,7 @@ class Selectivity:
             try:
                 numbers[table.add([(path.text, dict(path.namespaces)) for path in paths], [])] = paths
             except QueryError:
-                # What the engine refuses holds always (see `matching`).
+                # What the engine refuses holds always (see `routing_index`).
                 self._bits[paths] = (1 << len(self._sample)) - 1
         for index, message in enumerate(self._sample):
             for number in table.holding(message):
