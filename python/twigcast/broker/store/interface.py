@@ -104,7 +104,7 @@ class Statistics:
     messages: int
     rejected: int
     subscriptions: int
-    queues: int
+    lanes: int
     pending: int
     dead_letters: int
     bytes: int
