@@ -389,11 +389,11 @@ def test_first_lines_of_files() -> None:
 
 
 def test_long_functions() -> None:
-    body = "    x = 1\n" * 69
+    body = "    x = 1\n" * 68
     files = python_package(
         a=f"def f():\n{body}\ndef g():\n    x = 1\n{body}", b=f'def h():\n    """\n    Long.\n    """\n{body}'
     )
-    rust = crate(a="fn f() {\n" + "g();\n" * 68 + "}\nfn h() {\n" + "g();\n" * 69 + "}\n")
+    rust = crate(a="fn f() {\n" + "g();\n" * 67 + "}\nfn h() {\n" + "g();\n" * 68 + "}\n")
     assert text_rules.long_functions(files, rust) == ["a.py: g", "twigcast-core/src/a.rs: h"]
 
 
