@@ -109,7 +109,7 @@ class _Link:
         before, self._comes, self._goes = (Exchange(Bodies(), (str(form), "text")) for _ in range(3))
         self.bodies = Bodies()
         for exchange in (before, self._comes, self._goes):
-            exchange.hear(hello)
+            exchange.on_hello(hello)
         self._packets: list[bytes] = []
         self.messages: list[OverlayMessage] = []
         for number, text in enumerate(texts, 1):

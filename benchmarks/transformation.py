@@ -117,13 +117,13 @@ def measure(feed: str, count: str) -> Row:
 
     def tell() -> None:
         for body in bodies:
-            found, _ = subscriptions.engine.results(body)
-            found.deliveries()
+            result, _ = subscriptions.engine.results(body)
+            result.deliveries()
 
     def make() -> None:
         for body in bodies:
-            found = subscriptions.deliver(body)
-            _ = found.numbers, found.joined_payloads()
+            result = subscriptions.deliver(body)
+            _ = result.numbers, result.joined_payloads()
 
     deliveries, different, delivered = _counted(subscriptions, batches)
     delivered_together = [sum(delivered[at : at + BATCH]) for at in range(0, len(delivered), BATCH)]

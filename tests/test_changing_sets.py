@@ -140,8 +140,8 @@ class Trial:
     def _deliver(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:10]:
             both = (subscriptions.deliver(message), afresh.deliver(message))
-            found, expected = ({one.key: one.payload for one in deliveries} for deliveries in both)
-            assert found == expected, message
+            result, expected = ({one.key: one.payload for one in deliveries} for deliveries in both)
+            assert result == expected, message
 
     def _nodes(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:5]:

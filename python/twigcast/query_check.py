@@ -38,12 +38,12 @@ def check(query: str, *, namespaces: Mapping[str, str] | None = None, dialect: D
         MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
     """
     try:
-        found = _report_fields(query, namespaces or {}, dialect)
+        result = _report_fields(query, namespaces or {}, dialect)
     except UnicodeEncodeError:
         raise no_query(query) from None
-    warnings = found["warnings"]
+    warnings = result["warnings"]
     assert isinstance(warnings, list)
-    return QueryReport(query, str(found["normal_form"]), str(found["route"]), str(found["reason"]), tuple(warnings))
+    return QueryReport(query, str(result["normal_form"]), str(result["route"]), str(result["reason"]), tuple(warnings))
 
 
 def _report_fields(query: str, namespaces: Mapping[str, str], dialect: Dialect) -> dict[str, object]:

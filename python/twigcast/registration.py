@@ -83,7 +83,7 @@ def no_text(subscription: Subscription) -> TwigcastError:
 
 def no_query(query: str) -> QuerySyntaxError:
     """The error for a query with half of a surrogate pair, in itself or in its namespaces."""
-    place = half_pair(query)
-    if place is None:
+    position = half_pair(query)
+    if position is None:
         return QuerySyntaxError(query, 1, f"in its namespaces, {NO_CHARACTER}")
-    return QuerySyntaxError(query, place + 1, NO_CHARACTER)
+    return QuerySyntaxError(query, position + 1, NO_CHARACTER)

@@ -155,23 +155,23 @@ class SubscriptionSet:
         refused: list[RefusedSubscription] = []
         remaining = iter(subscriptions)
         index = 0
-        while given := list(islice(remaining, _BULK)):
-            for position, error in self._add_given(given, replace=replace):
-                refused.append(RefusedSubscription(as_subscription(given[position]), error, index + position))
-            index += len(given)
+        while supplied := list(islice(remaining, _BULK)):
+            for position, error in self._add_given(supplied, replace=replace):
+                refused.append(RefusedSubscription(as_subscription(supplied[position]), error, index + position))
+            index += len(supplied)
         return refused
 
-    def _add_given(self, given: list[Given], *, replace: bool) -> list[tuple[int, TwigcastError]]:
+    def _add_given(self, supplied: list[Given], *, replace: bool) -> list[tuple[int, TwigcastError]]:
         """The positions and errors of those refused."""
         try:
             with self._changing:
-                refused = add_pairs(self.engine, given, self._namespaces, self._dialect, replace=replace)
+                refused = add_pairs(self.engine, supplied, self._namespaces, self._dialect, replace=replace)
         except UnicodeEncodeError:
             # Nothing was added yet. Which of them it is, the long way tells.
             refused = None
         if refused is not None:
             return refused
-        return self._add_group([as_subscription(item) for item in given], replace=replace)
+        return self._add_group([as_subscription(item) for item in supplied], replace=replace)
 
     def _add_plain(
         self,
@@ -248,10 +248,10 @@ class SubscriptionSet:
         Raises:
             UnknownKey: There is no such subscription.
         """
-        found = self.engine.query(key) if key in self.engine else None
-        if found is None:
+        result = self.engine.query(key) if key in self.engine else None
+        if result is None:
             raise UnknownKey(key)
-        query, namespaces, dialect = found
+        query, namespaces, dialect = result
         return Subscription(key, query, namespaces, DIALECTS[dialect])
 
     def __repr__(self) -> str:
@@ -311,8 +311,8 @@ class SubscriptionSet:
         """
         if key not in self.engine:
             raise UnknownKey(key)
-        xml, found = self._ask(message, lambda xml: self.engine.nodes(xml, key))
-        return [Node(*place, message=xml) for place in found]
+        xml, results = self._ask(message, lambda xml: self.engine.nodes(xml, key))
+        return [Node(*position, message=xml) for position in results]
 
     def explain(self, message: MessageLike, key: str) -> Explanation:
         """Why a message matches a subscription, or the first step that fails and what comes nearest.
@@ -371,11 +371,11 @@ class SubscriptionSet:
             return Deliveries(source, *self._delivered(source), wrapping)
         # No other thread changes the set meanwhile, so these are the queries that matched.
         with self._changing:
-            count, told, payloads, undecided = self._delivered(source)
-            keys = told.keys()
+            count, reported, payloads, undecided = self._delivered(source)
+            keys = reported.keys()
             queries = {key: self[key].query for key in keys}
         return Deliveries(
-            source, count, told, payloads, undecided, DeliveryEnvelope(envelope, message_id, whole, queries)
+            source, count, reported, payloads, undecided, DeliveryEnvelope(envelope, message_id, whole, queries)
         )
 
     def _delivered(
@@ -383,15 +383,15 @@ class SubscriptionSet:
     ) -> tuple[int, Told, Sequence[bytes] | _core.Results, list[UndecidedSubscription]]:
         """How many deliveries, who gets which, the results, and subscriptions without."""
         payloads: Sequence[bytes] | _core.Results
-        told: Told
+        reported: Told
         if self.engine.has_external:
             _, single = self._ask(source, partial(ask_single, self.engine, self.tables, deliver=True))
-            count, told, payloads, failed = len(single.slots), single, single.payloads, single.failures
+            count, reported, payloads, failed = len(single.slots), single, single.payloads, single.failures
         else:
             table = self.tables.now()
             _, (results, failed) = self._ask(source, self.engine.results)
-            count, told, payloads = results.delivery_count, ToldByEngine(self.tables, table, results), results
-        return count, told, payloads, [UndecidedSubscription(key, reason) for key, reason in failed]
+            count, reported, payloads = results.delivery_count, ToldByEngine(self.tables, table, results), results
+        return count, reported, payloads, [UndecidedSubscription(key, reason) for key, reason in failed]
 
     def match_batch(
         self,

@@ -21,12 +21,12 @@ from twigcast.query import NameTest, Path, child, descendant
 
 def path_matches(part: LinearPart, document: Document) -> list[tuple[int, ...]]:
     """All path matches of a linear part, by brute force."""
-    found: list[tuple[int, ...]] = []
+    results: list[tuple[int, ...]] = []
 
     def walk(place: int, at: int, path: tuple[int, ...]) -> None:
         if place == len(part.labels):
             if all(holds(p.test, document.elements[path[p.step]]) for p in part.predicates):
-                found.append(path)
+                results.append(path)
             return
         if part.labels[place] == EPSILON:
             walk(place + 1, at, path)
@@ -43,7 +43,7 @@ def path_matches(part: LinearPart, document: Document) -> list[tuple[int, ...]]:
             skip(place, below, path)
 
     walk(0, -1, ())
-    return found
+    return results
 
 
 def answer(query: Path, pieces: list[Document]) -> bool:

@@ -124,10 +124,10 @@ class Metrics:
 
     def of_tenant(self, tenant_id: int) -> TenantCounts:
         """The counters of a tenant."""
-        found = self.tenants.get(tenant_id)
-        if found is None:
-            found = self.tenants[tenant_id] = TenantCounts()
-        return found
+        result = self.tenants.get(tenant_id)
+        if result is None:
+            result = self.tenants[tenant_id] = TenantCounts()
+        return result
 
     def add_tenants(self, counted: Metrics) -> None:
         """Add what others have counted for each tenant."""

@@ -165,7 +165,7 @@ class StoredSubscription:
     tenant_id: int
     key: str
     query: str
-    lane_id: int
+    queue_id: int
     subscriber: str
     namespaces: Mapping[str, str] = field(default_factory=dict)
     dialect: Dialect = "xpath"
@@ -231,7 +231,7 @@ class QueuedDelivery(NamedTuple):
     """One message for one subscription, in a lane."""
 
     id: DeliveryId
-    lane_id: int
+    queue_id: int
     key: str
     """Of the subscription."""
     message: StoredMessage
@@ -249,7 +249,7 @@ class QueuedDelivery(NamedTuple):
 class NewDelivery(NamedTuple):
     """A delivery to be stored."""
 
-    lane_id: int
+    queue_id: int
     seq: int
     subscription_id: int
     payload: bytes | None

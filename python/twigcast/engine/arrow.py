@@ -88,12 +88,12 @@ def match_batch(
     if threads < 0:
         raise ValueError(f"threads must not be negative, as {threads} is")
     xml = _Messages.of(_message_column(messages))
-    wanted = _BatchOptions(deliver, nodes, threads)
+    requested = _BatchOptions(deliver, nodes, threads)
     if grouped and (deliver or nodes):
         raise ValueError("payloads and nodes are told by key, not by group")
     if grouped and not subscriptions.engine.has_external:
         return _match_groups(subscriptions, xml, threads)
-    answers = _match_keys(subscriptions, xml, wanted)
+    answers = _match_keys(subscriptions, xml, requested)
     return _each_its_own_group(answers) if grouped else answers
 
 
@@ -104,8 +104,8 @@ def _match_keys(subscriptions: SubscriptionSet, xml: _Messages, wanted: _BatchOp
     if first.needs_conversion:
         plain, failures = _converted(xml.array, first.needs_conversion, subscriptions.limits.message_bytes_max)
         second, keys = _ask(subscriptions, _Messages.of(plain), wanted, table)
-        late = _wrap(second, {**dict(second.errors), **failures}, keys, wanted)
-        answers = _replace_rows(answers, first.needs_conversion, late)
+        delayed = _wrap(second, {**dict(second.errors), **failures}, keys, wanted)
+        answers = _replace_rows(answers, first.needs_conversion, delayed)
     return answers
 
 
@@ -251,8 +251,8 @@ def _wrap(
     def lists(list_type: pa.DataType, values: pa.Array) -> pa.Array:
         return pa.Array.from_buffers(list_type, count, [validity, offsets], len(errors), children=[values])
 
-    found = pa.DictionaryArray.from_buffers(_KEY_TYPE, matches, [None, _slots(result)], keys)
-    columns = {"keys": lists(KEYS_TYPE, found)}
+    outcome = pa.DictionaryArray.from_buffers(_KEY_TYPE, matches, [None, _slots(result)], keys)
+    columns = {"keys": lists(KEYS_TYPE, outcome)}
     if wanted.nodes:
         counts = pa.Array.from_buffers(_INT32, matches, [None, pa.py_buffer(result.node_counts)])
         columns["nodes"] = lists(NODES_TYPE, counts)

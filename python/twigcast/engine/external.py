@@ -68,18 +68,18 @@ def match_batch(
     Raises:
         MissingExtra: There are queries in XQuery, and Saxon is not installed.
     """
-    found = engine.match_batch(offsets, data, count, None, deliver, nodes, threads, known)
+    result = engine.match_batch(offsets, data, count, None, deliver, nodes, threads, known)
     if not engine.has_external:
-        return found
-    external = _queries(engine, found)
+        return result
+    external = _queries(engine, result)
     if not external:
-        return found
-    places = array("q", offsets[: 8 * (count + 1)])
+        return result
+    positions = array("q", offsets[: 8 * (count + 1)])
     return _Patching(
-        found,
+        result,
         external,
         evaluate or shared().evaluate,
-        lambda row: bytes(data[places[row] - places[0] : places[row + 1] - places[0]]),
+        lambda row: bytes(data[positions[row] - positions[0] : positions[row + 1] - positions[0]]),
         deliver=deliver,
     ).patched()
 
@@ -91,20 +91,20 @@ class _Query:
     namespaces: dict[str, str]
 
 
-def _queries(engine: Engine, found: Answers) -> dict[int, _Query]:
+def _queries(engine: Engine, results: Answers) -> dict[int, _Query]:
     """The queries in XQuery, by what stands for them in the answers: slots, or places among the keys."""
     queries = {slot: _Query(key, text, namespaces) for slot, key, text, namespaces in engine.external()}
-    if found.keys is None:
+    if results.keys is None:
         return queries
     by_key = {query.key: query for query in queries.values()}
-    ends, text = array("i", found.keys[0]), found.keys[1]
+    ends, text = array("i", results.keys[0]), results.keys[1]
     keys = [text[start:end].decode() for start, end in pairwise(ends)]
-    return {place: by_key[key] for place, key in enumerate(keys) if key in by_key}
+    return {position: by_key[key] for position, key in enumerate(keys) if key in by_key}
 
 
 @dataclass(slots=True)
 class _Patching:
-    found: Answers
+    answers: Answers
     external: dict[int, _Query]
     evaluate: Evaluate
     message: Callable[[int], bytes]
@@ -113,40 +113,40 @@ class _Patching:
     """Places of the matches that stay."""
     numbers: list[int] = field(default_factory=list)
     """Numbers of the payloads of those."""
-    made: list[bytes] = field(default_factory=list)
+    results: list[bytes] = field(default_factory=list)
     failures: list[tuple[int, TwigcastError]] = field(default_factory=list)
 
     def patched(self) -> Answers:
         """The answers, if there is anything to change in them."""
-        slots = integers("i", self.found.slots)
-        ends = integers("i", self.found.key_offsets)
+        slots = integers("i", self.answers.slots)
+        ends = integers("i", self.answers.key_offsets)
         if self.external.keys().isdisjoint(slots):
-            return self.found
-        numbers = integers("i", self.found.payload_numbers)
-        before = len(self.found.payload_offsets) // 8 - 1
+            return self.answers
+        numbers = integers("i", self.answers.payload_numbers)
+        before = len(self.answers.payload_offsets) // 8 - 1
         key_offsets = array("i", [0])
         for row, (start, end) in enumerate(pairwise(ends)):
-            for place in range(start, end):
-                if self._stays(row, slots[place], numbers[place] if self.deliver else -1, before):
-                    self.kept.append(place)
+            for position in range(start, end):
+                if self._stays(row, slots[position], numbers[position] if self.deliver else -1, before):
+                    self.kept.append(position)
             key_offsets.append(len(self.kept))
-        counts = integers("i", self.found.node_counts)
-        offsets = array("q", self.found.payload_offsets)
-        for payload in self.made:
+        counts = integers("i", self.answers.node_counts)
+        offsets = array("q", self.answers.payload_offsets)
+        for payload in self.results:
             offsets.append(offsets[-1] + len(payload))
         return Patched(
-            keys=self.found.keys,
-            more_keys=self.found.more_keys,
+            keys=self.answers.keys,
+            more_keys=self.answers.more_keys,
             key_offsets=key_offsets.tobytes(),
-            slots=array("i", (slots[place] for place in self.kept)).tobytes(),
-            node_counts=array("i", (counts[place] for place in self.kept)).tobytes() if counts else b"",
+            slots=array("i", (slots[index] for index in self.kept)).tobytes(),
+            node_counts=array("i", (counts[index] for index in self.kept)).tobytes() if counts else b"",
             payload_numbers=array("i", self.numbers).tobytes() if self.deliver else b"",
             payload_validity=_bits(self.numbers) if self.deliver else b"",
             payload_offsets=offsets.tobytes(),
-            payloads=b"".join([self.found.payloads, *self.made]),
-            errors=self.found.errors,
-            failures=[*self.found.failures, *self.failures],
-            needs_conversion=self.found.needs_conversion,
+            payloads=b"".join([self.answers.payloads, *self.results]),
+            errors=self.answers.errors,
+            failures=[*self.answers.failures, *self.failures],
+            needs_conversion=self.answers.needs_conversion,
         )
 
     def _stays(self, row: int, slot: int, number: int, before: int) -> bool:
@@ -157,8 +157,8 @@ class _Patching:
                 self.failures.append((row, UndecidedSubscription(query.key, reply.error)))
             if reply.result is None:
                 return False
-            number = before + len(self.made)
-            self.made += [reply.result] if self.deliver else []
+            number = before + len(self.results)
+            self.results += [reply.result] if self.deliver else []
         self.numbers.append(number)
         return True
 

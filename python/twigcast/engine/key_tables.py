@@ -52,11 +52,11 @@ class KeyTable:
     def grown(self, offsets: bytes, text: bytes) -> KeyTable:
         """The table with further keys behind. What it had is not copied, as long as there is room."""
         with _growing:
-            room = self._room
-            if room is None or not room.fits_behind(self, offsets, text):
-                room = _KeyBuffer(self, len(offsets) + len(text))
-            grown = room.put(self, offsets, text)
-            grown._room = room
+            remaining = self._room
+            if remaining is None or not remaining.fits_behind(self, offsets, text):
+                remaining = _KeyBuffer(self, len(offsets) + len(text))
+            grown = remaining.put(self, offsets, text)
+            grown._room = remaining
             return grown
 
     def keys_of(self, slots: Sequence[int]) -> list[str]:
@@ -64,13 +64,13 @@ class KeyTable:
         if self._keys is None:
             self._keys = [None] * self.count
         keys = self._keys
-        found = [keys[slot] for slot in slots]
-        if None in found:
+        results = [keys[slot] for slot in slots]
+        if None in results:
             for slot in slots:
                 if keys[slot] is None:
                     keys[slot] = str(self._text[self._offsets[slot] : self._offsets[slot + 1]], "utf-8")
-            found = [keys[slot] for slot in slots]
-        return found  # type: ignore[return-value]
+            results = [keys[slot] for slot in slots]
+        return results  # type: ignore[return-value]
 
     def arrow(self) -> pa.StringArray:
         """The keys as an Arrow array, made once."""
@@ -233,18 +233,18 @@ class KeyTableCache:
 
         ``table`` is of before the results were asked for: later ones have no keys of subscriptions that went since.
         """
-        known = bisect_left(slots, table.count) if table.version == results.keys_version else 0
-        if known == len(slots):
+        existing = bisect_left(slots, table.count) if table.version == results.keys_version else 0
+        if existing == len(slots):
             return table.keys_of(slots)
-        keys = [*table.keys_of(slots[:known]), *results.keys(known)]
-        self._note_named(len(keys) - known)
+        keys = [*table.keys_of(slots[:existing]), *results.keys(existing)]
+        self._note_named(len(keys) - existing)
         return keys
 
     def _grown(self, table: KeyTable, more: tuple[bytes, bytes]) -> KeyTable:
         """A table with what an answer has brought that was missing in it."""
         table = table.grown(*more)
-        known = self._keys
-        if known.version == table.version and known.count < table.count:
+        existing = self._keys
+        if existing.version == table.version and existing.count < table.count:
             self._keys = table
         return table
 

@@ -129,21 +129,21 @@ class _Decomposition:
         self._parts.append(LinearPart((), ()))
         predicates = list(conditions)
         hanging: list[tuple[tuple[str, ...], int, Path, Condition | None]] = []
-        place = anchor
+        offset = anchor
         for index, step in enumerate(steps):
             if step.axis is Axis.ATTRIBUTE or step.test == TEXT:
                 final = self._last_test(step, is_last=index + 1 == len(steps), final=final)
                 break
             if step == Step(Axis.SELF, NODE):
                 continue
-            place += 1
-            labels += self._labels(step, place, predicates)
+            offset += 1
+            labels += self._labels(step, offset, predicates)
             for position, expression in enumerate(step.predicates):
-                self._predicate(expression, place, labels, predicates, hanging, first=position == 0, step=step)
+                self._predicate(expression, offset, labels, predicates, hanging, first=position == 0, step=step)
         if not labels:
             raise self._refuse("the document node alone cannot be distributed")
         if final is not None:
-            predicates.append(Predicate(place, final))
+            predicates.append(Predicate(offset, final))
         self._parts[number] = LinearPart(labels, tuple(predicates), parent, anchor)
         for prefix, step_number, path, test in hanging:
             above = tuple(p for p in predicates if p.step <= step_number)
@@ -202,10 +202,10 @@ class _Decomposition:
             return self._position(Operator.EQUAL, expression.value, step, first=first)
         if isinstance(expression, Or | And):
             inner = [self._local(operand, step, first=first) for operand in expression.operands]
-            known = tuple(test for test in inner if test is not None)
-            if len(known) < len(inner):
+            existing = tuple(test for test in inner if test is not None)
+            if len(existing) < len(inner):
                 raise self._refuse("a nested path inside 'or' cannot be distributed")
-            return Condition("or" if isinstance(expression, Or) else "and", inner=known)
+            return Condition("or" if isinstance(expression, Or) else "and", inner=existing)
         if isinstance(expression, FunctionCall):
             return self._call(expression, step, first=first)
         if isinstance(expression, Compare):

@@ -41,8 +41,8 @@ class EnvelopeWriter:
 
 def _queries(engine: Engine, keys: pa.StringArray) -> pa.LargeStringArray:
     """By slot, the query as it was written; null where there is no subscription."""
-    found = (engine.query(key) for key in keys.to_pylist())
-    return pa.array([None if query is None else query[0] for query in found], pa.large_string())
+    results = (engine.query(key) for key in keys.to_pylist())
+    return pa.array([None if query is None else query[0] for query in results], pa.large_string())
 
 
 def escaped(values: pa.StringArray) -> pa.StringArray:

@@ -90,8 +90,8 @@ def test_whoever_waits_is_let_go_when_the_connection_is_closed() -> None:
 def test_an_error_is_told_and_kept(is_full: bool) -> None:
     async def scene() -> None:
         gate = Gate()
-        told: list[int] = []
-        connection = Connection(gate.send, lambda: told.append(1))
+        reported: list[int] = []
+        connection = Connection(gate.send, lambda: reported.append(1))
         gate.error = RuntimeError("the transport is closed")
         if is_full:
             gate.is_open.clear()
@@ -99,7 +99,7 @@ def test_an_error_is_told_and_kept(is_full: bool) -> None:
         gate.is_open.set()
         with pytest.raises(RuntimeError, match="closed"):
             await connection.send(body(2))
-        assert told == [1]
+        assert reported == [1]
         assert connection.error is gate.error
 
     asyncio.run(scene())

@@ -73,9 +73,9 @@ async def register(
 
 
 def source(broker: Broker, name: str = "feed") -> Source:
-    found = broker.store.source(TENANT, name)
-    assert found is not None
-    return found
+    result = broker.store.source(TENANT, name)
+    assert result is not None
+    return result
 
 
 def state(broker: Broker) -> dict[str, Any]:
@@ -109,7 +109,7 @@ async def test_new_entries_are_published_once_oldest_first(broker: Broker) -> No
         assert site.server.got[-1].headers["accept-encoding"] == "gzip"
         site.body = rss("3", "2", "1")
         await until(lambda: len(ids(broker)) == 3)
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 1)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 1)
         site.body = rss("4")
         await until(lambda: len(ids(broker)) == 4)
         site.body = rss("4", "3", "2", "1")

@@ -33,7 +33,7 @@ class ExcerptLine:
     number: int
     spans: tuple[HighlightSpan, ...]
     """The span at the place of the error, if it lies in this line, has the kind ``error``."""
-    is_place: bool = False
+    is_fault: bool = False
     cut_before: bool = False
     """Characters at its start are not shown."""
     cut_after: bool = False
@@ -112,15 +112,15 @@ def _looks_binary(text: str) -> bool:
 
 
 def _line(number: int, content: str, column: int | None, *, is_place: bool) -> ExcerptLine:
-    place = None if column is None else min(column - 1, len(content))
-    start = 0 if place is None else max(0, place - LINE_CHARACTERS_MAX // 2)
+    position = None if column is None else min(column - 1, len(content))
+    start = 0 if position is None else max(0, position - LINE_CHARACTERS_MAX // 2)
     if start < LINE_CHARACTERS_MAX // 4:
         start = 0
     end = start + LINE_CHARACTERS_MAX
     spans: list[HighlightSpan] = []
-    for text, kind in _around(content[start:end], None if place is None else place - start):
+    for text, kind in _around(content[start:end], None if position is None else position - start):
         spans.extend(visible(HighlightSpan(text, kind)))
-    if place is not None and place == len(content):
+    if position is not None and position == len(content):
         # Something is missing at the end of the line.
         spans.append(HighlightSpan("\N{NO-BREAK SPACE}", "error"))
     return ExcerptLine(number, tuple(spans), is_place, start > 0, end < len(content))

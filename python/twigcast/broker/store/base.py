@@ -24,9 +24,9 @@ class Memory:
     """What an open store knows without asking the database."""
 
     def __init__(self) -> None:
-        self.some_revived = False
+        self.has_redriven = False
         """Dead letters were revived since it was opened, so that acknowledgements are to be compared with them."""
-        self.lanes_set_aside: set[int] = set()
+        self.queues_set_aside: set[int] = set()
         """Lanes that may have deliveries set aside; no other lane has."""
 
 
@@ -72,5 +72,5 @@ class Writes(ABC):
         """Store what went wrong for single subscriptions."""
 
     @abstractmethod
-    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+    def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
         """Acknowledge single deliveries of a lane."""

@@ -104,7 +104,7 @@ class Statistics:
     messages: int
     rejected: int
     subscriptions: int
-    lanes: int
+    queues: int
     pending: int
     dead_letters: int
     bytes: int
@@ -152,7 +152,7 @@ class Origin:
     root: int
     number: int
     """Its number there."""
-    way: tuple[int, ...]
+    route: tuple[int, ...]
     """The brokers that it passed."""
 
 
@@ -164,7 +164,7 @@ class Transaction(Protocol):
     def next_seq(self) -> int:
         """The sequence number that the next message will get."""
 
-    def known_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+    def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
         """Those of the submissions that were accepted before: by tenant id, source and message id. Bodies are empty."""
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
@@ -183,10 +183,10 @@ class Transaction(Protocol):
 
     # Lanes
 
-    def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
+    def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
         """Move the mark of a lane forward; never back."""
 
-    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+    def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
         """Acknowledge single deliveries, in any order, and let the mark follow. Unknown ones are passed over.
 
         Where they are the first that are pending, only the mark is written.
@@ -244,7 +244,7 @@ class Transaction(Protocol):
 
     # Pushing
 
-    def set_attempts(self, lane_id: int, attempts: Attempts | None) -> None:
+    def set_attempts(self, queue_id: int, attempts: Attempts | None) -> None:
         """Remember how often the first delivery of a lane was tried; ``None``: nothing is left to remember."""
 
     def add_websub_request(self, request: WebSubRequest) -> int:
@@ -255,10 +255,10 @@ class Transaction(Protocol):
 
     # Dead letters
 
-    def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
+    def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
         """Move deliveries (each with the attempts made and the reason) to the dead letters and acknowledge them."""
 
-    def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+    def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         """Take dead letters out, to be delivered again; what a push worker then does not finish it buries again.
 
         What is finished is to be acknowledged one by one (:meth:`acknowledge`). Until then the store keeps the dead
@@ -421,12 +421,12 @@ class Store(Protocol):
 
     # Lanes
 
-    def lane(self, tenant_id: int, subscriber: str) -> QueueState | None:
+    def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
         """A lane by its subscriber's name."""
 
     def pending(
         self,
-        lane_id: int,
+        queue_id: int,
         *,
         after: QueuePosition | None = None,
         limit: int,
@@ -438,7 +438,7 @@ class Store(Protocol):
         Deliveries of one message share their :class:`StoredMessage`. ``redelivered`` is not set here.
         """
 
-    def pending_count(self, lane_id: int) -> int:
+    def pending_count(self, queue_id: int) -> int:
         """How many deliveries a lane has pending."""
 
     def recent_deliveries(
@@ -446,12 +446,12 @@ class Store(Protocol):
     ) -> list[QueuedDelivery]:
         """The latest deliveries of a subscription (before a message), acknowledged or not, newest first."""
 
-    def lanes_with_pending(self, lane_ids: Iterable[int]) -> list[int]:
+    def queues_with_pending(self, queue_ids: Iterable[int]) -> list[int]:
         """Those of the lanes that have something pending."""
 
     # Pushing
 
-    def attempts(self, lane_id: int) -> Attempts | None:
+    def attempts(self, queue_id: int) -> Attempts | None:
         """How often the first delivery of a lane was tried, where it failed before."""
 
     def websub_requests(self) -> list[tuple[int, WebSubRequest]]:

@@ -14,15 +14,15 @@ class WorkloadError(TwigcastError, ValueError):
 class WorkloadExhaustedError(WorkloadError):
     """There are not as many different queries as were asked for, or they are too rare to be found.
 
-    ``found`` is how many there were after ``tries`` attempts.
+    ``result`` is how many there were after ``tries`` attempts.
     """
 
     code: ClassVar[str] = "workload-exhausted"
 
-    def __init__(self, wanted: int, found: int, tries: int) -> None:
-        super().__init__(wanted, found, tries)
+    def __init__(self, wanted: int, result: int, tries: int) -> None:
+        super().__init__(wanted, result, tries)
         self.wanted = wanted
-        self.found = found
+        self.found = result
         self.tries = tries
 
     def __str__(self) -> str:

@@ -44,8 +44,8 @@ def common_conjuncts(query: RoutingQuery) -> RoutingQuery:
     """Rule 7: one disjunct a scope, of the paths that all disjuncts have in common; always true if there are none."""
     common: dict[str, frozenset[LinearPath]] = {}
     for disjunct in query:
-        known = common.get(disjunct.scope)
-        common[disjunct.scope] = disjunct.paths if known is None else known & disjunct.paths
+        existing = common.get(disjunct.scope)
+        common[disjunct.scope] = disjunct.paths if existing is None else existing & disjunct.paths
     return frozenset(Disjunct(scope, paths) for scope, paths in common.items())
 
 
@@ -96,10 +96,10 @@ class Selectivity:
 
     def share(self, disjuncts: Iterable[Disjunct]) -> float:
         """The share of messages that satisfy at least one of these."""
-        known = list(disjuncts)
+        existing = list(disjuncts)
         if not self._sample:
-            return 1 - reduce(lambda missed, disjunct: missed * (1 - guess(disjunct)), known, 1.0)
-        return self.bits(known).bit_count() / len(self._sample)
+            return 1 - reduce(lambda missed, disjunct: missed * (1 - guess(disjunct)), existing, 1.0)
+        return self.bits(existing).bit_count() / len(self._sample)
 
     def loss(self, wide: Disjunct, members: Sequence[Disjunct], passing: int) -> tuple[float, float, float]:
         """What it costs to put `wide` in the place of the members.
@@ -167,12 +167,12 @@ def generalise(
         if len(current) <= _CROWDED * boxes_max:
             break
         current = _replace(stands_for, current, crude(current))
-    known: dict[Disjunct, list[Disjunct]] = {}
+    existing: dict[Disjunct, list[Disjunct]] = {}
     for _ in range(_ROUNDS_MAX):
         excess = boxes(current) - boxes_max
         if excess <= 0:
             break
-        chosen = _choose(current, excess, selectivity, known)
+        chosen = _choose(current, excess, selectivity, existing)
         if not chosen:
             break
         current = _replace(stands_for, current, chosen)
@@ -290,12 +290,12 @@ def _grouped(
         shapes = sorted((without_constants(path), path) for path in disjunct.paths)
         key = (disjunct.scope, *(shape for shape, _ in shapes))
         groups.setdefault(key, []).append((disjunct, [path for _, path in shapes]))
-    found: dict[Disjunct, Disjunct] = {}
+    results: dict[Disjunct, Disjunct] = {}
     for members in groups.values():
         if len(members) > 1:
             wide = cover(members)
-            found.update((disjunct, wide) for disjunct, _ in members)
-    return found
+            results.update((disjunct, wide) for disjunct, _ in members)
+    return results
 
 
 _CRUDE: tuple[_Crude, ...] = (_by_constants, _each(_bare), _each(_longest), *map(_cut, (4, 3, 2, 1)))

@@ -66,7 +66,7 @@ class Exchange:
     def __init__(self, bodies: Bodies, forms: Sequence[str] = (TEXT,)) -> None:
         self._bodies = bodies
         self._forms = tuple(forms)
-        self._told: dict[int, Lexicon] = {}
+        self._sent: dict[int, Lexicon] = {}
         """Dictionaries that the neighbour has been taught, by their ids, in order."""
         self._learnt: dict[int, Lexicon] = {}
         """What the neighbour has taught, in order."""
@@ -88,7 +88,7 @@ class Exchange:
         if carried is None:
             return (message._replace(forms=self._forms) if isinstance(message, Hello) else message,)
         form, lexicon = carried.form, carried.lexicon
-        if form == self._sends and (lexicon is None or self._told.get(lexicon.id) is lexicon):
+        if form == self._sends and (lexicon is None or self._sent.get(lexicon.id) is lexicon):
             if form != TEXT:
                 self.counts["sent"] += 1
             return (message,)
@@ -100,27 +100,27 @@ class Exchange:
         lexicon = sent.lexicon
         if lexicon is None:
             return (onward,)
-        if _is_same(self._told.get(lexicon.id), lexicon.names):
+        if _is_same(self._sent.get(lexicon.id), lexicon.names):
             # In its place, so that names are compared once and not with each message.
-            self._told[lexicon.id] = lexicon
+            self._sent[lexicon.id] = lexicon
             return (onward,)
         return (self._teach(lexicon), onward)
 
     def _teach(self, lexicon: Lexicon) -> LexiconUpdate:
         self.counts["taught"] += 1
-        base = None if lexicon.base is None else self._told.get(lexicon.base)
-        teaching = lexicon.teaching(_is_same(base, lexicon.names[: lexicon.base_size]))
-        _remember(self._told, lexicon.id, lexicon)
+        base = None if lexicon.base is None else self._sent.get(lexicon.base)
+        teaching = lexicon.update(_is_same(base, lexicon.names[: lexicon.base_size]))
+        _remember(self._sent, lexicon.id, lexicon)
         return teaching
 
     # What comes in
 
-    def hear(self, hello: Hello) -> None:
+    def on_hello(self, hello: Hello) -> None:
         """The neighbour has greeted."""
         self.sends = choose(self._forms, hello.forms)
         self._sends = str(self.sends)
-        known = [name for name in hello.forms if name in FORMS]
-        self.receives = choose(known, self._forms)
+        existing = [name for name in hello.forms if name in FORMS]
+        self.receives = choose(existing, self._forms)
 
     def learn(self, teaching: LexiconUpdate) -> None:
         """The neighbour teaches a dictionary.
