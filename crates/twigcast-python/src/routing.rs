@@ -129,9 +129,9 @@ impl ConjunctionIndex {
         py: Python<'_>,
         stream: &[u8],
         dictionary: Option<&NameDictionary>,
-        labels: LabelsInput<'_>,
+        wanted: LabelsInput<'_>,
     ) -> PyResult<Targets> {
-        let options = labels.labels();
+        let options = wanted.labels();
         py.detach(|| {
             with_dictionary(dictionary, |names| {
                 self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, options))
