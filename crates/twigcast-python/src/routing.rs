@@ -131,10 +131,10 @@ impl ConjunctionIndex {
         dictionary: Option<&NameDictionary>,
         wanted: LabelsInput<'_>,
     ) -> PyResult<Targets> {
-        let options = wanted.labels();
+        let labels = wanted.labels();
         py.detach(|| {
             with_dictionary(dictionary, |names| {
-                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, options))
+                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, labels))
             })
         })
         .map_err(|error| errors::message(py, &error))
