@@ -54,10 +54,10 @@ def measure(feed: str) -> list[Row]:
 
         return work
 
-    def routing(link: _Link, table: ConjunctionIndex, wanted: LabelRequest) -> Callable[[], None]:
+    def routing(link: _Link, table: ConjunctionIndex, requested: LabelRequest) -> Callable[[], None]:
         def work() -> None:
             for message in link.messages:
-                link.bodies.opened(message).route(table, wanted)
+                link.bodies.opened(message).route(table, requested)
 
         return work
 
@@ -109,7 +109,7 @@ class _Link:
         before, self._comes, self._goes = (Exchange(Bodies(), (str(form), "text")) for _ in range(3))
         self.bodies = Bodies()
         for exchange in (before, self._comes, self._goes):
-            exchange.hear(hello)
+            exchange.on_hello(hello)
         self._packets: list[bytes] = []
         self.messages: list[OverlayMessage] = []
         for number, text in enumerate(texts, 1):
@@ -128,13 +128,13 @@ class _Link:
         for message in self.messages:
             list(self._goes.outgoing(Span(7, 0, message.number, message)))
 
-    def forward(self, table: ConjunctionIndex, wanted: LabelRequest) -> None:
+    def forward(self, table: ConjunctionIndex, requested: LabelRequest) -> None:
         """Receive all messages, find who wants them, send them on to one neighbour."""
         for data in self._packets:
             (received,) = messages_of(data, self._comes.agreed)
             span = self._comes.incoming(received)
             message = span.message
-            self.bodies.opened(message).route(table, wanted)
+            self.bodies.opened(message).route(table, requested)
             onward = message.passed_on(8)
             for each in self._goes.outgoing(Span(span.root, span.after, span.upto, onward)):
                 packet([frame(each)])

@@ -140,8 +140,8 @@ class Trial:
     def _deliver(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:10]:
             both = (subscriptions.deliver(message), afresh.deliver(message))
-            found, expected = ({one.key: one.payload for one in deliveries} for deliveries in both)
-            assert found == expected, message
+            result, expected = ({one.key: one.payload for one in deliveries} for deliveries in both)
+            assert result == expected, message
 
     def _nodes(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:5]:
@@ -157,8 +157,8 @@ class Trial:
         if len(self.held) > HELD_MAX:
             self.release(self.random.randrange(HELD_MAX))
 
-    def release(self, place: int) -> None:
-        answers, expected = self.held.pop(place)
+    def release(self, position: int) -> None:
+        answers, expected = self.held.pop(position)
         assert answers.to_pylist() == expected
 
 

@@ -200,7 +200,7 @@ def test_deliveries_name_the_keys_of_their_moment_whenever_they_are_looked_at(
         expected = {key: results[query] for key, query in held.items() if query in results}
         assert subscriptions.count_nodes(message) == dict.fromkeys(expected, 1)
         kept.append((subscriptions.deliver(message), expected))
-        for deliveries, told in chance.sample(kept, min(len(kept), chance.choice((0, 3)))):
-            assert {delivery.key: delivery.payload for delivery in deliveries} == told
-    for deliveries, told in kept:
-        assert {delivery.key: delivery.payload for delivery in deliveries} == told
+        for deliveries, reported in chance.sample(kept, min(len(kept), chance.choice((0, 3)))):
+            assert {delivery.key: delivery.payload for delivery in deliveries} == reported
+    for deliveries, reported in kept:
+        assert {delivery.key: delivery.payload for delivery in deliveries} == reported

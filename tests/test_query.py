@@ -262,9 +262,9 @@ def test_generated_expressions_read_back(shared_data: pathlib.Path) -> None:
         algebra = parse(case["query"], case["namespaces"])
         assert parse(str(algebra), case["namespaces"]) == algebra, case["query"]
         if "union" not in case["features"]:
-            found = (
+            result = (
                 etree.fromstring(case["doc"].encode())
                 .getroottree()
                 .xpath(f"boolean({algebra})", namespaces=case["namespaces"] or None)
             )
-            assert found == case["boolean"], (case["query"], str(algebra))
+            assert result == case["boolean"], (case["query"], str(algebra))

@@ -51,10 +51,10 @@ VALUE_OF = dict(STEADY) | {
 
 
 def _check(value: int, keys: Iterable[str]) -> None:
-    found = list(keys)
-    assert {VALUE_OF[key] for key in found} == {value}
-    assert f"steady{value}" in found
-    assert len(found) == len(set(found))
+    results = list(keys)
+    assert {VALUE_OF[key] for key in results} == {value}
+    assert f"steady{value}" in results
+    assert len(results) == len(set(results))
 
 
 @pytest.fixture(autouse=True)

@@ -66,8 +66,8 @@ def test_a_batch_equals_one_by_one(messages: list[bytes | None], threads: int) -
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()])
 def test_binary_messages(subs: SubscriptionSet, kind: pa.DataType) -> None:
-    wanted = [one_by_one(subs, message) for message in MESSAGES]
-    assert batched(subs, pa.array(MESSAGES, kind)) == wanted
+    requested = [one_by_one(subs, message) for message in MESSAGES]
+    assert batched(subs, pa.array(MESSAGES, kind)) == requested
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
@@ -77,13 +77,13 @@ def test_text_messages(subs: SubscriptionSet, kind: pa.DataType) -> None:
 
 
 def test_slices_chunks_and_record_batches(subs: SubscriptionSet) -> None:
-    wanted = [one_by_one(subs, message) for message in MESSAGES]
+    requested = [one_by_one(subs, message) for message in MESSAGES]
     whole = pa.array(MESSAGES, pa.binary())
     for start in range(len(MESSAGES)):
-        assert batched(subs, whole[start : start + 5]) == wanted[start : start + 5]
-    assert batched(subs, pa.chunked_array([whole[:3], whole[3:3], whole[3:]])) == wanted
-    assert batched(subs, pa.record_batch({"id": whole, "xml": whole})) == wanted
-    assert batched(subs, pa.table({"xml": pa.chunked_array([whole, whole])})) == wanted * 2
+        assert batched(subs, whole[start : start + 5]) == requested[start : start + 5]
+    assert batched(subs, pa.chunked_array([whole[:3], whole[3:3], whole[3:]])) == requested
+    assert batched(subs, pa.record_batch({"id": whole, "xml": whole})) == requested
+    assert batched(subs, pa.table({"xml": pa.chunked_array([whole, whole])})) == requested * 2
 
 
 def test_an_empty_batch_and_an_empty_set(subs: SubscriptionSet) -> None:
@@ -106,11 +106,11 @@ def test_bytes_before_and_behind_the_messages_are_left_alone(subs: SubscriptionS
     good = [message for message in MESSAGES[:5] if message is not None]
     expected = subs.match_batch(pa.array(good, pa.large_binary())).to_pylist()
     for before, behind in ((0, 0), (1, 0), (0, 1), (0, 64), (0, 65), (7, 5_000), (5_000, 7)):
-        places = [before]
+        positions = [before]
         for message in good:
-            places.append(places[-1] + len(message))
+            positions.append(positions[-1] + len(message))
         data = b"<" * before + b"".join(good) + b"<" * behind
-        buffers = [None, pa.array(places, pa.int64()).buffers()[1], pa.py_buffer(data)]
+        buffers = [None, pa.array(positions, pa.int64()).buffers()[1], pa.py_buffer(data)]
         messages = pa.Array.from_buffers(pa.large_binary(), len(good), buffers)
         assert subs.match_batch(messages).to_pylist() == expected, (before, behind)
         assert subs.match_batch(messages[:0]).to_pylist() == []
@@ -186,8 +186,8 @@ def test_memory_is_used_again_once_nobody_looks_at_it(grouped: bool) -> None:
         if held and chance.random() < 0.3:
             held.pop(chance.randrange(len(held)))
         del answer, numbers
-        for kept, told in held:
-            assert kept.to_pylist() == told
+        for kept, reported in held:
+            assert kept.to_pylist() == reported
     assert len(addresses) < 60
 
 
@@ -220,8 +220,8 @@ def test_the_memory_of_payloads_is_used_again_once_nobody_looks_at_them(threads:
         if held and chance.random() < 0.3:
             held.pop(chance.randrange(len(held)))
         del answer, data
-        for kept, told in held:
-            assert kept.to_pylist() == told
+        for kept, reported in held:
+            assert kept.to_pylist() == reported
     large = [address for address in addresses if address]
     assert len(set(large)) < len(large)
 
@@ -326,10 +326,10 @@ def test_the_engine_takes_views_and_slices(subs: SubscriptionSet) -> None:
 
     for messages in (good * 40, good[:1], good * 7, good[1:4]):
         offsets, data = laid_out(messages)
-        wanted = ask(offsets, data, len(messages))
-        assert len(wanted[1]) > 0
-        assert ask(offsets, memoryview(data), len(messages)) == wanted
-        assert ask(offsets, memoryview(bytearray(data)), len(messages)) == wanted
+        requested = ask(offsets, data, len(messages))
+        assert len(requested[1]) > 0
+        assert ask(offsets, memoryview(data), len(messages)) == requested
+        assert ask(offsets, memoryview(bytearray(data)), len(messages)) == requested
         for start in range(min(len(messages), 5)):
             first = sum(map(len, messages[:start]))
             count = len(messages) - start
@@ -343,9 +343,9 @@ def test_the_engine_refuses_offsets_that_lead_astray(subs: SubscriptionSet) -> N
     below_zero = offsets[:8] + (-1).to_bytes(8, "little", signed=True) + offsets[16:]
     cases = ((backwards, data), (below_zero, data), (offsets, data[:-1]), (offsets[:16], data))
     for wrong, bytes_ in cases:
-        for given_ in (bytes_, memoryview(bytes_)):
+        for supplied in (bytes_, memoryview(bytes_)):
             with pytest.raises(ValueError, match="offsets do not describe slices of data"):
-                subs.engine.match_batch(wrong, given_, 2, None, False, False, 1)
+                subs.engine.match_batch(wrong, supplied, 2, None, False, False, 1)
     with pytest.raises(BufferError):
         subs.engine.match_batch(offsets, memoryview(data).cast("b"), 2, None, False, False, 1)
     with pytest.raises(TypeError):

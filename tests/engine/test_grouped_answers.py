@@ -116,14 +116,14 @@ def test_a_match_tells_its_number_and_members_without_looking_up_keys() -> None:
 def test_a_match_stays_what_it_was() -> None:
     chance = _seeded()
     subs = _populated(chance, 100)
-    given: list[tuple[set[str], Match]] = []
+    supplied: list[tuple[set[str], Match]] = []
     for _ in range(40):
         match, again = (subs.match(b"<a n='1'><b>x</b></a>") for _ in range(2))
-        given.append((set(match.keys), again))
+        supplied.append((set(match.keys), again))
         for _ in range(5):
             subs.discard(f"key {chance.randrange(100)}")
             subs.replace(f"key {chance.randrange(100)}", chance.choice(QUERIES))
-    for keys, match in given:
+    for keys, match in supplied:
         assert len(match) == len(keys)
         assert {key for key in (f"key {number}" for number in range(100)) if key in match} == keys
         assert set(match) == keys

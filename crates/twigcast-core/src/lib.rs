@@ -12,7 +12,7 @@
 //! - [`stream`]: messages that travel parsed
 //! - [`engine`]: all of it behind one type
 //!
-//! [`simd`]: what of it is made for several kinds of processor.
+//! [`util`]: structures that know nothing of queries. [`simd`]: what of it is made for several kinds of processor.
 #![forbid(unsafe_code)]
 
 pub mod analysis;

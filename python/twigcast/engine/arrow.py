@@ -77,9 +77,7 @@ def _match_groups(
     count = len(xml)
 
     def matched(messages: pa.LargeBinaryArray) -> BatchResult:
-        return session.engine.match_batch(
-            *message_buffers(messages), threads=min(threads, count), naming="groups"
-        )
+        return session.engine.match_batch(*message_buffers(messages), threads=min(threads, count), naming="groups")
 
     result = matched(xml)
     if result.needs_conversion:

@@ -59,7 +59,7 @@ class MessageBuffers(NamedTuple):
     """64-bit integers, one more than there are messages; ``data`` begins where the first one points."""
 
     data: bytes | memoryview
-    count: int
+    message_count: int
 
     @classmethod
     def of(cls, messages: Sequence[bytes]) -> Self:
@@ -314,7 +314,7 @@ class EngineSession:
         # No other thread changes the population meanwhile, so these are the queries that matched.
         with self.changing:
             results, undecided = self._results(source)
-            stored = {key: self.engine.query(key) for key in results.keys()}
+            stored = {key: self.engine.query(key) for key in set(results.keys())}
         queries = {key: query.query for key, query in stored.items() if query is not None}
         return Deliveries(source, results, undecided, DeliveryEnvelope(envelope, message_id, whole, queries))
 
@@ -333,7 +333,8 @@ class EngineSession:
             else:
                 rows[match.position] = match.key, len(payloads)
                 payloads.append(reply.result)
-        return ListedResults([key for key, _ in rows.values()], [index for _, index in rows.values()], payloads), undecided
+        keys, indices = [key for key, _ in rows.values()], [index for _, index in rows.values()]
+        return ListedResults(keys, indices, payloads), undecided
 
     def _processor(self) -> Evaluator:
         return self._saxon() if self._evaluator is None else self._evaluator
@@ -364,13 +365,13 @@ class EngineSession:
 
         def matched(buffers: MessageBuffers) -> BatchResult:
             result = self.engine.match_batch(
-                *buffers, deliver=deliver, nodes=nodes, threads=min(threads, buffers.count), naming=naming
+                *buffers, deliver=deliver, nodes=nodes, threads=min(threads, buffers.message_count), naming=naming
             )
             return self._merged(result, buffers) if result.external else result
 
         first = matched(messages)
         to_convert = first.needs_conversion
-        yield BatchPart(range(messages.count), first, first.errors, frozenset(to_convert))
+        yield BatchPart(range(messages.message_count), first, first.errors, frozenset(to_convert))
         start = 0
         while start < len(to_convert):
             plain, errors = self.convert(map(messages.message, to_convert[start:]), _CONVERTED_BYTES)

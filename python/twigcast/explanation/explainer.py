@@ -51,7 +51,7 @@ class Hint:
     message: str
     """One sentence."""
 
-    place: NodeLocation | None
+    location: NodeLocation | None
     """Where, if it is about one node."""
 
 
@@ -75,7 +75,7 @@ class Explanation:
       ``right``, each with ``text``, ``kind``, ``count``, ``values`` and (where a path selects nothing) its ``path``;
       ``path`` has ``selected`` and ``steps``; ``value`` has a ``value``
     - each step: ``text``, ``contexts`` (nodes that it starts from), ``candidates`` (nodes that pass its node test),
-      ``predicates`` (``text``, ``remaining``), ``selected``, ``hints``, and an ``example``: the ``place`` of a node
+      ``predicates`` (``text``, ``remaining``), ``selected``, ``hints``, and an ``example``: the ``location`` of a node
       that leads on or comes nearest, with a verdict for each predicate
     """
 
@@ -89,7 +89,7 @@ class Explanation:
     @property
     def nodes(self) -> list[NodeLocation]:
         """The first nodes that the query selects."""
-        return [NodeLocation(**place) for place in self.details["nodes"]]
+        return [NodeLocation(**position) for position in self.details["nodes"]]
 
     @property
     def node_count(self) -> int | None:

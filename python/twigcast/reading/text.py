@@ -35,7 +35,7 @@ def as_bytes(message: MessageLike) -> bytes:
     if isinstance(message, bytes):
         return message
     if isinstance(message, str):
-        text = _DECLARED_ENCODING.sub(lambda found: found[1] + " " * len(found[2]), message, count=1)
+        text = _DECLARED_ENCODING.sub(lambda result: result[1] + " " * len(result[2]), message, count=1)
         try:
             return text.encode()
         except UnicodeEncodeError as error:

@@ -173,11 +173,11 @@ class BatchAnswer:
         return pa.ListArray.from_arrays(offsets, deliveries, type=kind)
 
     def _rejection_column(self, start: int, end: int) -> pa.StructArray:
-        found = [rejection for rejection in self.rejections if start <= rejection.row < end]
-        if not found:
+        results = [rejection for rejection in self.rejections if start <= rejection.row < end]
+        if not results:
             return pa.nulls(end - start, _REJECTION)
         column: list[dict[str, object] | None] = [None] * (end - start)
-        for rejection in found:
+        for rejection in results:
             column[rejection.row - start] = {
                 "reason": rejection.reason,
                 "line": rejection.line,
@@ -300,11 +300,11 @@ class BatchMatcher:
         self, ids: pa.StringArray, xml: pa.LargeBinaryArray, result: BatchResult, slots: pa.Int32Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
         """Which matches have a payload, and these payloads as they are delivered."""
-        given = payload_column(result, pa.dictionary(pa.int32(), pa.large_string()))
-        has_payload = given.is_valid()
-        payloads = given.filter(has_payload).dictionary_decode().cast(pa.string())
+        supplied = payload_column(result, pa.dictionary(pa.int32(), pa.large_string()))
+        has_payload = supplied.is_valid()
+        payloads = supplied.filter(has_payload).dictionary_decode().cast(pa.string())
         if self._whole and len(payloads) < len(slots):
-            has_payload, payloads = self._with_messages(given, xml, _parents(result))
+            has_payload, payloads = self._with_messages(supplied, xml, _parents(result))
         if self._enveloping is not None:
             rewritten = pc.indices_nonzero(has_payload)
             parents = _parents(result).take(rewritten)
@@ -312,16 +312,16 @@ class BatchMatcher:
         return has_payload, payloads
 
     def _with_messages(
-        self, given: pa.DictionaryArray, xml: pa.LargeBinaryArray, parents: pa.Int64Array
+        self, supplied: pa.DictionaryArray, xml: pa.LargeBinaryArray, parents: pa.Int64Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
         """A payload for each match: the message where there is no other, fit for the envelope if there is one."""
-        rows = parents.filter(given.is_null())
+        rows = parents.filter(supplied.is_null())
         asked = rows.unique()
         prepared = to_utf8 if self._enveloping is None else _inside
         texts = [prepared(message).decode().removeprefix("\ufeff") for message in xml.take(asked).to_pylist()]
         messages = pa.array(texts, pa.string()).take(pc.index_in(parents, asked))
-        rewritten = given.dictionary_decode().cast(pa.string())
-        return pa.repeat(True, len(given)), pc.coalesce(rewritten, messages)
+        rewritten = supplied.dictionary_decode().cast(pa.string())
+        return pa.repeat(True, len(supplied)), pc.coalesce(rewritten, messages)
 
     def _without_matches(
         self, ids: pa.StringArray, xml: pa.LargeBinaryArray, rejections: Sequence[RowRejection]

@@ -144,8 +144,8 @@ def test_libxml2_says_the_same() -> None:
     document = etree.fromstring(GAZETTE).getroottree()
     assert {query: bool(document.xpath(query)) for query in ON_GAZETTE} == ON_GAZETTE
     for query, message, expected in SMALL:
-        found = etree.fromstring(message).getroottree().xpath(query.replace("{u}", "p:"), namespaces={"p": "u"})
-        assert bool(found) == expected or "1e1" in message, (query, message)
+        result = etree.fromstring(message).getroottree().xpath(query.replace("{u}", "p:"), namespaces={"p": "u"})
+        assert bool(result) == expected or "1e1" in message, (query, message)
 
 
 OUTSIDE = {

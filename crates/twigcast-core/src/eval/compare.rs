@@ -8,8 +8,8 @@ use foldhash::fast::RandomState;
 
 use crate::document::NO_NODE;
 use crate::query::ast::{CompareOp, Expr, Function, Path};
+use crate::query::functions::ExprType;
 
-use super::predicates::PredicateType;
 use super::{Context, EvalError, Evaluator, Halt, NodeRef};
 
 /// The distinct string-values of a node-set.
@@ -84,19 +84,19 @@ impl<'a> Evaluator<'a> {
         context: Context,
     ) -> Result<bool, EvalError> {
         match (self.type_of(left), self.type_of(right)) {
-            (PredicateType::Nodes, PredicateType::Nodes) => self.compare_sets(op, left, right, context),
+            (ExprType::NodeSet, ExprType::NodeSet) => self.compare_sets(op, left, right, context),
             // In an equality the type of the other operand comes second to `boolean`, with a node-set also in an order.
-            (PredicateType::Boolean, PredicateType::Nodes) | (PredicateType::Nodes, PredicateType::Boolean) => {
+            (ExprType::Boolean, ExprType::NodeSet) | (ExprType::NodeSet, ExprType::Boolean) => {
                 let (left, right) = (self.boolean(left, context)?, self.boolean(right, context)?);
                 Ok(op.holds(f64::from(u8::from(left)), f64::from(u8::from(right))))
             }
-            (PredicateType::Nodes, other) => self.compare_set(op, left, right, other, context),
-            (other, PredicateType::Nodes) => self.compare_set(op.flipped(), right, left, other, context),
-            (PredicateType::Boolean, _) | (_, PredicateType::Boolean) if op.is_equality() => {
+            (ExprType::NodeSet, other) => self.compare_set(op, left, right, other, context),
+            (other, ExprType::NodeSet) => self.compare_set(op.flipped(), right, left, other, context),
+            (ExprType::Boolean, _) | (_, ExprType::Boolean) if op.is_equality() => {
                 let equal = self.boolean(left, context)? == self.boolean(right, context)?;
                 Ok(equal == (op == CompareOp::Equal))
             }
-            (PredicateType::String, PredicateType::String) if op.is_equality() => {
+            (ExprType::String, ExprType::String) if op.is_equality() => {
                 let (left, right) = (self.text(left, context)?, self.text(right, context)?);
                 if left.range.is_some() || right.range.is_some() {
                     self.charge_text(left.text.len().min(right.text.len()))?;
@@ -133,10 +133,10 @@ impl<'a> Evaluator<'a> {
         op: CompareOp,
         set: &'a Expr,
         other: &'a Expr,
-        other_type: PredicateType,
+        other_type: ExprType,
         context: Context,
     ) -> Result<bool, EvalError> {
-        if op.is_equality() && other_type == PredicateType::String {
+        if op.is_equality() && other_type == ExprType::String {
             let equal = op == CompareOp::Equal;
             if let Expr::Literal(expected) = other
                 && let Some(holds) =

@@ -41,6 +41,7 @@ use rustc_hash::FxHashMap;
 
 use crate::document::{Message, NodeId};
 use crate::query::ast::{ArithmeticOp, Axis, Expr, NodeTest, Path, PathStart, Step};
+use crate::query::functions::ExprType;
 use crate::util::number;
 use crate::vocabulary::Vocabulary;
 
@@ -48,7 +49,6 @@ pub use node::NodeRef;
 
 use cache::EvalCache;
 use grams::Grams;
-use predicates::PredicateType;
 use texts::MessageText;
 
 /// The value of an expression.
@@ -423,7 +423,7 @@ impl<'a> Evaluator<'a> {
 
     /// Is the value of an expression a number?
     pub fn is_number(&self, expr: &Expr) -> bool {
-        self.type_of(expr) == PredicateType::Number
+        self.type_of(expr) == ExprType::Number
     }
 
     /// The nodes on an axis that pass a node test, in axis order: what the predicates of a step choose from.

@@ -3,7 +3,7 @@
 Saxon evaluates one query on one message at a time, in a process of its own, and may take up to a limit for it.
 Publishing cannot wait for that. So these queries take no part in live matching: a *follower* looks at each message once
 it is stored, lets the engine say whether Saxon has to look at all, and stores what it finds together with how far it
-has come. The ceiling of its lane keeps the order; a kill costs nothing; who is slow is late, and nobody waits for it.
+has come. The ceiling of its queue keeps the order; a kill costs nothing; who is slow is late, and nobody waits for it.
 
 Others get what comes before they are paused, and nothing of what comes until they go on. So does a follower, although
 it may be paused, or go on, before it has come there: it goes on looking until it has come to where the pause began, and
@@ -102,10 +102,10 @@ class ExternalQueryRunner:
         """Where it is, as the store knows."""
         self.position = self.stored_at
         """The sequence number that it looks at next."""
-        self.told = time.monotonic()
+        self.reported_at = time.monotonic()
         self.pauses = list(pauses)
         self._population = TenantPopulation(options.limits, evaluations)
-        self._population.let_in(self.member)
+        self._population.register(self.member)
         self.deliveries: list[NewDelivery] = []
         """What the last step found."""
         self.errors: list[ErrorRecord] = []
@@ -116,23 +116,23 @@ class ExternalQueryRunner:
         return is_paused_at(self.position, self.pauses)
 
     @property
-    def is_to_be_told(self) -> bool:
+    def is_report_due(self) -> bool:
         """Whether what it found, or how far it has come, is to be stored now."""
-        waited = self.is_over or time.monotonic() - self.told >= REPORT_SECONDS
+        waited = self.is_over or time.monotonic() - self.reported_at >= REPORT_SECONDS
         return bool(self.deliveries or self.errors or (waited and self.position > self.stored_at))
 
     def step(self, store: Store, most: int) -> None:
         """Look at the next messages, at most so many; blocks."""
         end = self._end_before_a_pause(store.last_seq())
         most = min(most, STEP_MESSAGES)
-        found = store.messages(
+        results = store.messages(
             self.member.tenant_id, after=self.position - 1, up_to=end, limit=most, bytes_max=STEP_BYTES
         )
-        if not found:
+        if not results:
             self.position = max(self.position, end + 1)
         time_is_up = time.monotonic() + STEP_SECONDS
-        for message in found:
-            self._look_at(message)
+        for message in results:
+            self._evaluate(message)
             self.position = message.seq + 1
             if time.monotonic() > time_is_up:
                 break
@@ -147,7 +147,7 @@ class ExternalQueryRunner:
             self.position = max(self.position, pause.last_seq + 1)
         return last
 
-    def _look_at(self, message: StoredMessage) -> None:
+    def _evaluate(self, message: StoredMessage) -> None:
         (outcome,) = self._population.match([message.xml])
         reasons = [failure.reason for failure in outcome.undecided]
         if outcome.error is not None:
@@ -155,10 +155,10 @@ class ExternalQueryRunner:
         now = time.time()
         self.errors += [ErrorRecord(self.member.id, now, reason, message.seq) for reason in reasons]
         payloads = outcome.payloads or [None] * len(outcome.slots)
-        self.deliveries += [NewDelivery(self.member.lane_id, message.seq, self.member.id, p) for p in payloads]
+        self.deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
 
     def was_stored(self) -> None:
         """What it found is stored, and how far it has come."""
-        self.stored_at, self.told = self.position, time.monotonic()
+        self.stored_at, self.reported_at = self.position, time.monotonic()
         self.pauses = [p for p in self.pauses if p.last_seq is None or p.last_seq >= self.position]
         self.deliveries, self.errors = [], []

@@ -1,6 +1,6 @@
 """The subscriptions in the engine, and where the deliveries of each go.
 
-The engine answers in slots, small numbers that are used again. Tables by slot say which subscription and lane that is:
+The engine answers in slots, small numbers that are used again. Tables by slot say which subscription and queue that is:
 two numbers, a key and a flag each, so that a million subscriptions fit. The writing thread alone changes and asks them.
 Subscriptions that are paused or suspended are not in the engine, but kept aside as a whole.
 """
@@ -35,7 +35,7 @@ class RegisteredSubscription:
 
     id: int
     tenant_id: int
-    lane_id: int
+    queue_id: int
     key: str
     query: str
     namespaces: Mapping[str, str]
@@ -51,7 +51,7 @@ class RegisteredSubscription:
         s = subscription
         pushed = s.delivery.kind != "pull"
         source = source_of_topic(s.delivery)
-        return cls(s.id, s.tenant_id, s.lane_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
+        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
 
     def as_query(self) -> Query:
         """It as the engine knows it: by its number."""
@@ -87,8 +87,8 @@ class TenantPopulation:
         """Those that do not take part."""
         self.ids = array("q")
         """Subscription by slot."""
-        self.lanes = array("q")
-        """Lane by slot."""
+        self.queues = array("q")
+        """Queue by slot."""
         self.keys: list[str] = []
         """Key by slot."""
         self.pushed = bytearray()
@@ -116,7 +116,7 @@ class TenantPopulation:
         refused = [(r.index, r.error) for r in report.refused]
         bad = {index for index, _ in refused}
         good = [m for index, m in enumerate(members) if index not in bad] if bad else members
-        self._place(good)
+        self._index_members(good)
         return refused
 
     def _add_followers(self, members: Mapping[int, RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
@@ -128,7 +128,7 @@ class TenantPopulation:
         trial = TenantPopulation(self.session.limits)
         for index, member in members.items():
             try:
-                trial.let_in(member)
+                trial.register(member)
             except QueryError as error:
                 refused.append((index, error))
             else:
@@ -138,20 +138,18 @@ class TenantPopulation:
     def _add_others(
         self, members: Sequence[RegisteredSubscription], followers: Container[int]
     ) -> list[tuple[int, TwigcastError]]:
-        places = [index for index in range(len(members)) if index not in followers]
-        return [(places[index], error) for index, error in self.add([members[place] for place in places])]
+        positions = [index for index in range(len(members)) if index not in followers]
+        return [(positions[index], error) for index, error in self.add([members[position] for position in positions])]
 
-    def let_in(self, member: RegisteredSubscription) -> None:
+    def register(self, member: RegisteredSubscription) -> None:
         """Let a query in XQuery take part in matching here, once it has been checked.
 
         Raises:
             QueryError: The engine refuses it.
         """
-        self.session.add(
-            str(member.id), member.query, member.namespaces, "xquery", replace=True, is_checked=True
-        )
+        self.session.add(str(member.id), member.query, member.namespaces, "xquery", replace=True, is_checked=True)
 
-    def _place(self, members: Sequence[RegisteredSubscription]) -> None:
+    def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
         slots = self.session.engine.slots_of([str(m.id) for m in members])
         if self.sources or any(m.source is not None for m in members):
             for slot, member in zip(slots, members, strict=True):
@@ -164,7 +162,7 @@ class TenantPopulation:
         if slots == list(range(size, size + len(members))):
             # As they come when many are added, and at the start.
             self.ids.extend([m.id for m in members])
-            self.lanes.extend([m.lane_id for m in members])
+            self.queues.extend([m.queue_id for m in members])
             self.keys.extend([m.key for m in members])
             self.pushed.extend([m.pushed for m in members])
             return
@@ -173,14 +171,14 @@ class TenantPopulation:
             if slot >= len(self.ids):
                 self._grow(slot + 1)
             self.ids[slot] = member.id
-            self.lanes[slot] = member.lane_id
+            self.queues[slot] = member.queue_id
             self.keys[slot] = member.key
             self.pushed[slot] = member.pushed
 
     def _grow(self, size: int) -> None:
         more = size - len(self.ids)
         self.ids.extend([0] * more)
-        self.lanes.extend([0] * more)
+        self.queues.extend([0] * more)
         self.keys.extend([""] * more)
         self.pushed.extend(bytes(more))
 
@@ -196,7 +194,7 @@ class TenantPopulation:
         return RegisteredSubscription(
             subscription_id,
             tenant_id,
-            self.lanes[slot],
+            self.queues[slot],
             self.keys[slot],
             stored.query,
             stored.namespaces,
@@ -211,15 +209,15 @@ class TenantPopulation:
         self.followers.pop(subscription_id, None)
         self.session.discard(str(subscription_id))
 
-    def of_lane(self, lane_id: int) -> list[int]:
-        """The subscriptions of a lane that take part. Looks at all: for what happens rarely."""
-        candidates = [self.ids[slot] for slot, lane in enumerate(self.lanes) if lane == lane_id]
-        candidates += [member.id for member in self.followers.values() if member.lane_id == lane_id]
+    def of_queue(self, queue_id: int) -> list[int]:
+        """The subscriptions of a queue that take part. Looks at all: for what happens rarely."""
+        candidates = [self.ids[slot] for slot, queue in enumerate(self.queues) if queue == queue_id]
+        candidates += [member.id for member in self.followers.values() if member.queue_id == queue_id]
         return [number for number in candidates if self.active(number)]
 
     # Messages
 
-    def wants(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
+    def matches_stream(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
         """Whether some subscription matches a message that comes as an element stream, or cannot be decided on it.
 
         Raises:
@@ -276,10 +274,10 @@ class BrokerPopulation:
 
     def of(self, tenant_id: int) -> TenantPopulation:
         """The subscriptions of a tenant, perhaps none."""
-        found = self._tenants.get(tenant_id)
-        if found is None:
-            found = self._tenants[tenant_id] = TenantPopulation(self._limits)
-        return found
+        result = self._tenants.get(tenant_id)
+        if result is None:
+            result = self._tenants[tenant_id] = TenantPopulation(self._limits)
+        return result
 
     def __len__(self) -> int:
         return sum(map(len, self._tenants.values()))

@@ -41,8 +41,8 @@ def pattern(path: str, subject: str) -> ExclusivenessPattern:
 
 
 def test_what_a_query_selects() -> None:
-    found = selections("/a/b[@id = 1][c = 'x']/d[@k > 3]")
-    assert found == {(pattern("/a/b", "@id"), 1.0), (pattern("/a/b/c", "."), "x")}
+    result = selections("/a/b[@id = 1][c = 'x']/d[@k > 3]")
+    assert result == {(pattern("/a/b", "@id"), 1.0), (pattern("/a/b/c", "."), "x")}
     assert selections("/a[@x = 1] | /a[@x = 1]/b") == {(pattern("/a", "@x"), 1.0)}
     assert selections("/a[@x = 1] | /b") == frozenset()
     assert selections("/a[@x = 1 or @y = 2]") == frozenset()

@@ -55,12 +55,12 @@ def test_the_engine_answers_alike(message: str, source: random.Random) -> None:
         engine.add(str(number), generator.query(2), NAMESPACES, "xpath", False)
     for number, path in enumerate(["/a", "//b[@x = 1]", "//p:a", "//c[. = 'a']", "/b//a"]):
         table.add([(path, NAMESPACES)], [number])
-    wanted = [(label, label) for label in range(5)]
+    requested = [(label, label) for label in range(5)]
     text = message.encode()
     for form in STREAMS:
         opened = coding.open(coding.write(text, form, dictionary), form)
         assert engine.match_stream(opened.body, opened.dictionary) == engine.match_with_failures(text)
-        assert opened.route(table, wanted) == table.route(text, wanted)
+        assert opened.route(table, requested) == table.route(text, requested)
 
 
 @given(messages(), st.randoms(use_true_random=False))

@@ -88,6 +88,7 @@ class EngineMatcher:
     def __init__(self) -> None:
         """An empty engine."""
         from twigcast.engine.session import EngineSession
+        from twigcast.limits import Limits
 
         self._session = EngineSession.empty(Limits())
         self._documents: Sequence[bytes] = ()
@@ -173,16 +174,16 @@ def parse_path(text: str) -> PathQuery:
     steps = []
     position = 0
     while position < len(text):
-        found = _STEP.match(text, position)
-        if found is None:
+        result = _STEP.match(text, position)
+        if result is None:
             raise ValueError(f"not a path query of the generator: {text}")
-        axis, name, predicates = found.groups()
+        axis, name, predicates = result.groups()
         steps.append(
             LocationStep(
                 "//" if axis.endswith("//") else "/", name, tuple(map(_predicate, _PREDICATE.findall(predicates)))
             )
         )
-        position = found.end()
+        position = result.end()
     return PathQuery(tuple(steps))
 
 
