@@ -117,7 +117,7 @@ def measure(feed: str, count: str) -> Row:
 
     def tell() -> None:
         for body in bodies:
-            subscriptions.deliver(body).payload_indices
+            _ = subscriptions.deliver(body).payload_indices
 
     def make() -> None:
         for body in bodies:

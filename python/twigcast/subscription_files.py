@@ -29,6 +29,15 @@ from twigcast.limits import Limits
 from twigcast.registration import DIALECTS, Dialect, Subscription
 from twigcast.subscriptions import SubscriptionSet
 
+__all__ = [
+    "RefusedSubscriptionRow",
+    "SubscriptionFileRow",
+    "find_subscription",
+    "is_snapshot",
+    "load_subscriptions",
+    "read_subscriptions",
+]
+
 SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
 """What a snapshot starts with."""
 

@@ -170,7 +170,7 @@ class SubscriptionSet:
 
     def discard(self, key: str) -> bool:
         """Removes a subscription if there is one, and returns whether there was."""
-        return key in self and self._session.discard(key)
+        return self._has(key) and self._session.discard(key)
 
     def keys(self) -> list[str]:
         """Returns all keys, in the order in which the engine holds them."""

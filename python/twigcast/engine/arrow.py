@@ -56,6 +56,8 @@ def match_batch(
     threads: int = 1,
 ) -> pa.RecordBatch:
     """Matches many messages at once: see :meth:`twigcast.SubscriptionSet.match_batch`."""
+    if not isinstance(threads, int):
+        raise TypeError(f"threads must be int, not {type(threads).__name__}")
     if threads < 0:
         raise ValueError(f"threads must not be negative, as {threads} is")
     if grouped and (deliver or nodes):

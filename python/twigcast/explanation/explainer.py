@@ -11,7 +11,7 @@ from twigcast.engine.session import EngineSession
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
 from twigcast.reading.text import MessageLike
-from twigcast.registration import Dialect
+from twigcast.registration import Dialect, require_str
 
 _KEY: Final = "q"
 """The key of the query that is explained."""
@@ -145,6 +145,7 @@ def explain(
         MessageLimitExceeded: It is over a limit.
         UndecidedSubscription: The query could not be decided on the message within the limits.
     """
+    require_str(query, "query")
     return explain_with(EngineSession.empty(limits or Limits()), query, message, namespaces or {}, dialect)
 
 
