@@ -6,6 +6,7 @@ import asyncio
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -176,3 +177,8 @@ def broker(subscriptions: Sequence[Subscription], messages: Sequence[bytes], fol
             store.close()
 
     return run(play(), seconds=300)
+
+
+def renamed(each: Subscription, key: str) -> Subscription:
+    """The same query under another key."""
+    return replace(each, key=key)
