@@ -136,6 +136,10 @@ class Check:
             else:
                 yield case
 
+    def skip(self, _: Case, why: str) -> None:
+        """Note that a case that was selected could not be run after all."""
+        self._skipped[why] += 1
+
     def add(self, case: Case, faults: Iterable[str]) -> None:
         """Note how a case went."""
         self._run.add(case.id)

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 CORPUS: Final = Path(__file__).resolve().parent.parent / "corpus"
 FOLDERS: Final = ("xpath", "flwr", "namespaces", "messages", "limits", "sets")
 QUERY_KEY: Final = "q"
 """Key of the subscription of a case that has one query only."""
+
+Dialect = Literal["xpath", "legacy", "xquery"]
 
 _SOURCES: Final = {"message", "on", "hex", "file"}
 _ONE_QUERY: Final = {"query", "dialect", "xpath", "payload", "undecided", "nodes", "count", "matches"}
@@ -44,7 +46,7 @@ class CaseQuery:
     key: str
     query: str
     namespaces: Mapping[str, str]
-    dialect: str
+    dialect: Dialect
     xpath: str
     """The same in XPath 1.0, for oracles; the query itself unless the case says otherwise."""
 
@@ -124,7 +126,7 @@ class _File:
             try:
                 if "on" in case:
                     case["message"] = self.messages[case.pop("on")]
-                yield _case(file, case)
+                yield case_from(file, case)
             except (CaseError, KeyError) as error:
                 raise CaseError(f"{file}: {entry.get('name', entry.get('query'))}: {error}") from error
 
@@ -159,7 +161,8 @@ def all_cases() -> tuple[Case, ...]:
     return tuple(case for file in files() for case in cases_of(file))
 
 
-def _case(file: str, entry: dict[str, Any]) -> Case:
+def case_from(file: str, entry: dict[str, Any]) -> Case:
+    """A case from its fields."""
     several = "subscriptions" in entry
     unknown = entry.keys() - _SHARED - (_SEVERAL if several else _ONE_QUERY)
     if unknown:
@@ -188,8 +191,9 @@ def _message(entry: dict[str, Any]) -> bytes:
     if "hex" in entry:
         return bytes.fromhex(entry["hex"])
     if "file" in entry:
-        return (CORPUS / "files" / entry["file"]).read_bytes()
-    return text_of(entry["message"]).encode(entry.get("encoding", "utf-8"))
+        return CORPUS.joinpath("files", str(entry["file"])).read_bytes()
+    encoding: str = entry.get("encoding", "utf-8")
+    return text_of(entry["message"]).encode(encoding)
 
 
 def text_of(parts: str | list[Any]) -> str:
@@ -203,9 +207,7 @@ def _queries(entry: dict[str, Any], error: ExpectedError | None) -> Iterator[Cas
     namespaces = entry.get("namespaces", {})
     if "subscriptions" not in entry:
         query = text_of(entry["query"])
-        yield CaseQuery(
-            QUERY_KEY, query, namespaces, entry.get("dialect", "xpath"), entry.get("xpath", query), error
-        )
+        yield CaseQuery(QUERY_KEY, query, namespaces, entry.get("dialect", "xpath"), entry.get("xpath", query), error)
         return
     for row in entry["subscriptions"]:
         query = text_of(row["query"])

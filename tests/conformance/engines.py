@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from tests.conformance.answers import Answer, error_of
 from tests.conformance.cases import Case, CaseQuery, ExpectedError
 from tests.conformance.locations import Locator
+from tests.conformance.oracles import xpath
 from twigcast import Limits, Node, Subscription, SubscriptionSet
-from twigcast.errors import QueryWarning, RejectedMessage, TwigcastError
-
-COMPANY: Final = [("company 1", "//a/b"), ("company 2", "//*[@x]"), ("company 3", "/r[a]"), ("company 4", "//b[. = 1]")]
+from twigcast.errors import QueryError, QueryWarning, RejectedMessage, TwigcastError
+from twigcast.query import parse
+from twigcast.reference import ALGORITHMS, Algorithm, PathQuery, path_query
+from twigcast.reference import UnsupportedQuery as UnsupportedReference
 
 
 def empty_set(limits: Mapping[str, int] | None = None) -> SubscriptionSet:
@@ -28,7 +31,7 @@ def empty_set(limits: Mapping[str, int] | None = None) -> SubscriptionSet:
 
 def subscription(query: CaseQuery, key: str | None = None) -> Subscription:
     """A subscription of a case, under a key of its own or another."""
-    return Subscription(key or query.key, query.query, dict(query.namespaces), query.dialect)  # type: ignore[arg-type]
+    return Subscription(key or query.key, query.query, dict(query.namespaces), query.dialect)
 
 
 def add(population: SubscriptionSet, subscriptions: Iterable[Subscription]) -> list[tuple[str, TwigcastError]]:
@@ -86,20 +89,18 @@ def batch(
     return [_row(row, rewrite) for row in found.to_pylist()]
 
 
-def _row(row: Mapping[str, list[object]], rewrite: bool) -> Answer:
+def _row(row: Mapping[str, Any], rewrite: bool) -> Answer:
     if row["error"] is not None:
-        return Answer(error=_error(row["error"]))  # type: ignore[arg-type]
-    undecided = {item["key"]: item["reason"] for item in row["undecided"] or []}  # type: ignore[index]
-    keys: list[str] = row["keys"]  # type: ignore[assignment]
+        return Answer(error=_error(row["error"]))
+    undecided = {item["key"]: item["reason"] for item in row["undecided"] or []}
+    keys: list[str] = row["keys"]
     if rewrite:
-        payloads = dict(zip(keys, row["payloads"], strict=True))
-        return Answer(frozenset(keys), payloads=payloads, undecided=undecided)  # type: ignore[arg-type]
-    counts = dict(zip(keys, row["nodes"], strict=True))
-    return Answer(frozenset(keys), counts=counts, undecided=undecided)  # type: ignore[arg-type]
+        return Answer(frozenset(keys), payloads=dict(zip(keys, row["payloads"], strict=True)), undecided=undecided)
+    return Answer(frozenset(keys), counts=dict(zip(keys, row["nodes"], strict=True)), undecided=undecided)
 
 
-def _error(error: Mapping[str, object]) -> ExpectedError:
-    return ExpectedError(error["code"], error["line"], error["column"], None, error["reason"])  # type: ignore[arg-type]
+def _error(error: Mapping[str, Any]) -> ExpectedError:
+    return ExpectedError(error["code"], error["line"], error["column"], None, error["reason"])
 
 
 def grouped(population: SubscriptionSet, messages: Sequence[bytes]) -> list[Answer]:
@@ -153,7 +154,10 @@ def broker(subscriptions: Sequence[Subscription], messages: Sequence[bytes], fol
     from twigcast.broker.model import Accepted, NewSubscription, Submission
     from twigcast.broker.store.open import open_store
 
-    new = [NewSubscription(TENANT, each.key, each.query, each.namespaces, each.dialect) for each in subscriptions]
+    new = [
+        NewSubscription(TENANT, each.key, each.query, each.namespaces, each.dialect or "xpath")
+        for each in subscriptions
+    ]
 
     async def play() -> list[Answer]:
         store = await asyncio.to_thread(open_store, str(folder / "store"))
@@ -182,3 +186,94 @@ def broker(subscriptions: Sequence[Subscription], messages: Sequence[bytes], fol
 def renamed(each: Subscription, key: str) -> Subscription:
     """The same query under another key."""
     return replace(each, key=key)
+
+
+def command_line(population: SubscriptionSet, messages: Sequence[bytes], folder: Path) -> list[tuple[Answer, Answer]]:
+    """What the commands ``match`` and ``deliver`` tell of messages that are files."""
+    from typer.testing import CliRunner
+
+    from twigcast.cli import app
+
+    folder.mkdir()
+    names = [f"{number:05}.xml" for number in range(len(messages))]
+    inbox = folder / "inbox"
+    inbox.mkdir()
+    for name, message in zip(names, messages, strict=True):
+        (inbox / name).write_bytes(message)
+    population.save(folder / "subscriptions")
+    source = ["-s", str(folder / "subscriptions")]
+    runner = CliRunner()
+    matched = runner.invoke(app, ["match", *source, "--nodes", "--errors", "json", str(inbox)])
+    delivered = runner.invoke(app, ["deliver", *source, "-o", "-", "--errors", "json", str(inbox)])
+    assert {matched.exit_code, delivered.exit_code} <= {0, 1, 3}, (matched.output, delivered.output)
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in map(json.loads, matched.stdout.splitlines()):
+        counts[row["message"]][row["key"]] = row["nodes"]
+    payloads: dict[str, dict[str, bytes | None]] = defaultdict(dict)
+    for row in map(json.loads, delivered.stdout.splitlines()):
+        payloads[row["message"]][row["key"]] = None if row["payload"] is None else row["payload"].encode()
+    rejected: list[dict[str, ExpectedError]] = []
+    undecided: dict[str, dict[str, str]] = defaultdict(dict)
+    for output in (matched.stderr, delivered.stderr):
+        rows = [json.loads(line) for line in output.splitlines()]
+        rejected.append({row["message"]: _error(row) for row in rows if "key" not in row})
+        for row in rows:
+            if "key" in row:
+                undecided[row["message"]][row["key"]] = row["reason"]
+    return [
+        (
+            Answer(error=rejected[0][name])
+            if name in rejected[0]
+            else Answer(frozenset(counts[name]), counts=counts[name]),
+            Answer(error=rejected[1][name])
+            if name in rejected[1]
+            else Answer(frozenset(payloads[name]), payloads=payloads[name], undecided=undecided[name]),
+        )
+        for name in names
+    ]
+
+
+def routing_misses(query: CaseQuery, message: bytes) -> str | None:
+    """Why a message that matches a query would not be routed to whom asked for it; ``None`` where it is."""
+    from twigcast.overlay.onyx.routing import routing_query
+
+    routing = routing_query(query.query, dict(query.namespaces), query.dialect)
+    for disjunct in routing:
+        if all(xpath(message, path.text, dict(path.namespaces), locate=False).matches for path in disjunct.paths):
+            return None
+    return f"no disjunct holds: {[sorted(path.text for path in disjunct.paths) for disjunct in routing]}"
+
+
+REFERENCES: Final = tuple(ALGORITHMS)
+"""The published algorithms by name."""
+
+
+def reference_query(query: CaseQuery) -> PathQuery | None:
+    """A query as the reference algorithms take it; ``None`` if it is outside their language."""
+    try:
+        return path_query(parse(query.query, query.namespaces))
+    except (UnsupportedReference, QueryError):
+        return None
+
+
+def reference(name: str, queries: Mapping[str, PathQuery]) -> tuple[Algorithm, set[str]]:
+    """A reference algorithm with some queries, and the keys of those that it does not take."""
+    algorithm, refused = ALGORITHMS[name](), set()
+    for key, query in queries.items():
+        try:
+            algorithm.add(key, query)
+        except UnsupportedReference:
+            refused.add(key)
+    return algorithm, refused
+
+
+def printed(query: CaseQuery) -> tuple[str, str | None]:
+    """A query's text from its algebra, and why that is not the same query; ``None`` where it is."""
+    namespaces = dict(query.namespaces)
+    algebra = parse(query.query, namespaces, query.dialect)
+    text = str(algebra)
+    try:
+        again = parse(text, namespaces)
+    except QueryError as error:
+        return text, f"is refused: {error.reason}"
+    return text, None if again == algebra else "is another query"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from tests.conformance import engines
 from tests.conformance.answers import Answer, Check, no_answer
 from tests.conformance.cases import Case
 from twigcast import Subscription, SubscriptionSet
 
+T = TypeVar("T")
 Setting = tuple[tuple[str, int], ...]
 
 
@@ -50,27 +52,39 @@ class Group:
 
     def answers(self, by_message: Mapping[bytes, Answer]) -> Iterator[tuple[Case, Answer]]:
         """What was answered to each case, out of the answers of all."""
-        sorted_ = {message: _by_case(answer) for message, answer in by_message.items()}
+        parts = {message: _Parts(answer) for message, answer in by_message.items()}
         for number, case in enumerate(self.cases):
-            whole, parts = by_message[case.message], sorted_[case.message]
-            yield case, replace(
-                whole,
-                keys=None if whole.keys is None else frozenset(parts["keys"].get(number, ())),
-                nodes=None if whole.nodes is None else parts["nodes"].get(number, {}),
-                counts=None if whole.counts is None else parts["counts"].get(number, {}),
-                payloads=None if whole.payloads is None else parts["payloads"].get(number, {}),
-                undecided=parts["undecided"].get(number, {}),
-            )
+            yield case, parts[case.message].of(number)
 
 
-def _by_case(answer: Answer) -> dict[str, dict[int, dict[str, object]]]:
-    parts: dict[str, dict[int, dict[str, object]]] = {}
-    for name in ("keys", "nodes", "counts", "payloads", "undecided"):
-        told = getattr(answer, name) or {}
-        parts[name] = defaultdict(dict)
-        for key in told:
-            number, _, own = key.partition(" ")
-            parts[name][int(number)][own] = None if name == "keys" else told[key]
+class _Parts:
+    """An answer to many cases, in parts."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._keys = _by_case(dict.fromkeys(answer.keys or ()))
+        self._nodes = _by_case(answer.nodes)
+        self._counts = _by_case(answer.counts)
+        self._payloads = _by_case(answer.payloads)
+        self._undecided = _by_case(answer.undecided)
+
+    def of(self, number: int) -> Answer:
+        """The part of one case."""
+        return replace(
+            self._answer,
+            keys=None if self._answer.keys is None else frozenset(self._keys[number]),
+            nodes=None if self._answer.nodes is None else self._nodes[number],
+            counts=None if self._answer.counts is None else self._counts[number],
+            payloads=None if self._answer.payloads is None else self._payloads[number],
+            undecided=self._undecided[number],
+        )
+
+
+def _by_case(values: Mapping[str, T] | None) -> dict[int, dict[str, T]]:
+    parts: dict[int, dict[str, T]] = defaultdict(dict)
+    for key, value in (values or {}).items():
+        number, _, own = key.partition(" ")
+        parts[int(number)][own] = value
     return parts
 
 

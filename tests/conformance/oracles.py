@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,12 +47,16 @@ def xpath(message: bytes, query: str, namespaces: Mapping[str, str], *, locate: 
     text = _ANY_NAMESPACE.sub(r"\1*[local-name() = '\2']", query)
     prefixes = dict(namespaces)
     seen: list[object] = []
-    extensions = {(_OWN, "see"): lambda _, found: seen.append(found) or True}
+
+    def see(_: object, found: object) -> bool:
+        seen.append(found)
+        return True
+
     prefixes[_PREFIX] = _OWN
 
     def value(expression: str) -> object:
         # lxml evaluates at the root element; a predicate of the document node is evaluated at the document node.
-        tree.tree.xpath(f"(/)[{_PREFIX}:see({expression})]", namespaces=prefixes, extensions=extensions)
+        tree.tree.xpath(f"(/)[{_PREFIX}:see({expression})]", namespaces=prefixes, extensions={(_OWN, "see"): see})
         return seen.pop()
 
     matches = bool(value(f"boolean({text})"))
@@ -73,8 +78,8 @@ class SaxonOracle:
     """XQuery by Saxon, in this process."""
 
     def __init__(self) -> None:
-        import saxonche
-
+        # It has no types.
+        saxonche = importlib.import_module("saxonche")
         self._errors = saxonche.PySaxonApiError
         self._processor = saxonche.PySaxonProcessor(license=False)
         self._documents: dict[bytes, object] = {}
@@ -101,9 +106,7 @@ class SaxonOracle:
 
 def _prolog(namespaces: Mapping[str, str]) -> str:
     text = "".join(
-        f'declare namespace {prefix} = "{uri}"; '
-        if prefix
-        else f'declare default element namespace "{uri}"; '
+        f'declare namespace {prefix} = "{uri}"; ' if prefix else f'declare default element namespace "{uri}"; '
         for prefix, uri in namespaces.items()
     )
     return (
@@ -114,9 +117,9 @@ def _prolog(namespaces: Mapping[str, str]) -> str:
 
 
 def passing(query: str) -> str | None:
-    """A query that counts how often the bindings of a For-Where-Return query pass; ``None`` if it is not that simple."""
+    """A query that counts how often the bindings of a For-Where-Return query pass; ``None`` if that is not simple."""
     head, separator, rest = query.partition(" return ")
     simple = head.lstrip().startswith(("for $", "let $")) and "(:" not in query and "<" not in re.sub("<[= ]", "", head)
-    if not separator or not simple or re.search(r"\bfor \$", rest) and not re.match(r"\s*[<(]", rest):
+    if not separator or not simple or (re.search(r"\bfor \$", rest) and not re.match(r"\s*[<(]", rest)):
         return None
     return f"count(({head} return 1))"

@@ -11,7 +11,7 @@ from tests.conformance.answers import Check, no_answer
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.groups import groups
 
-pytest.importorskip("sqlalchemy", reason="the broker needs its extra")
+pytest.importorskip("grpc", reason="the broker needs its extra")
 
 
 def reason(case: Case) -> str | None:

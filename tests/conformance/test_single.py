@@ -42,7 +42,7 @@ def _checked(case: Case) -> list[str]:
     faults = []
     for query in case.queries:
         try:
-            check(query.query, namespaces=query.namespaces, dialect=query.dialect)  # type: ignore[arg-type]
+            check(query.query, namespaces=query.namespaces, dialect=query.dialect)
         except QueryError as error:
             if query.error is None:
                 faults.append(f"{query.key} is refused by check: {error}")

@@ -21,7 +21,7 @@ def reason(case: Case) -> str | None:
         return "the error is one of the encoding"
     if not case.message.removeprefix("\ufeff".encode()).startswith(b"<"):
         return "without markup at its start nothing says that a message is UTF-16"
-    if case.error is not None and case.error.limit == "message_bytes_max" or "message_bytes_max" in case.limits:
+    if (case.error is not None and case.error.limit == "message_bytes_max") or "message_bytes_max" in case.limits:
         return "the limit is one of bytes"
     return no_answer(case)
 
