@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -113,9 +112,9 @@ class CaseError(ValueError):
 @dataclass(slots=True)
 class _File:
     path: Path
-    messages: Mapping[str, Any] = field(default_factory=dict)
-    defaults: dict[str, Any] = field(default_factory=dict)
-    entries: list[dict[str, Any]] = field(default_factory=list)
+    messages: Mapping[str, Any]
+    defaults: dict[str, Any]
+    entries: list[dict[str, Any]]
 
     def cases(self) -> Iterator[Case]:
         file = self.path.relative_to(CORPUS).as_posix()
@@ -136,8 +135,7 @@ def files() -> list[str]:
     return sorted(
         path.relative_to(CORPUS).as_posix()
         for folder in FOLDERS
-        for pattern in ("*.toml", "*.jsonl")
-        for path in (CORPUS / folder).glob(pattern)
+        for path in (CORPUS / folder).glob("*.toml")
     )
 
 
@@ -145,14 +143,9 @@ def files() -> list[str]:
 def cases_of(file: str) -> tuple[Case, ...]:
     """The cases of one file."""
     path = CORPUS / file
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".jsonl":
-        loaded = _File(path, entries=[json.loads(line) for line in text.splitlines()])
-    else:
-        table = tomllib.loads(text)
-        entries, messages = table.pop("case"), table.pop("messages", {})
-        loaded = _File(path, messages, table, entries)
-    return tuple(loaded.cases())
+    defaults = tomllib.loads(path.read_text(encoding="utf-8"))
+    entries, messages = defaults.pop("case"), defaults.pop("messages", {})
+    return tuple(_File(path, messages, defaults, entries).cases())
 
 
 @cache
